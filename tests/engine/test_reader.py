@@ -1,6 +1,7 @@
 """The reader: which part answers, without a language model, and that what is merely close is no answer."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -120,3 +121,20 @@ def test_a_reader_must_be_known() -> None:
         AnswerConfig(reader="")
     with pytest.raises(NotFound, match="builtin"):
         ask("By what time must my pottery be there?", reader="none")
+
+
+def test_sentences_without_spaces_are_quoted_and_what_is_not_there_is_not_answered(tmp_path: Path) -> None:
+    pages = {
+        "gym": "# 健身房\n\n公司健身房位于地下一层，早上六点开放，晚上十点关闭。\n",
+        "room": "# 会議室\n\n大会議室は三時間まで予約できます。予約は受付で行います。\n",
+    }
+    with Engine.open(tmp_path / "team.clew", embedder="hashed") as engine:
+        engine.add_documents([Document(name, text, uri=f"{name}.md") for name, text in pages.items()])
+        assert (
+            engine.ask("健身房几点开门？").citations[0].quote == "公司健身房位于地下一层，早上六点开放，晚上十点关闭。"
+        )
+        assert engine.ask("大会議室は何時間まで予約できますか？").citations[0].quote.startswith("大会議室は三時間まで")
+        assert [engine.ask(asked).found for asked in ("审计日志保留多久？", "ワールドカップの優勝国は？")] == [
+            False,
+            False,
+        ]

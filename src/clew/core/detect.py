@@ -24,12 +24,10 @@ _RANKED = 5  # guesses of the model
 _UNSPACED_WEIGHT = 3  # a character of these scripts says as much as so many letters
 _MIN_KANA = 0.1  # share of the characters of a Japanese text
 # Words of English that hardly any other language has; of so many words in a text, it is English.
-_ENGLISH = frozenset({
-    "the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will",
-    "these", "those", "than", "they", "through", "between", "its", "other", "into", "both", "what", "when", "how",
-    "during", "would", "could", "should", "about", "because", "there", "only", "such", "your", "you",
-})  # fmt: skip
-_MIN_ENGLISH, _MIN_ENGLISH_SHARE = 3, 0.12
+_ENGLISH = frozenset(
+    ("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will")
+)
+_MIN_ENGLISH, _MIN_ENGLISH_SHARE = 3, 0.15
 _WORD = re.compile(r"[^\W\d_]+")
 _SAME: Final = {"nn": "no", "nb": "no", "sh": "sr", "bs": "hr", "zh-yue": "zh", "yue": "zh", "wuu": "zh"}
 

@@ -172,7 +172,7 @@ def answer_verbatim(
         probe = find_probe_hits(opened, replace(context.query, text=question), settings)
     minimum = settings.answer.min_confidence
     reader = opened.get_reader(question, hits[:READ_HITS], settings)
-    reranker = opened.get_reranker_or_overlap(settings)
+    reranker = opened.get_reranker_or_overlap(settings, question)
     found = extract_answer(
         question,
         hits,

@@ -20,7 +20,7 @@ MULTILINGUAL = "multilingual"
 
 def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
     """The languages that the embedder does not know, with their chunks, most first; none if they are few."""
-    known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(embedder.name)
+    known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder))
     if not known or sum(counts.values()) < MIN_CHUNKS:
         return {}
     foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}
@@ -35,10 +35,16 @@ def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int)
     A collection that is mixed, so that the embedder knows much of it, is better off with two embedders.
     """
     if foreign.keys() & EMBEDDER_LANGUAGES[MULTILINGUAL]:
-        if embedder.name in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks:
-            return f"words still find them; for meaning run `clew reembed --to {embedder.name}+{MULTILINGUAL}`"
+        model = _get_model(embedder)
+        if model in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks:
+            return f"words still find them; for meaning run `clew reembed --to {model}+{MULTILINGUAL}`"
         return f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
     return "words still find them; for meaning run `clew reembed --to` a model of these languages (onnx: or openai:)"
+
+
+def _get_model(embedder: Embedder) -> str:
+    """The name without how its vectors are cut and stored ("#128", "#int8")."""
+    return embedder.name.partition("#")[0]
 
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:

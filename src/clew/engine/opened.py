@@ -13,6 +13,7 @@ from clew import drivers
 from clew.core.detect import detect_language
 from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.protocols import (
     LLM,
     AnswerReader,
@@ -26,6 +27,7 @@ from clew.core.protocols import (
     TokenEncoder,
     Verifier,
 )
+from clew.core.scripts import UNSPACED, list_scripts
 from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
@@ -148,9 +150,16 @@ class Opened:
         if self.boundary != EVERYTHING:
             raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
-    def get_reranker_or_overlap(self, settings: Settings) -> Reranker:
-        """The reranker of the settings; where it is missing, the term-overlap one, which needs no model."""
-        reranker = self.finder.get_reranker(settings.reranker) or drivers.make_reranker(RerankerConfig(name="overlap"))
+    def get_reranker_or_overlap(self, settings: Settings, question: str = "") -> Reranker:
+        """The reranker of the settings; where it is missing, the term-overlap one, which needs no model.
+
+        That one too where the question is in Chinese, Japanese, Thai …, and the reranker knows no such language: what
+        it makes of the letters means nothing, while in a language of its own script it still knows many words.
+        """
+        reranker = self.finder.get_reranker(settings.reranker)
+        known, language = RERANKER_LANGUAGES.get(reranker.name) if reranker else None, detect_language(question)
+        if reranker is None or (known and language not in known and list_scripts(language) & UNSPACED):
+            reranker = drivers.make_reranker(RerankerConfig(name="overlap"))
         assert reranker is not None
         return reranker
 
@@ -165,7 +174,7 @@ class Opened:
 
         if is_statement(question) or len(extract_terms(question)) < MIN_TERMS:
             return None
-        if self.get_reranker_or_overlap(settings).name == "overlap":
+        if self.get_reranker_or_overlap(settings, question).name == "overlap":
             return None
         reader = open_reader(settings.answer.reader)
         if reader is None or not can_read(reader.languages, question):

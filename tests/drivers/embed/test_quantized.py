@@ -5,13 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from clew import Document, Engine, Settings
-from clew.core.errors import StoreMismatch
+from clew.core.errors import SettingsError, StoreMismatch
 from clew.core.fingerprint import Fingerprints, Matcher, fingerprint_vectors
 from clew.core.quantize import dequantize, quantize, round_to_int8
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.drivers import make_embedder, pin_embedder_name
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.embed.quantized import quantize_embedder
+from clew.engine.languages import advise_embedder, find_foreign_languages
+from clew.surface.cli.app import app
 
 INT8 = EmbedderConfig(name="hashed", int8=True)
 TOPICS = ("keys are rotated", "lunch is served", "the vault is opened", "boats leave the harbour")
@@ -118,3 +123,54 @@ def _sum_vectors(engine: Engine) -> int:
     with database._database.read_transaction() as db:
         size: int = db.execute("SELECT sum(length(vector)) FROM signals").fetchone()[0]
     return size
+
+
+def test_what_is_no_vector_is_refused_and_not_rounded_to_one(tmp_path: Path) -> None:
+    class Broken(HashedEmbedder):
+        def embed(self, texts: Any, *, role: Any) -> Any:
+            rows = super().embed(texts, role=role)
+            rows[:, 0] = np.nan
+            return rows
+
+    with Engine.open(tmp_path / "a.clew", embedder=quantize_embedder(Broken())) as engine:
+        report = engine.add_documents(DOCUMENTS[:1])
+        assert "not a number" in report.failed[0].reason
+        assert engine.status().documents == 0
+
+
+def test_two_embedders_have_one_form() -> None:
+    assert make_embedder(EmbedderConfig(name="hashed+hashed:64#int8")).name == "hashed+hashed:64#int8"
+    with pytest.raises(SettingsError, match="both are stored as int8 or neither"):
+        make_embedder(EmbedderConfig(name="hashed#int8+hashed:64"))
+
+
+def test_a_collection_is_switched_and_restored_with_the_setting_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine.open(tmp_path / "a.clew", embedder="hashed") as engine:
+        engine.add_documents(DOCUMENTS[:4])
+        engine.export(tmp_path / "plain.clew")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clew.toml").write_text("[embedder]\nint8 = true\n")
+    run = CliRunner().invoke
+    assert run(app, ["-p", "a.clew", "reembed", "--to", "hashed#int8"]).exit_code == 0
+    with Engine.open(tmp_path / "a.clew") as engine:
+        assert engine.status().embedder == "hashed#int8"
+    assert run(app, ["-p", "a.clew", "reembed", "--to", "hashed"]).exit_code == 0
+    assert run(app, ["-p", "b.clew", "restore", "plain.clew"]).exit_code == 0
+    with Engine.open(tmp_path / "b.clew") as engine:
+        assert (engine.status().embedder, engine.status().documents) == ("hashed", 4)
+
+
+def test_the_languages_are_those_of_the_model() -> None:
+    embedder = quantize_embedder(NamedEmbedder())
+    assert find_foreign_languages(embedder, {"de": 15, "en": 15}) == {"de": 15}
+    assert "bge-small+multilingual`" in advise_embedder({"de": 15}, embedder, 30)
+
+
+class NamedEmbedder(HashedEmbedder):
+    """One that has the name of a model with cut vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "bge-small#128"

@@ -15,7 +15,10 @@ from clew.surface.cli.answer_output import format_source
 
 TALK = Path(__file__).parent / "recordings" / "talk.ogg"
 needs_speech = pytest.mark.skipif(not is_speech_installed(), reason="faster-whisper or its model is not installed")
-FAST = Settings(reranker=RerankerConfig(name="overlap"))
+FAST = Settings(
+    reranker=RerankerConfig(name="overlap"),
+    ingestion=IngestionConfig(max_read_seconds=200),  # beside other tests
+)
 CAPTIONS = """WEBVTT
 
 00:00:01.000 --> 00:00:04.000

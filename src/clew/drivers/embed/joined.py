@@ -15,6 +15,7 @@ from clew.core.detect import detect_language
 from clew.core.errors import SettingsError
 from clew.core.languages import EMBEDDER_LANGUAGES
 from clew.core.protocols import Embedder, Role
+from clew.core.quantize import has_int8_vectors
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.vectors import normalize
@@ -29,6 +30,10 @@ class JoinedEmbedder:
     def __init__(self, one: Embedder, other: Embedder) -> None:
         if one.name == other.name:
             raise SettingsError(f"{one.name} is joined with itself; name two embedders, as in bge-small+multilingual")
+        if marked := next((part.name for part in (one, other) if has_int8_vectors(part.name)), ""):
+            raise SettingsError(
+                f"{marked} is a part of two; both are stored as int8 or neither: end the name with #int8"
+            )
         self._parts = one, other
         scales = np.array([1 - part.min_similarity for part in self._parts])
         self._weights = (1 / scales) / (1 / scales).sum()

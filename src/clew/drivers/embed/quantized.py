@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from clew.core.protocols import Embedder, Role
 from clew.core.quantize import INT8_MARK, has_int8_vectors, round_to_int8
 from clew.core.types import Matrix
@@ -37,7 +39,9 @@ class QuantizedEmbedder:
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """One unit vector per text, in order; queries are not stored, and keep all digits."""
         rows = self._embedder.embed(texts, role=role)
-        return round_to_int8(rows) if role == "passage" else rows
+        if role != "passage" or not np.isfinite(rows).all():  # what is no vector stays so, and the store refuses it
+            return rows
+        return round_to_int8(rows)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text."""

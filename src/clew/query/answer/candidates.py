@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from clew.core.errors import NotFound
 from clew.core.sentences import split_sentences
 from clew.core.tables import find_header_in_context, find_table_header, is_delimiter_row, is_table_row, label_cells
-from clew.core.text import prepend_headings
+from clew.core.text import prepend_headings, split_runs
 from clew.core.types import Chunk, Hit
 from clew.query.answer.question import is_question
 from clew.query.rewrite.small_talk import is_small_talk
@@ -161,7 +161,15 @@ def _list_message_spans(chunk: Chunk) -> list[Span]:
 
 def _is_one_word(text: str) -> bool:
     """Whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
-    return len(text.split()) == 1 and not any(map(str.isdigit, text))
+    return _count_words(text) == 1 and not any(map(str.isdigit, text))
+
+
+def _count_words(text: str) -> int:
+    """How many words a text has; in scripts without spaces, two characters are about one."""
+    spaced, runs = split_runs(text)
+    if not runs:
+        return len(text.split())
+    return sum(bool(_WORD.search(word)) for word in spaced.split()) + sum(-(-len(run) // 2) for run in runs)
 
 
 def _list_page_spans(text: str) -> Iterator[Span]:
@@ -194,7 +202,7 @@ def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Sp
                 yield low, end
             continue
         bare = _ITEM.sub("", sentence, count=1) if block.kind == "item" and not place else sentence
-        if is_question(sentence) or (len(bare.split()) < MIN_WORDS and not (block.kind == "item" and ":" in bare)):
+        if is_question(sentence) or (_count_words(bare) < MIN_WORDS and not (block.kind == "item" and ":" in bare)):
             continue
         yield low, high
 

@@ -15,6 +15,8 @@ To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="Embedder t
 Back = Annotated[bool, typer.Option("--back", help="Switch back to the previous vectors.")]
 Discard = Annotated[bool, typer.Option("--discard", help="Delete the vectors that are not in use.")]
 
+_AS_STORED = {"embedder.name": "", "embedder.int8": False, "embedder.dim": 0}
+
 
 def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
     """Write the collection with its vectors to one file, which any store can restore."""
@@ -37,7 +39,7 @@ def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
     from clew.engine.transfer import read_export_embedder
     from clew.surface.cli import progress, render
 
-    start = resolve_invocation(ctx)
+    start = resolve_invocation(ctx, {"embedder.int8": False, "embedder.dim": 0})  # the vectors are those of the file
     try:
         engine = Engine.open(start.path, collection=start.collection, settings=start.settings, create=False)
     except NotFound:  # a new collection gets the file's embedder; a damaged file creates none
@@ -67,7 +69,7 @@ def reembed(
     from clew.surface.cli import progress, render
     from clew.surface.to_json import to_json
 
-    with open_engine(ctx, {"embedder.name": ""}) as engine:  # the one it has now
+    with open_engine(ctx, _AS_STORED) as engine:  # the one it has now
         with progress.report_progress() as on_progress:
             report = engine.reembed(
                 to,

@@ -15,7 +15,7 @@ from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, SCALARS, Head, Row, make_schema, make_table
 from clew.drivers.store.lance.select import Select
 from clew.drivers.store.lance.snapshot import Snapshot, read_snapshot
-from clew.drivers.store.lance.table import HEAD, Change, Paused, Table
+from clew.drivers.store.lance.table import HEAD, PAUSE, Change, Paused, Table
 from clew.drivers.store.staging import model_switched_error
 
 MAX_FRAGMENTS = 24  # small ones, before a writer joins them
@@ -125,6 +125,12 @@ class Content:
         """The last version; StoreMismatch if its vectors are of another model by now."""
         snapshot = self.read()
         self.check_model(snapshot.head)
+        return snapshot
+
+    def read_for_staging(self) -> Snapshot:
+        """The same, once no erasure cleans the files."""
+        while (snapshot := self.read_for_vectors()).head.paused > time.time():
+            time.sleep(PAUSE)
         return snapshot
 
     def check_model(self, head: Head) -> None:

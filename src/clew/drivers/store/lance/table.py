@@ -25,6 +25,7 @@ HEAD = 0  # the number of the row that every commit replaces
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
 KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
 MAX_PAUSE = 120.0  # seconds for which an erasure may make writers wait; if it is killed, they go on then
+PAUSE = 0.05  # seconds between two looks at whether it has ended
 T = TypeVar("T")
 
 
@@ -49,6 +50,11 @@ class Table:
         self._lock = RLock()
         self._dataset: lance.LanceDataset | None = None
         self._is_closed = False
+
+    @property
+    def folder(self) -> str:
+        """Where the dataset and those beside it are."""
+        return self.uri.rpartition("/")[0]
 
     def exists(self) -> bool:
         """Whether the dataset is there; it is then open."""
@@ -104,7 +110,7 @@ class Table:
             try:
                 change, result = decide(dataset)
             except Paused:
-                time.sleep(0.05)
+                time.sleep(PAUSE)
                 continue
             attempt += 1
             with translate_errors(self.place):

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from clew import (
+    ConcurrentChange,
     Document,
     DriverFailed,
     Engine,
@@ -139,6 +141,36 @@ def test_the_index_answers_almost_alike(open_engine: Open, tmp_path: Path) -> No
     assert engine.search("zymurgy", strategy="lexical")[0].document.id == "new"
     (query,) = engine.opened.embedder.embed(["A word that nobody said before: zymurgy."], role="passage")
     assert store.search_vectors(query, 1)[0].document.id == "new"
+
+
+def test_indexes_that_others_make_meanwhile_are_tried_again(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = fill(open_engine(f"lance://{tmp_path}", settings=SCANNED), 2)
+    store = engine.opened.store
+    make, optimize = lance.LanceDataset.create_scalar_index, lance.LanceDataset.optimize
+    store._content.table.copy().drop_index("terms")  # type: ignore[attr-defined]
+    calls = list[str]()
+
+    def make_twice(dataset: Any, *given: Any, **options: Any) -> None:
+        calls.append(options["name"])
+        if len(calls) == 1:  # another process makes the same index after this one has read the dataset
+            make(dataset.checkout_version(dataset.version), *given, **options)
+        make(dataset, *given, **options)
+
+    monkeypatch.setattr(lance.LanceDataset, "create_scalar_index", make_twice)
+    assert "terms" in store.maintain()[-1]
+    assert calls == ["terms"]
+
+    def refuse(dataset: Any) -> None:
+        raise OSError("Retryable commit conflict for version 16: preempted. Please retry.")
+
+    monkeypatch.setattr(lance.LanceDataset, "optimize", property(refuse))
+    monkeypatch.setattr("clew.drivers.store.lance.table.INDEX_ATTEMPTS", 2)
+    with pytest.raises(ConcurrentChange, match=r"^collection 'default' in .*: others changed it 2 times while"):
+        store.maintain()
+    monkeypatch.setattr(lance.LanceDataset, "optimize", optimize)
+    assert store.maintain()
 
 
 def test_a_collection_moves_from_a_folder_to_lance_and_on_to_a_server(

@@ -24,7 +24,7 @@ def open_names(address: Address) -> EntryTable:
 
 def open_content_table(address: Address, collection: str) -> Table:
     """The dataset of a collection."""
-    place = f"{address.place}, collection {collection!r},"
+    place = f"collection {collection!r} in {address.place}"
     return Table(address.join(collection, "content.lance"), place, address.options)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import lance
 
 from clew.core.errors import NotFound, ReadOnlyStore, StoreMismatch
-from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.errors import is_conflict, translate_errors
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, SCALARS, Head, Row, make_schema, make_table
 from clew.drivers.store.lance.select import Select
 from clew.drivers.store.lance.snapshot import Snapshot, read_snapshot
@@ -186,7 +186,7 @@ def compact(dataset: Any, rows: int, *, all_deletions: bool = False) -> bool:
         threshold = 0.0 if all_deletions else 0.1
         dataset.optimize.compact_files(target_rows_per_fragment=rows, materialize_deletions_threshold=threshold)
     except (OSError, RuntimeError) as error:
-        if "conflict" not in str(error).lower() and "preempted" not in str(error).lower():
+        if not is_conflict(error):
             raise
         return False
     return True

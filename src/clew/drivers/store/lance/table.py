@@ -19,10 +19,11 @@ from lance.commit import CommitConflictError
 from lance.fragment import write_fragments
 
 from clew.core.errors import ConcurrentChange, DriverFailed
-from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.errors import is_conflict, translate_errors
 
 HEAD = 0  # the number of the row that every commit replaces
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
+INDEX_ATTEMPTS = 10  # of work on an index that others preempt: it may take long each time
 KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
 MAX_PAUSE = 120.0  # seconds for which an erasure may make writers wait; if it is killed, they go on then
 PAUSE = 0.05  # seconds between two looks at whether it has ended
@@ -118,6 +119,20 @@ class Table:
                     return result
             time.sleep(random.uniform(0, min(0.005 * attempt, 0.25)))
         raise ConcurrentChange(f"{self.place}: others changed it {MAX_ATTEMPTS} times meanwhile; try again")
+
+    def change_indexes(self, work: Callable[[lance.LanceDataset], T]) -> T:
+        """The result of work that commits by itself; it is done again with a later version if another was faster."""
+        for attempt in range(1, INDEX_ATTEMPTS + 1):
+            with translate_errors(self.place):
+                try:
+                    return work(self.copy())
+                except (OSError, RuntimeError) as error:
+                    if not is_conflict(error):
+                        raise
+            time.sleep(random.uniform(0, 0.05 * attempt))
+        raise ConcurrentChange(
+            f"{self.place}: others changed it {INDEX_ATTEMPTS} times while its indexes were made; try again"
+        )
 
     def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
         """Whether a change of this version is now the next one; False if others made theirs first."""

@@ -1,5 +1,6 @@
 """Collections as Lance datasets, through the engine: the answers of other stores, versions, erasure, bad addresses."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,11 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from clew import (
+    ConcurrentChange,
     Document,
     DriverFailed,
     Engine,
@@ -23,6 +26,7 @@ from clew import (
     SettingsError,
 )
 from clew.core.protocols import Store
+from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS
 from clew.drivers.store.lance.select import select
 from clew.engine.collections import drop_collection, list_collections
@@ -139,6 +143,36 @@ def test_the_index_answers_almost_alike(open_engine: Open, tmp_path: Path) -> No
     assert store.search_vectors(query, 1)[0].document.id == "new"
 
 
+def test_indexes_that_others_make_meanwhile_are_tried_again(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = fill(open_engine(f"lance://{tmp_path}", settings=SCANNED), 2)
+    store = engine.opened.store
+    make, optimize = lance.LanceDataset.create_scalar_index, lance.LanceDataset.optimize
+    store._content.table.copy().drop_index("terms")  # type: ignore[attr-defined]
+    calls = list[str]()
+
+    def make_twice(dataset: Any, *given: Any, **options: Any) -> None:
+        calls.append(options["name"])
+        if len(calls) == 1:  # another process makes the same index after this one has read the dataset
+            make(dataset.checkout_version(dataset.version), *given, **options)
+        make(dataset, *given, **options)
+
+    monkeypatch.setattr(lance.LanceDataset, "create_scalar_index", make_twice)
+    assert "terms" in store.maintain()[-1]
+    assert calls == ["terms"]
+
+    def refuse(dataset: Any) -> None:
+        raise OSError("Retryable commit conflict for version 16: preempted. Please retry.")
+
+    monkeypatch.setattr(lance.LanceDataset, "optimize", property(refuse))
+    monkeypatch.setattr("clew.drivers.store.lance.table.INDEX_ATTEMPTS", 2)
+    with pytest.raises(ConcurrentChange, match=r"^collection 'default' in .*: others changed it 2 times while"):
+        store.maintain()
+    monkeypatch.setattr(lance.LanceDataset, "optimize", optimize)
+    assert store.maintain()
+
+
 def test_a_collection_moves_from_a_folder_to_lance_and_on_to_a_server(
     open_engine: Open, tmp_path: Path, postgres: str
 ) -> None:
@@ -179,6 +213,63 @@ def test_a_collection_is_read_as_of_a_time_until_an_erasure(open_engine: Open, t
     assert [record.id for record in engine.list()] == ["b"]
     engine.add_documents([Document("d", "It goes on.")])
     assert engine.read("d").text == "It goes on."
+
+
+def read_vectors(engine: Engine, doc_id: str) -> list[bytes]:
+    (stored,) = engine.opened.store.stored_documents([doc_id])
+    return [row.astype("<f4").tobytes() for row in stored.vectors]
+
+
+def read_files(folder: Path) -> bytes:
+    return b"\0".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+def test_an_erased_document_is_in_no_staged_vector(open_engine: Open, tmp_path: Path) -> None:
+    place, lake = f"lance://{tmp_path}/a lake", tmp_path / "a lake"
+    engine = fill(open_engine(place), 4)
+    gone, kept = read_vectors(engine, "p1"), read_vectors(engine, "p2")
+    engine.reembed("hashed:64")
+    (staged,) = (lake / "default").glob("staged-*.lance")
+    shutil.copytree(staged, lake / "default" / "staged-switch.lance")  # as two interrupted switches leave them
+    shutil.copytree(staged / "data", lake / "default" / "staged-begun.lance" / "data")
+    gone += read_vectors(engine, "p1")
+    assert all(vector in read_files(lake) for vector in gone)
+    assert all(vector in read_bytes(engine.opened.store) for vector in gone)
+    receipt = engine.erase(["p1"])
+    assert (receipt.documents, receipt.found, receipt.undone) == (("p1",), (), ())
+    assert not any(vector in read_files(lake) for vector in gone)
+    assert b"The anchor of ship 1 weighs" not in read_files(lake)
+    assert all(vector in read_bytes(engine.opened.store) for vector in kept)
+    assert engine.opened.store.stage_vectors(HashedEmbedder(32)) == 0  # those of the others were kept
+    engine.reembed("hashed:32")
+    assert read_vectors(engine, "p2") == kept
+    assert engine.doctor(full=True).defects == ()
+
+
+def test_staged_vectors_that_others_write_meanwhile_are_named(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = fill(open_engine(f"lance://{tmp_path}"), 4)
+    engine.reembed("hashed:64")
+    monkeypatch.setattr("clew.drivers.store.lance.staged.drop_staged", lambda *_: None)
+    receipt = engine.erase(["p1"])
+    assert "others write staged vectors to" in receipt.undone[0]
+    left = receipt.undone[0].partition(" meanwhile")[0].rpartition("/")[2]
+    assert {each.place for each in receipt.found} == {left}
+    assert not receipt.complete
+
+
+def test_staged_vectors_in_object_storage_go_with_the_document_and_the_collection(open_engine: Open, s3: str) -> None:
+    engine = fill(open_engine(s3), 4)
+    gone = read_vectors(engine, "p1")
+    engine.reembed("hashed:64")
+    receipt = engine.erase(["p1"])
+    assert (receipt.found, receipt.undone) == ((), ())
+    assert not any(vector in read_bytes(engine.opened.store) for vector in gone)
+    engine.close()
+    drop_collection(s3, "default")
+    again = open_engine(s3)
+    assert not [name for name, _ in again.opened.store.eraser().stored_bytes() if name.startswith("staged-")]
 
 
 def replace_as_of(at: datetime) -> Settings:

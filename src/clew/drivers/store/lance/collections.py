@@ -10,6 +10,7 @@ from clew.drivers.store.lance.entries import EntryTable
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.schema import DOCUMENT
 from clew.drivers.store.lance.select import select
+from clew.drivers.store.lance.staged_datasets import drop_staged, list_staged
 from clew.drivers.store.lance.table import Table
 
 NAMES = "collections.lance"  # which collections there are: an object store has no folders to list
@@ -23,7 +24,7 @@ def open_names(address: Address) -> EntryTable:
 
 def open_content_table(address: Address, collection: str) -> Table:
     """The dataset of a collection."""
-    place = f"{address.place}, collection {collection!r},"
+    place = f"collection {collection!r} in {address.place}"
     return Table(address.join(collection, "content.lance"), place, address.options)
 
 
@@ -82,7 +83,11 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
         hint = format_suggestion(name, known) or "`clew collections` lists them"
         raise NotFound(f"there is no collection {name!r} in {address.place}; {hint}")
     open_names(address).change(lambda names: names.pop(name, None))
-    open_content_table(address, name).drop()
+    table = open_content_table(address, name)
+    with translate_errors(table.place):
+        for uri in list_staged(table.folder, address.options):
+            drop_staged(uri, address.options)
+    table.drop()
     for each in BESIDE:
         open_entries(address, name, each).drop()
     return known[name]

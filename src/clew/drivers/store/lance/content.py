@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import lance
 
 from clew.core.errors import NotFound, ReadOnlyStore, StoreMismatch
-from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.errors import is_conflict, translate_errors
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, SCALARS, Head, Row, make_schema, make_table
 from clew.drivers.store.lance.select import Select
 from clew.drivers.store.lance.snapshot import Snapshot, read_snapshot
-from clew.drivers.store.lance.table import HEAD, Change, Paused, Table
+from clew.drivers.store.lance.table import HEAD, PAUSE, Change, Paused, Table
 from clew.drivers.store.staging import model_switched_error
 
 MAX_FRAGMENTS = 24  # small ones, before a writer joins them
@@ -127,6 +127,12 @@ class Content:
         self.check_model(snapshot.head)
         return snapshot
 
+    def read_for_staging(self) -> Snapshot:
+        """The same, once no erasure cleans the files."""
+        while (snapshot := self.read_for_vectors()).head.paused > time.time():
+            time.sleep(PAUSE)
+        return snapshot
+
     def check_model(self, head: Head) -> None:
         """StoreMismatch if another process has switched the collection to another model."""
         if head.embedder != self.embedder:
@@ -180,7 +186,7 @@ def compact(dataset: Any, rows: int, *, all_deletions: bool = False) -> bool:
         threshold = 0.0 if all_deletions else 0.1
         dataset.optimize.compact_files(target_rows_per_fragment=rows, materialize_deletions_threshold=threshold)
     except (OSError, RuntimeError) as error:
-        if "conflict" not in str(error).lower() and "preempted" not in str(error).lower():
+        if not is_conflict(error):
             raise
         return False
     return True

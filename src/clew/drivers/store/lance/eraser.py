@@ -13,6 +13,8 @@ from clew.drivers.store.lance.entries import Entries, EntryTable
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import ROWS
 from clew.drivers.store.lance.schema import ARRAYS, HEAD_KIND
+from clew.drivers.store.lance.staged import purge_staged_vectors
+from clew.drivers.store.lance.staged_datasets import list_staged, read_staged_bytes
 from clew.drivers.store.lance.table import MAX_PAUSE
 
 ENDED = ("done", "failed", "cancelled")  # states of jobs that may be deleted
@@ -24,8 +26,8 @@ _OWN = ("document_kind",)  # words of our own: they are the same whatever is sto
 class LanceEraser:
     """The eraser of one collection."""
 
-    def __init__(self, content: Content, beside: Mapping[str, EntryTable]) -> None:
-        self._content, self._beside = content, beside
+    def __init__(self, content: Content, beside: Mapping[str, EntryTable], options: Mapping[str, str]) -> None:
+        self._content, self._beside, self._options = content, beside, options
         self._jobs, self._erasures = beside["jobs"], beside["erasures"]
 
     def pending(self) -> str:
@@ -69,6 +71,7 @@ class LanceEraser:
             content.write(_resume, is_change=False, is_eraser=True)
 
     def _clean(self, content: Content) -> list[str]:
+        undone = purge_staged_vectors(content, self._options)
         with translate_errors(content.place):
             for index in content.table.latest().describe_indices():
                 content.table.copy().drop_index(index.name)
@@ -77,11 +80,11 @@ class LanceEraser:
         for name in ("jobs", "sessions", "records"):
             self._beside[name].purge()
         if not is_done:
-            return ["others changed the collection again and again meanwhile; run the erasure again"]
-        return []
+            undone.append("others changed the collection again and again meanwhile; run the erasure again")
+        return undone
 
     def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
-        """Every text, vector and term of every version of the collection, with its column."""
+        """Every text, vector and term of every version of the collection, with its column, and all staged vectors."""
         with translate_errors(self._content.place):
             latest = self._content.table.latest()
             seen: set[str] = set()
@@ -91,6 +94,9 @@ class LanceEraser:
                     if key not in seen:
                         seen.add(key)
                         yield from _read_fragment(fragment)
+            for uri in list_staged(self._content.table.folder, self._options):
+                for data in read_staged_bytes(uri, self._options):
+                    yield uri.rpartition("/")[2], data
         for name in ("jobs", "sessions", "records", "erasures"):
             yield name, self._beside[name].read_bytes()
 

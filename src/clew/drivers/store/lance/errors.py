@@ -12,6 +12,8 @@ _NO_ANSWER = ("connect", "timed out", "timeout", "dns", "error sending request")
 _FULL = ("no space left", "storage full", "quota exceeded", "file too large")
 _READ_ONLY = ("read-only file system", "permission denied", "os error 13")
 
+_CONFLICT = ("conflict", "preempted")
+
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
@@ -22,6 +24,11 @@ def translate_errors(place: str) -> Iterator[None]:
         raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise explain_error(place, error) from error
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether Lance refused a commit because others made theirs first."""
+    return any(each in str(error).lower() for each in _CONFLICT)
 
 
 def explain_error(place: str, error: BaseException) -> DriverFailed:

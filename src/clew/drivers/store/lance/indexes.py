@@ -4,9 +4,11 @@ import math
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 from clew.drivers.store.lance.content import Content, compact
+from clew.drivers.store.lance.schema import Head
 from clew.drivers.store.lance.table import KEPT
 
 VECTOR_INDEX = "vectors"
@@ -41,14 +43,22 @@ def keep_up(content: Content, keep: timedelta) -> None:
         compact(dataset, ROWS)
     if snapshot.head.chunks < max(content.exact_below, 1):
         return
-    dataset = content.table.copy()
-    for name, (column, kind) in SCALAR_INDEXES.items():
-        if not has_index(dataset, name):
-            dataset.create_scalar_index(column, kind, name=name)
-            dataset = content.table.copy()
-    if not has_index(dataset, VECTOR_INDEX) and snapshot.head.chunks >= MIN_TRAINING:
-        make_vector_index(dataset, snapshot.head.chunks, snapshot.head.dim)
-    content.table.copy().optimize.optimize_indices()
+    for name in SCALAR_INDEXES:
+        content.table.change_indexes(partial(_make_scalar_index, name=name))
+    if snapshot.head.chunks >= MIN_TRAINING:
+        content.table.change_indexes(partial(_make_first_vector_index, head=snapshot.head))
+    content.table.change_indexes(lambda latest: latest.optimize.optimize_indices())
+
+
+def _make_scalar_index(dataset: Any, name: str) -> None:
+    if not has_index(dataset, name):
+        column, kind = SCALAR_INDEXES[name]
+        dataset.create_scalar_index(column, kind, name=name)
+
+
+def _make_first_vector_index(dataset: Any, head: Head) -> None:
+    if not has_index(dataset, VECTOR_INDEX):
+        make_vector_index(dataset, head.chunks, head.dim)
 
 
 def make_vector_index(dataset: Any, chunks: int, dim: int) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import lance
 import numpy as np
 import pyarrow as pa
 
@@ -24,10 +23,16 @@ from clew.drivers.store.lance.schema import (
     Row,
     make_schema,
     make_table,
-    make_vector_column,
 )
 from clew.drivers.store.lance.select import select
-from clew.drivers.store.lance.snapshot import Snapshot, read_rows
+from clew.drivers.store.lance.snapshot import Snapshot
+from clew.drivers.store.lance.staged_datasets import (
+    drop_staged,
+    list_staged,
+    locate_staged,
+    read_staged,
+    write_staged,
+)
 from clew.drivers.store.lance.table import MAX_ATTEMPTS
 from clew.drivers.store.staging import (
     Kind,
@@ -48,7 +53,7 @@ class LanceStagedVectors:
     """The staged vectors of a collection, as of one version of it."""
 
     def __init__(self, content: Content, snapshot: Snapshot, options: Mapping[str, str]) -> None:
-        self._snapshot, self._options = snapshot, dict(options)
+        self._content, self._snapshot, self._options = content, snapshot, dict(options)
         staged = snapshot.head.staged or {}
         self._dim, self._uri = staged.get("dim", 0), _locate(content, staged)
         self._known = read_staged(self._uri, self._options, self._dim)
@@ -111,11 +116,25 @@ class LanceStagedVectors:
         if made:
             write_staged(self._uri, self._options, self._dim, made)
             self._known |= made
+            if _locate(self._content, self._content.read().head.staged or {}) != self._uri:
+                drop_staged(self._uri, self._options)  # others discarded it meanwhile, and this wrote it again
+
+    def copy_valid(self, uri: str) -> None:
+        """Writes those of the vectors to another dataset whose row still is what they were made of."""
+        columns = ("row", "kind", *(name for names in _COLUMNS.values() for name in names))
+        for rows in self._snapshot.scan_batches(f"kind IN ({DOCUMENT}, {CHUNK})", columns):
+            valid = [row["row"] for row in rows if self._is_staged(_name_kind(row), row)]
+            if valid:
+                write_staged(uri, self._options, self._dim, {row: self._known[row] for row in valid})
 
     def get_vector(self, row: Row) -> Vector | None:
         """The staged vector of a row."""
         known = self._known.get(row["row"])
         return None if known is None else known[1]
+
+
+def _name_kind(row: Row) -> Kind:
+    return "chunks" if row["kind"] == CHUNK else "summaries"
 
 
 def _print(row: Row, kind: Kind) -> str:
@@ -124,31 +143,7 @@ def _print(row: Row, kind: Kind) -> str:
 
 
 def _locate(content: Content, staged: Mapping[str, Any]) -> str:
-    return f"{content.table.uri.removesuffix('content.lance')}staged-{staged.get('name', '')}.lance"
-
-
-def read_staged(uri: str, options: Mapping[str, str], dim: int) -> dict[int, tuple[str, Vector]]:
-    """The staged vectors by the number of their row, with what each was made of; the last of each."""
-    try:
-        dataset = lance.dataset(uri, storage_options=dict(options))
-    except (ValueError, FileNotFoundError) as error:
-        if "not found" in str(error).lower():
-            return {}
-        raise
-    found: dict[int, tuple[str, Vector]] = {}
-    for row in read_rows(dataset.to_table(), dim):
-        found[row["row"]] = (row["print"], row["vector"])
-    return found
-
-
-def write_staged(uri: str, options: Mapping[str, str], dim: int, made: Mapping[int, tuple[str, Vector | None]]) -> None:
-    """Adds staged vectors."""
-    kind = pa.list_(pa.float32(), dim)
-    schema = pa.schema([("row", pa.int64()), ("print", pa.string()), ("vector", kind)])
-    vectors = make_vector_column([vector for _, vector in made.values()], kind)
-    prints = pa.array([print_ for print_, _ in made.values()], pa.string())
-    table = pa.table([pa.array(list(made), pa.int64()), prints, vectors], schema=schema)
-    lance.write_dataset(table, uri, mode="append", storage_options=dict(options))
+    return locate_staged(content.table.folder, staged.get("name", ""))
 
 
 def parse_staged_model(head: Head) -> StagedModel | None:
@@ -169,7 +164,7 @@ def stage_vectors(
     content.write(begin, is_change=False)
 
     def run(work: Callable[[StagedVectors], T]) -> T:
-        snapshot = content.read_for_vectors()
+        snapshot = content.read_for_staging()
         check_staged_model(content.place, parse_staged_model(snapshot.head), embedder)
         with translate_errors(content.place):
             return work(LanceStagedVectors(content, snapshot, options))
@@ -193,8 +188,37 @@ def discard_staged_vectors(content: Content, options: Mapping[str, str]) -> bool
     found = content.write(decide, is_change=False)
     for staged in dropped:
         with translate_errors(content.place):
-            lance.LanceDataset.drop(_locate(content, staged), storage_options=dict(options), ignore_not_found=True)
+            drop_staged(_locate(content, staged), options)
     return found
+
+
+def purge_staged_vectors(content: Content, options: Mapping[str, str]) -> list[str]:
+    """Removes what is staged of deleted rows, texts and datasets from the files; what could not be done.
+
+    Those that stay get a dataset of another name: whoever still writes to the old one brings nothing back.
+    """
+    snapshot = content.read()
+    with translate_errors(content.place):
+        if snapshot.head.staged is not None:
+            fresh = {**snapshot.head.staged, "name": uuid.uuid4().hex}
+            LanceStagedVectors(content, snapshot, options).copy_valid(_locate(content, fresh))
+
+            def decide(draft: Draft) -> None:
+                draft.head = replace(draft.head, staged=fresh)
+
+            content.write(decide, is_change=False, is_eraser=True)
+        for uri in _list_unused(content, options):
+            drop_staged(uri, options)
+        return [
+            f"others write staged vectors to {uri} meanwhile; run the erasure again"
+            for uri in _list_unused(content, options)
+        ]
+
+
+def _list_unused(content: Content, options: Mapping[str, str]) -> list[str]:
+    """The datasets of staged vectors that the collection does not name, of interrupted or discarded work."""
+    used = _locate(content, content.read().head.staged or {})
+    return [uri for uri in list_staged(content.table.folder, options) if uri != used]
 
 
 def switch_to_staged_model(content: Content, options: Mapping[str, str], embedder: Embedder) -> None:
@@ -204,7 +228,7 @@ def switch_to_staged_model(content: Content, options: Mapping[str, str], embedde
     """
     content.check_writable()
     for _ in range(MAX_ATTEMPTS):
-        snapshot = content.read_for_vectors()
+        snapshot = content.read_for_staging()
         check_staged_model(content.place, parse_staged_model(snapshot.head), embedder)
         with translate_errors(content.place):
             staged = LanceStagedVectors(content, snapshot, options)
@@ -228,8 +252,7 @@ def _swap(
             kept: dict[int, tuple[str, Vector | None]] = {}
             for row in rows:
                 if row["vector"] is not None:
-                    kind: Kind = "chunks" if row["kind"] == CHUNK else "summaries"
-                    kept[row["row"]] = (_print(row, kind), row["vector"])
+                    kept[row["row"]] = (_print(row, _name_kind(row)), row["vector"])
                     row["vector"] = staged.get_vector(row)
                 row["facets"] = None if row["facets"] is None else sorted(row["facets"])
             if kept:
@@ -238,9 +261,7 @@ def _swap(
 
     reader = pa.RecordBatchReader.from_batches(schema, make_batches())
     if content.table.replace(snapshot.dataset, reader, schema):
-        lance.LanceDataset.drop(
-            _locate(content, old.staged or {}), storage_options=dict(options), ignore_not_found=True
-        )
+        drop_staged(_locate(content, old.staged or {}), options)
         return True
-    lance.LanceDataset.drop(uri, storage_options=dict(options), ignore_not_found=True)
+    drop_staged(uri, options)
     return False

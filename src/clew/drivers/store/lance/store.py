@@ -169,7 +169,7 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
 
     def eraser(self) -> LanceEraser:
         """What takes deleted content from the files of every version."""
-        return LanceEraser(self._content, self._entries)
+        return LanceEraser(self._content, self._entries, self._address.options)
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""

@@ -19,12 +19,14 @@ from lance.commit import CommitConflictError
 from lance.fragment import write_fragments
 
 from clew.core.errors import ConcurrentChange, DriverFailed
-from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.errors import is_conflict, translate_errors
 
 HEAD = 0  # the number of the row that every commit replaces
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
+INDEX_ATTEMPTS = 10  # of work on an index that others preempt: it may take long each time
 KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
 MAX_PAUSE = 120.0  # seconds for which an erasure may make writers wait; if it is killed, they go on then
+PAUSE = 0.05  # seconds between two looks at whether it has ended
 T = TypeVar("T")
 
 
@@ -49,6 +51,11 @@ class Table:
         self._lock = RLock()
         self._dataset: lance.LanceDataset | None = None
         self._is_closed = False
+
+    @property
+    def folder(self) -> str:
+        """Where the dataset and those beside it are."""
+        return self.uri.rpartition("/")[0]
 
     def exists(self) -> bool:
         """Whether the dataset is there; it is then open."""
@@ -104,7 +111,7 @@ class Table:
             try:
                 change, result = decide(dataset)
             except Paused:
-                time.sleep(0.05)
+                time.sleep(PAUSE)
                 continue
             attempt += 1
             with translate_errors(self.place):
@@ -112,6 +119,20 @@ class Table:
                     return result
             time.sleep(random.uniform(0, min(0.005 * attempt, 0.25)))
         raise ConcurrentChange(f"{self.place}: others changed it {MAX_ATTEMPTS} times meanwhile; try again")
+
+    def change_indexes(self, work: Callable[[lance.LanceDataset], T]) -> T:
+        """The result of work that commits by itself; it is done again with a later version if another was faster."""
+        for attempt in range(1, INDEX_ATTEMPTS + 1):
+            with translate_errors(self.place):
+                try:
+                    return work(self.copy())
+                except (OSError, RuntimeError) as error:
+                    if not is_conflict(error):
+                        raise
+            time.sleep(random.uniform(0, 0.05 * attempt))
+        raise ConcurrentChange(
+            f"{self.place}: others changed it {INDEX_ATTEMPTS} times while its indexes were made; try again"
+        )
 
     def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
         """Whether a change of this version is now the next one; False if others made theirs first."""

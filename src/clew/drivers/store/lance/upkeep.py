@@ -3,6 +3,7 @@
 import math
 import os
 from datetime import timedelta
+from typing import Any
 
 from clew.core.settings import StoreConfig
 from clew.drivers.store.lance import indexes
@@ -34,7 +35,7 @@ class UpkeepMethods:
         fragments, versions = len(before.get_fragments()), {each["version"] for each in before.versions()}
         self.flush()
         with translate_errors(self._content.place):
-            done = self._learn_partitions()
+            done = table.change_indexes(self._learn_partitions)
             now = table.copy()
             joined, removed = len(now.get_fragments()), versions - {each["version"] for each in now.versions()}
             named = sorted(index.name for index in now.describe_indices())
@@ -44,9 +45,9 @@ class UpkeepMethods:
             done.append(f"removed {len(removed)} old versions")
         return [*done, f"indexes kept up: {', '.join(named)}"] if named else done
 
-    def _learn_partitions(self) -> list[str]:
+    def _learn_partitions(self, dataset: Any) -> list[str]:
         """Makes the index of vectors anew if the collection has outgrown it; what was done."""
-        dataset, head = self._content.table.copy(), self._content.read().head
+        head = self._content.read().head
         if self._content.is_past or not indexes.has_index(dataset, indexes.VECTOR_INDEX):
             return []
         parts = dataset.stats.index_stats(indexes.VECTOR_INDEX)["indices"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psycopg import connect
 from typer.testing import CliRunner
 
 from clew import Document, Engine, Filter, Settings, SettingsError
@@ -65,6 +66,41 @@ def test_tables_are_vacuumed_and_a_graph_of_deleted_rows_is_built_anew(
         monkeypatch.setattr("clew.drivers.store.postgres.upkeep.MIN_REBUILT_BYTES", 0)
         monkeypatch.setattr("clew.drivers.store.postgres.upkeep.MAX_GRAPH_GROWTH", 0.0)
         assert any(line.startswith("built the graph of signals anew: ") for line in keep_up(engine))
+
+
+def leave_index(url: str, name: str) -> None:
+    """An index as a rebuild leaves it that was cut off: invalid, yet every new row goes into it."""
+    with connect(url, autocommit=True) as connection:
+        (made,) = connection.execute("SELECT pg_get_indexdef('clew.signals_graph_1'::regclass)").fetchone() or ("",)
+        connection.execute(made.replace("signals_graph_1", name))
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"clew.{name}",))
+
+
+def list_graphs(url: str) -> list[str]:
+    with connect(url) as connection:
+        found = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^signals_graph' ORDER BY 1")
+        return [name for (name,) in found]
+
+
+def test_what_a_rebuild_left_that_was_cut_off_is_dropped(postgres: str) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        engine.opened.store.flush()
+        leave_index(postgres, "signals_graph_1_ccnew")
+        leave_index(postgres, "signals_graph_1_ccold1")
+        leave_index(postgres, "signals_graph_11_ccold")  # of another collection
+        assert "dropped 2 indexes that rebuilds of graphs had left" in keep_up(engine)
+        assert list_graphs(postgres) == ["signals_graph_1", "signals_graph_11_ccold"]
+
+
+def test_vectors_of_another_width_are_switched_to_beside_the_rest_of_a_rebuild(postgres: str) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        engine.opened.store.flush()
+        leave_index(postgres, "signals_graph_1_ccold")
+        engine.reembed("hashed:16")
+        assert "signals_graph_1_ccold" not in list_graphs(postgres)
+        assert engine.search("gauge 3", k=1)
 
 
 def test_a_folder_is_kept_up_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
+from clew.core.errors import DriverFailed
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
@@ -68,8 +69,30 @@ def drop_graph(connection: Connection, table: str, number: int) -> None:
     connection.execute("SELECT pg_advisory_lock(%s)", (_make_lock_key(name),))
     if is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
-    else:
-        connection.execute("SELECT drop_graph(%s)", (table,))
+        drop_leftovers(connection, table, number)
+        return
+    connection.execute("SELECT drop_graph(%s)", (table,))
+    if left := _list_leftovers(connection, name):
+        raise DriverFailed(
+            f"a rebuild that was cut off has left the index {left[0]}, which this role may not drop; run "
+            "`clew jobs maintain` as the owner of the tables, then try again"
+        )
+
+
+def drop_leftovers(connection: Connection, table: str, number: int) -> int:
+    """Drops what rebuilds of a graph that were cut off have left, which takes vectors of one width; how many."""
+    left = _list_leftovers(connection, f"{table}_graph_{number}")
+    for name in left:
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
+    return len(left)
+
+
+def _list_leftovers(connection: Connection, name: str) -> list[str]:
+    sql = (
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'i'"
+        " AND relname ~ %s ORDER BY 1"
+    )
+    return [left for (left,) in fetch_rows(connection, sql, (f"^{name}_cc(new|old)[0-9]*$",))]
 
 
 def is_owner(connection: Connection, table: str) -> bool:

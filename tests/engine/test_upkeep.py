@@ -103,6 +103,25 @@ def test_vectors_of_another_width_are_switched_to_beside_the_rest_of_a_rebuild(p
         assert engine.search("gauge 3", k=1)
 
 
+def test_one_upkeep_of_a_database_runs_at_a_time(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[list[str]] = []
+    with (
+        Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine,
+        Engine.open(postgres, collection="other", embedder="hashed:8", settings=INDEXED) as other,
+    ):
+
+        def count(_: object) -> int:  # in the midst of it
+            told.append(other.opened.store.maintain())
+            return 0
+
+        monkeypatch.setattr("clew.drivers.store.postgres.upkeep._count_dead_rows", count)
+        engine.add_documents([Document("d1", "The gauge 7 is read at noon.")])
+        assert keep_up(engine)[0].startswith("vacuumed ")
+        assert told == [["nothing done: the upkeep of this database is under way in another program"]]
+        monkeypatch.undo()
+        assert keep_up(other)[0].startswith("vacuumed ")
+
+
 def test_a_folder_is_kept_up_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(tmp_path / "team")
     with Engine.open(folder, embedder="hashed") as engine:

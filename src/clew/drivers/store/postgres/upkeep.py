@@ -40,9 +40,12 @@ class UpkeepMethods:
     def maintain(self) -> list[str]:
         """Builds graphs that are due or mostly deleted rows, and vacuums the tables; what was done.
 
-        Others search and write meanwhile. The tables are those of all collections of the database.
+        Others search and write meanwhile. The tables are those of all collections of the database, so there is one
+        upkeep of it at a time: two would wait for each other.
         """
         with translate_errors(self._pool.place), self._pool.open_connection() as connection:
+            if not graph.try_lock(connection, "maintain"):
+                return ["nothing done: the upkeep of this database is under way in another program"]
             is_owner = graph.is_owner(connection, "signals")
             left = sum(graph.drop_leftovers(connection, table, self._number) for table in GRAPHS if is_owner)
             self.flush()
@@ -63,6 +66,8 @@ class UpkeepMethods:
         ((size,),) = fetch_rows(connection, "SELECT pg_relation_size(to_regclass(%s))", (f"clew.{name}",))
         needed = MAX_GRAPH_GROWTH * max(rows, 1) * (2 * self._dim + GRAPH_ROW_BYTES)
         if not size or size < max(MIN_REBUILT_BYTES, needed):
+            return []
+        if not graph.try_lock(connection, name):  # a switch to another model, or the removal of the collection
             return []
         connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', false)")
         index = sql.Identifier("clew", name)

@@ -1,6 +1,7 @@
 """The graph of a large collection: an HNSW index of its own over its vectors in half precision."""
 
 from dataclasses import dataclass
+from time import sleep
 
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
@@ -10,6 +11,7 @@ from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
 MAX_DIM = 4000  # dimensions that pgvector indexes in half precision
+LOCK_SECONDS = 0.1  # between attempts to take the lock of a graph
 MAX_MEMORY = 512  # MB to build one in; a graph that needs more is built more slowly
 
 
@@ -39,7 +41,7 @@ def read_graph_state(connection: Connection, number: int) -> GraphState:
 def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:
     """Builds the graph over a table's vectors, unless another program is building it or has built it."""
     name = f"{table}_graph_{collection.number}"
-    if not fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (_make_lock_key(name),))[0][0]:
+    if not try_lock(connection, name):
         return
     now = read_graph_state(connection, collection.number)
     if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
@@ -66,7 +68,8 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
 def drop_graph(connection: Connection, table: str, number: int) -> None:
     """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
-    connection.execute("SELECT pg_advisory_lock(%s)", (_make_lock_key(name),))
+    while not try_lock(connection, name):  # a statement that waits would stop the builder, which waits for it
+        sleep(LOCK_SECONDS)
     if is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
         drop_leftovers(connection, table, number)
@@ -102,5 +105,7 @@ def is_owner(connection: Connection, table: str) -> bool:
     return bool(is_owner)
 
 
-def _make_lock_key(name: str) -> int:
-    return xxh3_64_intdigest(name.encode()) - (1 << 63)
+def try_lock(connection: Connection, name: str) -> bool:
+    """Whether the lock of a name could be taken, which is then held until the connection is closed."""
+    key = xxh3_64_intdigest(name.encode()) - (1 << 63)
+    return bool(fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0])

@@ -9,7 +9,7 @@ import pytest
 from psycopg import connect
 from typer.testing import CliRunner
 
-from clew import Document, Engine, Filter, Settings, SettingsError
+from clew import Document, DriverFailed, Engine, Filter, Settings, SettingsError
 from clew.surface.cli.app import app
 
 DEFAULTS = Settings()
@@ -101,6 +101,21 @@ def test_vectors_of_another_width_are_switched_to_beside_the_rest_of_a_rebuild(p
         engine.reembed("hashed:16")
         assert "signals_graph_1_ccold" not in list_graphs(postgres)
         assert engine.search("gauge 3", k=1)
+
+
+def test_a_role_that_may_not_drop_the_rest_of_a_rebuild_is_told_who_may(postgres: str) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        engine.opened.store.flush()
+        leave_index(postgres, "signals_graph_1_ccold")
+        app_role = f"{postgres}{'&' if '?' in postgres else '?'}options=-c%20role%3Dclew_app"
+        with Engine.open(app_role, embedder="hashed:8", settings=INDEXED) as limited:
+            with pytest.raises(
+                DriverFailed, match=r"signals_graph_1_ccold, which this role may not drop; run `clew jobs"
+            ):
+                limited.reembed("hashed:16")
+            keep_up(engine)
+            limited.reembed("hashed:16")
 
 
 def test_one_upkeep_of_a_database_runs_at_a_time(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:

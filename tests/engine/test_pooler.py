@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from psycopg import Connection
@@ -59,6 +60,24 @@ def test_the_address_of_a_pooler_is_checked(postgres: str) -> None:
     with pytest.raises(DriverFailed, match=r"store\.pooler, .* cannot be reached") as caught:
         Engine.open(postgres, embedder="hashed", settings=nowhere)
     assert "secret" not in str(caught.value)
+    with pytest.raises(SettingsError, match=r"store\.pooler: .* cannot be read") as unreadable:
+        Engine.open(postgres, embedder="hashed", settings=through("postgresql://nobody:sec/ret@host:1/docs"))
+    assert "sec" not in str(unreadable.value)
+
+
+def test_a_pooler_before_another_database_is_refused(
+    postgres: str, postgres_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    with Engine.open(postgres, embedder="hashed") as engine:
+        engine.add(write_pages(tmp_path / "gauge", "gauge"))
+    copied, empty = postgres_database(urlsplit(postgres).path[1:]), postgres_database("template0")
+    for other in (copied, empty):  # one has the same collections, the other has no tables
+        secret = f"{other}{'&' if '?' in other else '?'}password=secret"
+        with pytest.raises(SettingsError, match=r"store\.pooler, .*, leads to another database") as caught:
+            Engine.open(postgres, embedder="hashed", settings=through(secret))
+        assert "secret" not in str(caught.value)
+    with Engine.open(copied, embedder="hashed") as engine:
+        assert engine.status().documents == 4
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psycopg import connect
 from typer.testing import CliRunner
 
-from clew import Document, Engine, Filter, Settings, SettingsError
+from clew import Document, DriverFailed, Engine, Filter, Settings, SettingsError
 from clew.surface.cli.app import app
 
 DEFAULTS = Settings()
@@ -65,6 +66,75 @@ def test_tables_are_vacuumed_and_a_graph_of_deleted_rows_is_built_anew(
         monkeypatch.setattr("clew.drivers.store.postgres.upkeep.MIN_REBUILT_BYTES", 0)
         monkeypatch.setattr("clew.drivers.store.postgres.upkeep.MAX_GRAPH_GROWTH", 0.0)
         assert any(line.startswith("built the graph of signals anew: ") for line in keep_up(engine))
+
+
+def leave_index(url: str, name: str) -> None:
+    """An index as a rebuild leaves it that was cut off: invalid, yet every new row goes into it."""
+    with connect(url, autocommit=True) as connection:
+        (made,) = connection.execute("SELECT pg_get_indexdef('clew.signals_graph_1'::regclass)").fetchone() or ("",)
+        connection.execute(made.replace("signals_graph_1", name))
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"clew.{name}",))
+
+
+def list_graphs(url: str) -> list[str]:
+    with connect(url) as connection:
+        found = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^signals_graph' ORDER BY 1")
+        return [name for (name,) in found]
+
+
+def test_what_a_rebuild_left_that_was_cut_off_is_dropped(postgres: str) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        engine.opened.store.flush()
+        leave_index(postgres, "signals_graph_1_ccnew")
+        leave_index(postgres, "signals_graph_1_ccold1")
+        leave_index(postgres, "signals_graph_11_ccold")  # of another collection
+        assert "dropped 2 indexes that rebuilds of graphs had left" in keep_up(engine)
+        assert list_graphs(postgres) == ["signals_graph_1", "signals_graph_11_ccold"]
+
+
+def test_vectors_of_another_width_are_switched_to_beside_the_rest_of_a_rebuild(postgres: str) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        engine.opened.store.flush()
+        leave_index(postgres, "signals_graph_1_ccold")
+        engine.reembed("hashed:16")
+        assert "signals_graph_1_ccold" not in list_graphs(postgres)
+        assert engine.search("gauge 3", k=1)
+
+
+def test_a_role_that_may_not_drop_the_rest_of_a_rebuild_is_told_who_may(postgres: str) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        engine.opened.store.flush()
+        leave_index(postgres, "signals_graph_1_ccold")
+        app_role = f"{postgres}{'&' if '?' in postgres else '?'}options=-c%20role%3Dclew_app"
+        with Engine.open(app_role, embedder="hashed:8", settings=INDEXED) as limited:
+            with pytest.raises(
+                DriverFailed, match=r"signals_graph_1_ccold, which this role may not drop; run `clew jobs"
+            ):
+                limited.reembed("hashed:16")
+            keep_up(engine)
+            limited.reembed("hashed:16")
+
+
+def test_one_upkeep_of_a_database_runs_at_a_time(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[list[str]] = []
+    with (
+        Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine,
+        Engine.open(postgres, collection="other", embedder="hashed:8", settings=INDEXED) as other,
+    ):
+
+        def count(_: object) -> int:  # in the midst of it
+            told.append(other.opened.store.maintain())
+            return 0
+
+        monkeypatch.setattr("clew.drivers.store.postgres.upkeep._count_dead_rows", count)
+        engine.add_documents([Document("d1", "The gauge 7 is read at noon.")])
+        assert keep_up(engine)[0].startswith("vacuumed ")
+        assert told == [["nothing done: the upkeep of this database is under way in another program"]]
+        monkeypatch.undo()
+        assert keep_up(other)[0].startswith("vacuumed ")
 
 
 def test_a_folder_is_kept_up_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

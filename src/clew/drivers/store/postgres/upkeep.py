@@ -9,6 +9,7 @@ from clew.drivers.store.postgres.connect.setup import OpenCollection
 from clew.drivers.store.postgres.protection import TABLES
 from clew.drivers.store.postgres.search import graph
 
+GRAPHS = ("signals", "summaries")  # tables with a graph for each large collection
 MIN_REBUILT_BYTES = 4 << 20  # of a graph, below which its size says nothing
 GRAPH_ROW_BYTES = 400  # of a graph beside each vector in half precision: its neighbours
 MAX_GRAPH_GROWTH = 2.0  # over what its vectors take, above which a graph is built anew
@@ -39,16 +40,22 @@ class UpkeepMethods:
     def maintain(self) -> list[str]:
         """Builds graphs that are due or mostly deleted rows, and vacuums the tables; what was done.
 
-        Others search and write meanwhile. The tables are those of all collections of the database.
+        Others search and write meanwhile. The tables are those of all collections of the database, so there is one
+        upkeep of it at a time: two would wait for each other.
         """
-        self.flush()
         with translate_errors(self._pool.place), self._pool.open_connection() as connection:
-            if not graph.is_owner(connection, "signals"):
+            if not graph.try_lock(connection, "maintain"):
+                return ["nothing done: the upkeep of this database is under way in another program"]
+            is_owner = graph.is_owner(connection, "signals")
+            left = sum(graph.drop_leftovers(connection, table, self._number) for table in GRAPHS if is_owner)
+            self.flush()
+            if not is_owner:
                 return ["the role does not own the tables; its owner, or autovacuum, removes deleted rows"]
             before = _count_dead_rows(connection)
             for table in TABLES:
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier("clew", table)))
-            done = [f"vacuumed {len(TABLES)} tables, with about {before:,} deleted rows"]
+            done = [f"dropped {left} indexes that rebuilds of graphs had left"] if left else []
+            done.append(f"vacuumed {len(TABLES)} tables, with about {before:,} deleted rows")
             state = graph.read_graph_state(connection, self._number)
             rows = {"signals": state.chunks, "summaries": state.documents}
             return done + [line for table, count in rows.items() for line in self._rebuild(connection, table, count)]
@@ -60,10 +67,11 @@ class UpkeepMethods:
         needed = MAX_GRAPH_GROWTH * max(rows, 1) * (2 * self._dim + GRAPH_ROW_BYTES)
         if not size or size < max(MIN_REBUILT_BYTES, needed):
             return []
+        if not graph.try_lock(connection, name):  # a switch to another model, or the removal of the collection
+            return []
         connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', false)")
         index = sql.Identifier("clew", name)
         try:
-            connection.execute(sql.SQL("DROP INDEX IF EXISTS clew.{}").format(sql.Identifier(f"{name}_ccnew")))
             connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(index))
         except errors.UndefinedObject:  # it was dropped meanwhile, by a switch to another model
             return []

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from secrets import randbits
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Final, TypeVar
 
@@ -66,7 +67,34 @@ def check_pooler(url: str) -> str:
     """The address of a pooler, or an empty one; SettingsError if it is none of PostgreSQL."""
     if url and not url.startswith(("postgresql://", "postgres://")):
         raise SettingsError("store.pooler is not the address of a pooler for PostgreSQL; give postgresql://…")
+    if url:
+        try:
+            describe_address(url)
+        except SettingsError as error:
+            raise SettingsError(f"store.pooler: {error}") from None
     return url
+
+
+def check_same_database(url: str, pooler: str) -> None:
+    """SettingsError unless a pooler leads to the database of an address.
+
+    A lock with a random key is held there: it is taken in this database of this server, and in no copy of it.
+    """
+    key, server, between = randbits(63), describe_address(url), describe_address(pooler)
+    with translate_errors(server), psycopg.connect(url, autocommit=True, **_make_default_options(url)) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s::int8)", (key,))
+        with (
+            translate_errors(f"store.pooler, {between}"),
+            psycopg.connect(
+                pooler, autocommit=True, prepare_threshold=None, **_make_default_options(pooler)
+            ) as connection,
+        ):
+            ((is_free,),) = fetch_rows(connection, "SELECT pg_try_advisory_xact_lock(%s::int8)", (key,))
+    if is_free:
+        raise SettingsError(
+            f"store.pooler, {between}, leads to another database than {server}; give the address of the same database "
+            "through the pooler"
+        )
 
 
 class Pool:
@@ -80,8 +108,7 @@ class Pool:
         self.place = describe_address(url)
         self._url, self._collection, self._access, self._pooler = url, collection, access, pooler
         if pooler:
-            with translate_errors(f"store.pooler, {describe_address(pooler)}"):
-                psycopg.connect(pooler, **_make_default_options(pooler)).close()
+            check_same_database(url, pooler)
         self._pool = ConnectionPool(
             pooler or url,
             kwargs={

@@ -1,14 +1,17 @@
 """The graph of a large collection: an HNSW index of its own over its vectors in half precision."""
 
 from dataclasses import dataclass
+from time import sleep
 
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
+from clew.core.errors import DriverFailed
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
 MAX_DIM = 4000  # dimensions that pgvector indexes in half precision
+LOCK_SECONDS = 0.1  # between attempts to take the lock of a graph
 MAX_MEMORY = 512  # MB to build one in; a graph that needs more is built more slowly
 
 
@@ -38,7 +41,7 @@ def read_graph_state(connection: Connection, number: int) -> GraphState:
 def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:
     """Builds the graph over a table's vectors, unless another program is building it or has built it."""
     name = f"{table}_graph_{collection.number}"
-    if not fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (_make_lock_key(name),))[0][0]:
+    if not try_lock(connection, name):
         return
     now = read_graph_state(connection, collection.number)
     if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
@@ -65,11 +68,34 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
 def drop_graph(connection: Connection, table: str, number: int) -> None:
     """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
-    connection.execute("SELECT pg_advisory_lock(%s)", (_make_lock_key(name),))
+    while not try_lock(connection, name):  # a statement that waits would stop the builder, which waits for it
+        sleep(LOCK_SECONDS)
     if is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
-    else:
-        connection.execute("SELECT drop_graph(%s)", (table,))
+        drop_leftovers(connection, table, number)
+        return
+    connection.execute("SELECT drop_graph(%s)", (table,))
+    if left := _list_leftovers(connection, name):
+        raise DriverFailed(
+            f"a rebuild that was cut off has left the index {left[0]}, which this role may not drop; run "
+            "`clew jobs maintain` as the owner of the tables, then try again"
+        )
+
+
+def drop_leftovers(connection: Connection, table: str, number: int) -> int:
+    """Drops what rebuilds of a graph that were cut off have left, which takes vectors of one width; how many."""
+    left = _list_leftovers(connection, f"{table}_graph_{number}")
+    for name in left:
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
+    return len(left)
+
+
+def _list_leftovers(connection: Connection, name: str) -> list[str]:
+    sql = (
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'i'"
+        " AND relname ~ %s ORDER BY 1"
+    )
+    return [left for (left,) in fetch_rows(connection, sql, (f"^{name}_cc(new|old)[0-9]*$",))]
 
 
 def is_owner(connection: Connection, table: str) -> bool:
@@ -79,5 +105,7 @@ def is_owner(connection: Connection, table: str) -> bool:
     return bool(is_owner)
 
 
-def _make_lock_key(name: str) -> int:
-    return xxh3_64_intdigest(name.encode()) - (1 << 63)
+def try_lock(connection: Connection, name: str) -> bool:
+    """Whether the lock of a name could be taken, which is then held until the connection is closed."""
+    key = xxh3_64_intdigest(name.encode()) - (1 << 63)
+    return bool(fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0])

@@ -14,7 +14,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo serve page test soak lint check coverage docs site format lock bench study clean again
+.PHONY: help setup demo serve page test test-slow soak lint check coverage docs site format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -40,8 +40,13 @@ serve: setup ## Serve the sample collection and its web page (ARGS="--port 8081"
 page: ## Build the web page from web/ (needs Node)
 	@sh scripts/page.sh build
 
-test: setup ## Set up and run the tests (ARGS="-k name")
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+test: setup ## Set up and run the fast tests (ARGS="-k name")
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: setup ## Run the others: PostgreSQL, Lance, Ray, the browser, the docs (ARGS="-k name")
+	$(PYTEST) -m slow $(ARGS)
 
 soak: setup ## Run the seeded tests thousands of times (ARGS="-k name")
 	CLEW_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
@@ -53,10 +58,10 @@ lint: setup ## Format, style, types and layers
 	$(BIN)/lint-imports
 	@sh scripts/page.sh check
 
-check: lint test ## All that must pass before a change goes in
+check: lint test test-slow ## All that must pass before a change goes in
 
 coverage: setup ## Run the tests and print what they cover
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --cov --cov-report=term $(ARGS)
+	$(PYTEST) --cov --cov-report=term $(ARGS)
 
 docs: setup ## Write docs/api.md and the tables of docs/settings.md from the code
 	$(BIN)/python scripts/api_reference.py

@@ -23,6 +23,32 @@ import pytest
 hypothesis.settings.register_profile("clew", deadline=None)
 hypothesis.settings.load_profile("clew")
 DATABASES, BUCKETS = count(), count()
+SLOW_PLACES = (
+    *("ray", "surface/web", "benchmarks", "studies", "drivers/store/postgres", "drivers/store/lance"),
+    *("engine/test_local_model", "engine/test_lance", "test_docs", "test_site"),
+)
+SLOW_FIXTURES = {"postgres_server", "postgres_to_kill", "s3_server", "browser"}
+SLOW_STORES = ("postgres", "lance", "s3")  # as the parameter of a test that runs on every store
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as slow what needs a server, a cluster, a browser or a language model, or runs the docs."""
+    for item in items:
+        if needs_more_than_this_process(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def needs_more_than_this_process(item: pytest.Item) -> bool:
+    """Whether a test starts something that takes seconds, by its place, its fixtures or the store it runs on."""
+    place = item.path.relative_to(Path(__file__).parent).as_posix()
+    call = getattr(item, "callspec", None)
+    stores = [value for value in call.params.values() if isinstance(value, str)] if call else []
+    return (
+        place.startswith(SLOW_PLACES)
+        or not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        or any(value.startswith(SLOW_STORES) for value in stores)
+    )
 
 
 def is_local(host: str | bytes | None) -> bool:

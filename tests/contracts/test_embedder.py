@@ -138,6 +138,7 @@ def test_a_long_text_is_read_to_its_end(embedder: Embedder) -> None:
     assert 0.5 < one @ other < 1 - 1e-6
 
 
+@pytest.mark.slow
 def test_fifty_thousand_words(embedder: Embedder) -> None:
     if embedder.name == "bge-small":
         pytest.skip("half a minute; its windows are tested on shorter texts")
@@ -170,6 +171,7 @@ def test_it_says_what_it_is(embedder: Embedder) -> None:
     assert 0 <= embedder.min_similarity < 1
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_vectors(tmp_path: Path) -> None:
     program = (
         "import sys, numpy; from clew.drivers.embed.hashed import HashedEmbedder;"

@@ -139,6 +139,7 @@ def test_any_query_can_be_asked(reranker: Reranker, query: str) -> None:
     assert len(reranker.score(query, TEXTS[:2])) == 2
 
 
+@pytest.mark.slow
 def test_a_long_text_is_read_to_its_end(reranker: Reranker) -> None:
     body = " ".join(["The canteen opens at noon and closes at two."] * 55)
     plain, middle, late = reranker.score(QUERY, [body, f"{body[:1500]} {TEXTS[0]} {body[1500:]}", f"{body} {TEXTS[0]}"])

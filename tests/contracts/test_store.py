@@ -1227,6 +1227,7 @@ def test_a_stamp_that_another_program_sets_is_seen_in_hits(
     assert [hit.document.stamp for hit in store.search_terms({"anchor": 1}, 1)] == ["touched"]
 
 
+@pytest.mark.slow
 def test_a_scan_has_no_limit(make_store: MakeStore, request: pytest.FixtureRequest) -> None:
     if "postgres-graph" in request.node.callspec.params.values():
         pytest.skip("scans as without a graph, into which 12,000 inserts take 20 seconds")

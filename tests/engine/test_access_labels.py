@@ -85,6 +85,7 @@ def call(verb: Callable[[Engine], object], engine: Engine) -> object:
         return str(error)
 
 
+@pytest.mark.slow
 def test_it_shows_what_an_engine_within_the_labels_shows(path: str) -> None:
     history = make_history(Random(SEEDS[0]))
     with open_whole(path) as whole:
@@ -97,6 +98,7 @@ def test_it_shows_what_an_engine_within_the_labels_shows(path: str) -> None:
                 assert bool(list(part.list())) == bool(labels)
 
 
+@pytest.mark.slow
 def test_places_in_a_long_thread_are_those_of_the_whole(path: str) -> None:
     messages = [
         Message(

@@ -101,6 +101,7 @@ def answer_any(prompt: str) -> str:
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
+@pytest.mark.slow
 def test_no_verb_shows_what_a_filter_excludes(open_engine: OpenEngine) -> None:
     shown = 0
     for seed in range(RUNS):

@@ -136,6 +136,7 @@ def test_both_stores_give_the_same_relevance(tmp_path: Path, postgres: str) -> N
                     assert numbers == pytest.approx((there.similarity, there.relevance), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_measure_depends_on_the_texts_and_not_on_where_they_come_from() -> None:
     """A file has another id in another folder, and in a store without one."""
     measured = []

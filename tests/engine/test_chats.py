@@ -238,6 +238,7 @@ def test_how_much_is_said_before_a_message() -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.slow
 def test_an_export_becomes_threads(tmp_path: Path, packed: bool) -> None:
     place = EXPORT
     if packed:
@@ -252,6 +253,7 @@ def test_an_export_becomes_threads(tmp_path: Path, packed: bool) -> None:
         assert (again.added, again.changed, again.skipped) == ((), (), len(report.added))
 
 
+@pytest.mark.slow
 def test_chats_and_pages_are_found_in_one_folder(tmp_path: Path) -> None:
     shutil.copytree(EXPORT, tmp_path / "team" / "slack")
     (tmp_path / "team" / "page.md").write_text("# Cranes\n\nCrane 4 has a winch.\n")

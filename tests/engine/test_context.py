@@ -212,6 +212,7 @@ PAGE = st.lists(WORDS, min_size=1, max_size=60).map(" ".join)
 
 @drawn(max_examples=40)
 @given(st.lists(PAGE, min_size=1, max_size=4), st.integers(5, 300), st.sampled_from(["none", "neighbours", "section"]))
+@pytest.mark.slow
 def test_any_pages_give_contexts_within_budget_whose_spans_are_theirs(pages: list[str], tokens: int, grow: str) -> None:
     config = ContextConfig(tokens=tokens, grow=grow, k=9, wrap="xml", tag="kb")  # type: ignore[arg-type]
     with Engine.open(":memory:", embedder="hashed", settings=Settings(ingestion=SIZES, context=config)) as engine:
@@ -232,6 +233,7 @@ def test_any_pages_give_contexts_within_budget_whose_spans_are_theirs(pages: lis
 
 @drawn(max_examples=25)
 @given(st.randoms(use_true_random=False), st.integers(30, 200))
+@pytest.mark.slow
 def test_hits_of_one_score_in_any_order_give_the_same_context(chance: random.Random, tokens: int) -> None:
     def shuffled(drivers: Drivers) -> Strategy:
         def search(query: Query) -> list[Hit]:

@@ -104,6 +104,7 @@ def pick_file(rng: random.Random, root: Path) -> Path:
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("settings", [Settings(), SHARD], ids=["exact", "shard"])
+@pytest.mark.slow
 def test_no_damage_is_silent_or_raises_anything_but_an_error_of_clew(place: Path, settings: Settings) -> None:
     root = place / ("shard" if settings is SHARD else "exact")
     root.mkdir()

@@ -42,6 +42,7 @@ def try_to_read(path: Path, results: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs another user to read as")
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_read_is_named(shared: Path) -> None:
     for name in ("mine", "closed", "locked"):
         with Engine.open(shared / name, embedder="hashed:32") as engine:

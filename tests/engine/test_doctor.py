@@ -257,6 +257,7 @@ def leave_open(path: Path, word: str) -> None:
     subprocess.run([sys.executable, "-c", code, str(path), word], check=True)
 
 
+@pytest.mark.slow
 def test_the_log_of_another_collection_is_refused_until_it_is_accepted(tmp_path: Path) -> None:
     for name in ("falcon", "kestrel"):
         leave_open(tmp_path / name, name)

@@ -273,6 +273,7 @@ def test_progress_counts_up_and_ends_at_the_total(engine: Engine, pages: Path) -
     assert [each.done for each in seen] == sorted(each.done for each in seen)
 
 
+@pytest.mark.slow
 def test_progress_is_told_again_while_one_document_takes_long(engine: Engine) -> None:
     seen: list[Progress] = []
     told_again = threading.Event()

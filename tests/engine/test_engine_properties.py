@@ -47,6 +47,7 @@ def test_any_history_equals_a_fresh_build(history: list[tuple[str, str | None]])
 
 @settings(max_examples=30)
 @given(st.lists(PAGE, min_size=1, max_size=4))
+@pytest.mark.slow
 def test_adding_twice_is_a_no_op(pages: list[str]) -> None:
     documents = [Document(str(number), page) for number, page in enumerate(pages)]
     with Engine.open(":memory:", embedder="hashed") as engine:

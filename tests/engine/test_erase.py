@@ -464,6 +464,7 @@ def test_saved_chats_lose_what_they_quote(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["alone", "held by another"])
+@pytest.mark.slow
 def test_the_index_on_disk_is_rebuilt(tmp_path: Path, is_held: bool) -> None:
     place = Place(tmp_path / "team.clew", is_folder=True)
     settings = replace(SETTINGS, store=StoreConfig(exact_below=10))
@@ -500,6 +501,7 @@ with Engine.open(path, embedder="hashed", settings=settings) as engine:
 """
 
 
+@pytest.mark.slow
 def test_other_processes_that_have_it_open_go_on(place: Place) -> None:
     settings = replace(SETTINGS, store=StoreConfig(exact_below=10))
     with open_engine(place, settings=settings) as engine:
@@ -554,6 +556,7 @@ engine.erase(author="dan")
 
 
 @pytest.mark.parametrize("step", ["remove", "compare", "purge", "scan"])
+@pytest.mark.slow
 def test_an_erasure_that_was_killed_is_finished_by_the_next(place: Place, step: str) -> None:
     with open_engine(place) as engine:
         for number in range(3):
@@ -619,6 +622,7 @@ def count_in_files(connection: psycopg.Connection[Any], text: str) -> int:
 
 
 @pytest.mark.soak
+@pytest.mark.slow
 def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -> None:
     erased = range(CANARIES)
     embedder = CachedEmbedder(HashedEmbedder(), tmp_path / "vectors.db")

@@ -383,6 +383,7 @@ class SlowLLM(clew.ScriptedLLM):
             yield "Zebras live on the moon and eat cheese. "
 
 
+@pytest.mark.slow
 def test_a_closed_stream_stops_a_model_that_says_nothing_usable() -> None:
     with Engine.open(":memory:", embedder="hashed", llm=SlowLLM(lambda _: "-")) as engine:
         engine.add_documents([PAGE])

@@ -101,6 +101,7 @@ def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: p
         assert engine.status().documents == 14
 
 
+@pytest.mark.slow
 def test_a_killed_upgrade_goes_on_and_searches_never_stop(place: str) -> None:
     with open_engine(place) as engine:
         engine.add_documents(PAGES, fast=True)
@@ -125,6 +126,7 @@ def test_a_killed_upgrade_goes_on_and_searches_never_stop(place: str) -> None:
             assert stored(engine) == stored(plain)
 
 
+@pytest.mark.slow
 def test_a_killed_fast_add_leaves_the_upgrade_to_the_next_worker(tmp_path: Path) -> None:
     code = (
         "import os, sys; from clew import Document, Engine, Settings; from clew.core.settings import EmbedderConfig\n"

@@ -120,6 +120,7 @@ def test_what_may_pass_is_tried_again(server: Server, engine: Engine, first: Rep
         (make_error(401, "who are you"), "rejected the key", 1),
     ],
 )
+@pytest.mark.slow
 def test_what_does_not_pass_is_said(server: Server, engine: Engine, reply: Reply, wanted: str, tries: int) -> None:
     server.replies = [reply]
     with pytest.raises(DriverFailed, match=wanted):
@@ -127,6 +128,7 @@ def test_what_does_not_pass_is_said(server: Server, engine: Engine, reply: Reply
     assert len(server.requests) == tries
 
 
+@pytest.mark.slow
 def test_on_the_command_line_half_an_answer_is_shown_and_fails(
     server: Server, tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def test_on_the_command_line_half_an_answer_is_shown_and_fails(
 @pytest.mark.parametrize(
     ("finish", "wanted"), [("length", "cut off at 600 tokens"), ("content_filter", "content filter")]
 )
+@pytest.mark.slow
 def test_a_reply_that_was_cut_off_says_so(server: Server, engine: Engine, finish: str, wanted: str) -> None:
     server.replies = [Reply((make_event(f"{FIRST}The pump is"), make_event(finish=finish), DONE))]
     answer = engine.ask(QUESTION)
@@ -210,6 +213,7 @@ def test_an_agent_goes_on_after_a_provider_in_trouble(server: Server, engine: En
     ],
     ids=["429", "500", "timeout", "half", "json", "key"],
 )
+@pytest.mark.slow
 def test_what_an_agent_found_before_its_model_failed_is_kept(
     server: Server, engine: Engine, failing: Reply, wanted: str, tries: int
 ) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from clew import Document, Engine, Message, Settings
 from clew.core.detect import detect_language
@@ -80,6 +81,7 @@ def test_clean_collections_have_no_findings(open_engine: OpenEngine, tmp_path: P
     assert report.checked["documents"] == len(list(engine.list()))
 
 
+@pytest.mark.slow
 def test_an_index_on_disk_and_a_calibrated_collection_are_clean(tmp_path: Path) -> None:
     settings = Settings(store=StoreConfig(exact_below=10))
     with Engine.open(tmp_path, embedder="hashed:64", settings=settings) as engine:

@@ -80,6 +80,7 @@ def list_texts(engine: Engine) -> list[str]:
     return sorted(chunk.text for chunk in engine.opened.store.scan())
 
 
+@pytest.mark.slow
 def test_the_next_worker_finishes_what_a_killed_one_began(place: str, pages: Path, start_worker: Any) -> None:
     with Engine.open(place, embedder="hashed") as engine:
         job = engine.enqueue_add(pages)
@@ -101,6 +102,7 @@ def test_the_next_worker_finishes_what_a_killed_one_began(place: str, pages: Pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be stopped and continued")
+@pytest.mark.slow
 def test_a_worker_that_was_stopped_too_long_loses_the_job_to_another(
     place: str, pages: Path, start_worker: Any
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_worker_that_was_stopped_too_long_loses_the_job_to_another(
         assert engine.status().documents == PAGES
 
 
+@pytest.mark.slow
 def test_many_workers_do_every_job_exactly_once(place: str, pages: Path, start_worker: Any) -> None:
     with Engine.open(place, embedder="hashed") as engine:
         queued = sorted(engine.enqueue_add(page).id for page in sorted(pages.iterdir())[:24])

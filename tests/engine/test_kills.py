@@ -82,6 +82,7 @@ def find_lost(kind: str, root: Path, said: list[str]) -> list[str]:
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
+@pytest.mark.slow
 def test_no_kill_loses_anything_or_leaves_a_drift_without_a_name(root: Path) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.engine.kill_work", "clew.drivers.store.embedded.store"])

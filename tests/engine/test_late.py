@@ -36,6 +36,7 @@ def count_missing(engine: Engine) -> int:
     return engine.opened.store.count_missing_tokens(open_token_encoder().name)
 
 
+@pytest.mark.slow
 def test_the_text_whose_tokens_match_comes_first_and_says_what_matched(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed", settings=LATE)
     add_pages(engine)

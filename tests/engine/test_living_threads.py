@@ -247,6 +247,7 @@ def test_an_edit_and_a_drop_embed_nothing_but_the_edited_message(open_engine: Op
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
+@pytest.mark.slow
 def test_random_histories_keep_every_message_once(open_engine: OpenEngine) -> None:
     for seed in range(100 if SOAK else 2):
         rng = random.Random(seed)
@@ -307,6 +308,7 @@ def live(path: str, collection: str, name: str, seed: int, steps: int) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["folder", "postgres"])
+@pytest.mark.slow
 def test_several_processes_live_in_one_thread(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = str(tmp_path / "talk") if kind == "folder" else str(request.getfixturevalue("postgres"))
     for seed in range(20 if SOAK else 1):

@@ -141,6 +141,7 @@ def test_a_line_that_is_no_price_is_refused(line: str) -> None:
             replace(LLMConfig(), **wrong)
 
 
+@pytest.mark.slow
 def test_prices_in_the_file_and_no_key_in_the_log(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_no_suggestion_names_what_is_outside_the_boundary(engine: Engine) -> Non
 
 
 @pytest.mark.parametrize("field", ["channels", "authors", "kinds"])
+@pytest.mark.slow
 def test_a_hidden_name_is_as_unknown_as_one_that_is_not_there(engine: Engine, field: str) -> None:
     engine.add_documents([Document("deal", "The deal at noon", kind="deal", access={"board"})])
     names = {"channels": ("board", "boarx"), "authors": ("benedict", "benedixt"), "kinds": ("deal", "deax")}

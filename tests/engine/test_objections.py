@@ -27,6 +27,7 @@ def ask(question: str, *pages: str, settings: Settings = READS) -> Answer:
     ("near_miss", "word"),
     [("How long are backups of the laptops kept?", "laptops"), ("How long are backups in Norway kept?", "Norway")],
 )
+@pytest.mark.slow
 def test_a_word_that_the_passage_does_not_answer_to_keeps_it_from_being_an_answer(near_miss: str, word: str) -> None:
     assert ask("How long are backups of the mail server kept?", BACKUPS).found
     refused = ask(near_miss, BACKUPS)
@@ -72,6 +73,7 @@ def test_what_states_the_price_number_or_version_answers() -> None:
     assert ask("Which bug does firmware 7.4.1 correct?", page, settings=OVERLAP).found
 
 
+@pytest.mark.slow
 def test_sentences_beside_it_are_shown_where_it_is_not_clear_which_answers() -> None:
     page = "Staging is wiped every Sunday. It is rebuilt from a fresh snapshot. The canteen opens at noon."
     asked = "why is everything that I had put on the test machine gone?"

@@ -28,6 +28,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.slow
 def test_a_query_that_is_too_long_is_an_error_that_says_what_to_do(engine: Engine, verb: str) -> None:
     settings = Settings(search=SearchConfig(max_query_chars=20))
     advice = r"the query has 21 characters, and the limit is 20; shorten it, or raise search\.max_query_chars"

@@ -40,6 +40,7 @@ def ask(question: str, *, reader: str = "builtin") -> Answer:
         ("Who is allowed to look into the kiln while it is hot?", "Only Jonas may open the lid before it is cold."),
     ],
 )
+@pytest.mark.slow
 def test_an_answer_in_other_words_is_found(question: str, quote: str) -> None:
     answer = ask(question)
     assert answer.found
@@ -48,18 +49,21 @@ def test_an_answer_in_other_words_is_found(question: str, quote: str) -> None:
 
 
 @pytest.mark.parametrize("question", ["How hot does the kiln get?", "How much is a repair of the kiln?"])
+@pytest.mark.slow
 def test_what_is_close_is_no_answer(question: str) -> None:
     answer = ask(question)
     assert not answer.found
     assert answer.confidence < ask("By what time must my pottery be there?").confidence
 
 
+@pytest.mark.slow
 def test_in_another_language_the_reranker_reads() -> None:
     question = "Bis wann müssen die Schalen auf dem Brett stehen?"
     assert ask(question) == ask(question, reader="reranker")
     assert ask(question).citations[0].uri == "ofen.md"
 
 
+@pytest.mark.slow
 def test_a_statement_is_read_by_the_reranker() -> None:
     claim = "Pots go on the upper shelf by noon."
     assert ask(claim) == ask(claim, reader="reranker")
@@ -101,6 +105,7 @@ def test_a_message_that_tells_of_a_change_stands_before_what_it_replaces() -> No
     assert "Earlier" in answer.text
 
 
+@pytest.mark.slow
 def test_a_missing_reader_is_told_and_the_reranker_reads(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -86,6 +86,7 @@ def answers(engine: Engine) -> list[list[tuple[str, float]]]:
     ]
 
 
+@pytest.mark.slow
 def test_it_then_answers_as_one_that_was_filled_with_the_other_model(open_engine: Open) -> None:
     engine, fresh, told = filled(open_engine()), filled(open_engine("hashed:64", "two")), list[Progress]()
     before = answers(engine)
@@ -108,6 +109,7 @@ def test_it_then_answers_as_one_that_was_filled_with_the_other_model(open_engine
         engine.reembed(discard=True)
 
 
+@pytest.mark.slow
 def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
     engine = filled(open_engine())
     before, seen = answers(engine), list[Any]()
@@ -169,6 +171,7 @@ def test_a_switch_that_fails_has_not_happened(open_engine: Open) -> None:
     assert (engine.status().embedder, answers(engine)) == ("hashed", before)
 
 
+@pytest.mark.slow
 def test_another_that_has_it_open_goes_on_with_the_new_model(open_engine: Open, request: Any) -> None:
     if "memory" in request.node.name:
         pytest.skip("a collection in memory has one user")
@@ -183,6 +186,7 @@ def test_another_that_has_it_open_goes_on_with_the_new_model(open_engine: Open, 
     assert engine.search("a new page", strategy="semantic")[0].chunk.doc_id == "new"
 
 
+@pytest.mark.slow
 def test_one_whose_embedder_is_an_object_is_told_to_open_it_again(open_engine: Open, request: Any) -> None:
     if "memory" in request.node.name:
         pytest.skip("a collection in memory has one user")
@@ -236,6 +240,7 @@ def test_the_least_role_may_do_it_too(postgres: str) -> None:
         engine.reembed(discard=True)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_path: Path) -> None:
     import subprocess
 

@@ -89,6 +89,7 @@ def read_versions(path: Path, acknowledged: Any, openings: int, results: Any) ->
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs another user to read as")
+@pytest.mark.slow
 def test_who_may_only_read_sees_the_live_state(shared: Path) -> None:
     path = shared / "team"
     with Engine.open(path, embedder="hashed:32") as engine:
@@ -133,6 +134,7 @@ def test_a_reader_of_a_folder_without_a_log_follows_a_writer_that_comes_later(sh
             reader.close()
 
 
+@pytest.mark.slow
 def test_nothing_that_is_not_ours_is_deleted_in_the_index(shared: Path) -> None:
     home = shared / "team" / "default" / "index"
     home.mkdir(parents=True)
@@ -197,6 +199,7 @@ def test_an_export_follows_no_link_and_replaces_what_is_there(shared: Path) -> N
     assert {each.name for each in shared.iterdir()} == {"precious", "all.zip", "all.zip.part", "team"}
 
 
+@pytest.mark.slow
 def test_a_killed_export_leaves_nothing_behind(shared: Path) -> None:
     with Engine.open(shared / "team", embedder="hashed:32") as engine:
         put_version(engine, 1)

@@ -178,6 +178,7 @@ def test_a_reader_who_stops_ends_the_request(server: Server, engine: Engine, ver
     ],
     ids=["break", "end", "hang", "json", "error"],
 )
+@pytest.mark.slow
 def test_an_agent_whose_model_breaks_off_does_not_look_complete(
     server: Server, engine: Engine, broken: Reply, wanted: str
 ) -> None:

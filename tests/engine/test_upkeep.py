@@ -47,6 +47,7 @@ def test_fragments_of_lance_are_joined_and_indexes_kept_up(tmp_path: Path, monke
         assert any(line.startswith("indexes kept up: ") and "terms" in line for line in done)
 
 
+@pytest.mark.slow
 def test_partitions_that_were_outgrown_are_learnt_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Engine.open(f"lance://{tmp_path}", embedder="hashed:8", settings=INDEXED) as engine:
         engine.add_documents([Document(f"d{number}", f"The gauge {number} is read.") for number in range(300)])

@@ -171,6 +171,7 @@ def mended(engine: Engine, loss: Loss, answer: WhyNot) -> bool:
 
 
 @pytest.mark.soak
+@pytest.mark.slow
 def test_planted_losses_are_named_and_mended(engine: Engine, tmp_path: Path) -> None:
     right, back, wrong = 0, 0, list[str]()
     mendable = 0

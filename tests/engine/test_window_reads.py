@@ -41,6 +41,7 @@ def read_whole(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_a_window_is_the_one_of_the_whole_thread(
     open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

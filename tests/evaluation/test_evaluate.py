@@ -122,6 +122,7 @@ def test_a_question_without_an_answer_asks_for_an_empty_context(engine: Engine) 
     assert made.scores[0].counts["nDCG@10"] == len(QUESTIONS)
 
 
+@pytest.mark.slow
 def test_answers_are_measured_by_what_they_cite(engine: Engine) -> None:
     right = replace(QUESTIONS[0], answer=f"in the {PLACES[0]}")
     wrong = JudgedQuestion(

@@ -64,6 +64,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_better_setting_is_kept_and_used_from_the_next_opening_on(engine: Engine, tmp_path: Path) -> None:
     seen: list[Progress] = []
     made = tune(engine, QUESTIONS, candidates=CANDIDATES, on_progress=seen.append)
@@ -116,6 +117,7 @@ def test_a_dry_run_keeps_nothing(engine: Engine, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("tuned.json"))
 
 
+@pytest.mark.slow
 def test_two_tunings_of_a_collection_do_not_run_at_once(engine: Engine, tmp_path: Path) -> None:
     def tune_too(_: Progress) -> None:
         with Engine.open(tmp_path) as other:
@@ -133,6 +135,7 @@ def test_two_tunings_of_a_collection_do_not_run_at_once(engine: Engine, tmp_path
     assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
 
 
+@pytest.mark.slow
 def test_a_second_tuning_is_added_to_the_first_and_taken_back_alone(engine: Engine, tmp_path: Path) -> None:
     assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
     engine.close()
@@ -160,6 +163,7 @@ def test_without_a_folder_it_says_where_to_write_the_settings() -> None:
         assert rollback_tuning(engine) is None
 
 
+@pytest.mark.slow
 def test_the_floor_of_the_context_is_tuned_by_questions_without_an_answer(engine: Engine, tmp_path: Path) -> None:
     none = [
         JudgedQuestion(f"how do penguins{at} sleep on kept ice?", is_answerable=False, id=f"n{at}") for at in range(60)
@@ -173,6 +177,7 @@ def test_the_floor_of_the_context_is_tuned_by_questions_without_an_answer(engine
     assert [each.mean for each in made.tried] == [0.0, 1.0]
 
 
+@pytest.mark.slow
 def test_questions_of_one_text_count_once(engine: Engine) -> None:
     often = [replace(each, id=f"{each.id}-{at}") for each in QUESTIONS[:29] for at in range(4)]
     with pytest.raises(SettingsError, match="10 questions to choose by and 19 held out are too few"):

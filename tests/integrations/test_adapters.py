@@ -36,6 +36,7 @@ def check_metadata(engine: Engine, text: str, metadata: dict[str, Any], where: F
     assert metadata["citation"] == f"{hit.document.uri}#{hit.chunk.start}-{hit.chunk.end}"
 
 
+@pytest.mark.slow
 def test_langchain(engine: Engine) -> None:
     pytest.importorskip("langchain_core")
     from clew.integrations.langchain import ClewRetriever
@@ -49,6 +50,7 @@ def test_langchain(engine: Engine) -> None:
     assert len(ClewRetriever(engine=engine, where=Filter(kinds={"page"})).invoke(QUESTION)) == 2
 
 
+@pytest.mark.slow
 def test_llama_index(engine: Engine) -> None:
     pytest.importorskip("llama_index.core")
     from clew.integrations.llama_index import ClewRetriever
@@ -62,6 +64,7 @@ def test_llama_index(engine: Engine) -> None:
     assert said.node.metadata["author"] == "ada"
 
 
+@pytest.mark.slow
 def test_haystack(engine: Engine) -> None:
     pytest.importorskip("haystack")
     from haystack import Pipeline
@@ -118,6 +121,7 @@ def test_an_agent_is_told_what_it_can_put_right(engine: Engine) -> None:
     assert "there is no document 'nowhere'" in done.output
 
 
+@pytest.mark.slow
 def test_adapters_take_a_client(tmp_path: Path) -> None:
     for name in ("langchain_core", "llama_index.core", "haystack", "pydantic_ai"):
         pytest.importorskip(name)

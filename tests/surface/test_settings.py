@@ -41,6 +41,7 @@ def test_flag_over_environment_over_file_over_default(tmp_path: Path) -> None:
     assert origins == ["flag", "environment", "file", "default", "default"]
 
 
+@pytest.mark.slow
 def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path: Path) -> None:
     other: dict[type, Any] = {str: "other", int: 9, float: 0.25, bool: False}
     given = {

@@ -95,6 +95,7 @@ def test_threads_share_it(path: Path) -> None:
     assert cached.hits + cached.misses == 200
 
 
+@pytest.mark.slow
 def test_processes_share_it(path: Path) -> None:
     program = (
         "import sys\n"

@@ -157,6 +157,7 @@ def test_a_busy_server_is_asked_again(server: Server, status: int) -> None:
 
 
 @pytest.mark.parametrize("asked_for", ["0.3", "date"])
+@pytest.mark.slow
 def test_retry_after_is_honoured(server: Server, asked_for: str) -> None:
     # A date has whole seconds: two from now is between one and two away.
     header = formatdate(time.time() + 2, usegmt=True) if asked_for == "date" else asked_for

@@ -127,6 +127,7 @@ def hub(files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_model_is_fetched_pinned_and_used_as_its_files_say(hub: Hub) -> None:
     model = make_embedder(EmbedderConfig(name="hf:team/small", url=hub.address))
     assert (model.name, model.dim, model.max_tokens) == (f"hf:team/small@{FIRST}", 384, 512)
@@ -138,6 +139,7 @@ def test_a_model_is_fetched_pinned_and_used_as_its_files_say(hub: Hub) -> None:
     assert not fetched & {"pytorch_model.bin", "onnx/model_O4.onnx"}
 
 
+@pytest.mark.slow
 def test_a_collection_keeps_its_revision_and_needs_no_network_again(hub: Hub, files: dict[str, bytes]) -> None:
     settings = Settings(embedder=EmbedderConfig(name="hf:team/small", url=hub.address))
     with Engine.open("notes.clew", settings=settings) as engine:
@@ -153,6 +155,7 @@ def test_a_collection_keeps_its_revision_and_needs_no_network_again(hub: Hub, fi
         Engine.open("notes.clew", settings=newer)
 
 
+@pytest.mark.slow
 def test_without_a_network_the_cache_answers(hub: Hub) -> None:
     online = make_embedder(EmbedderConfig(name="hf:team/small@main", url=hub.address))
     gone = "http://127.0.0.1:9"
@@ -162,6 +165,7 @@ def test_without_a_network_the_cache_answers(hub: Hub) -> None:
         make_embedder(EmbedderConfig(name="hf:team/other", url=gone))
 
 
+@pytest.mark.slow
 def test_weights_that_were_changed_are_refused(hub: Hub, tmp_path: Path) -> None:
     make_embedder(EmbedderConfig(name="hf:team/small", url=hub.address))
     (weights,) = tmp_path.glob("hub/*/snapshots/*/onnx/model.onnx")
@@ -204,6 +208,7 @@ def test_a_folder_laid_out_like_a_repository(tmp_path: Path, files: dict[str, by
         make_embedder(EmbedderConfig(name=f"{name}-none"))
 
 
+@pytest.mark.slow
 def test_the_address_of_the_hub_comes_from_the_environment(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text(TEXT)
     done = subprocess.run(

@@ -97,6 +97,7 @@ assert answers == [f"re {mine} {n}" for n in range(30)] + [f"re ours {n}" for n 
 """
 
 
+@pytest.mark.slow
 def test_processes_share_the_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.db"
     programs = [subprocess.Popen([sys.executable, "-c", OTHER, str(path), str(n)]) for n in range(3)]
@@ -115,6 +116,7 @@ def test_a_file_that_is_deleted_is_made_again(tmp_path: Path) -> None:
     assert llm.usage == Usage(3, 3, 6, 0)
 
 
+@pytest.mark.slow
 def test_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.db"
     path.write_bytes(b"this was never a database " * 100)

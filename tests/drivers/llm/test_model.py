@@ -169,6 +169,7 @@ def test_ollama_is_found_where_it_usually_is(server: Server, monkeypatch: pytest
     assert server.requests[0]["model"] == "llama3.2:1b"
 
 
+@pytest.mark.slow
 def test_a_full_provider_is_asked_again_when_it_says(server: Server, waits: list[float]) -> None:
     server.replies = [make_error(429, after="1"), make_completion("now")]
     llm = ModelLLM("m", url=server.url)
@@ -260,6 +261,7 @@ def test_an_empty_or_cut_answer_is_an_answer(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("without_waits")
+@pytest.mark.slow
 def test_the_key_is_never_shown(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     llm = ModelLLM("m", url=server.url, api_key=KEY, retries=1)

@@ -216,6 +216,7 @@ def test_a_stream_that_stops_coming(server: Server) -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_slow_stream_that_keeps_coming_is_not_cut(server: Server) -> None:
     server.pace = 0.1
     server.replies = [make_stream(*"abcdefgh")]
@@ -234,6 +235,7 @@ def test_a_slow_stream_that_keeps_coming_is_not_cut(server: Server) -> None:
     ],
     ids=["429", "503", "break", "hang", "empty", "error"],
 )
+@pytest.mark.slow
 def test_before_the_first_piece_it_is_tried_again(server: Server, first: Reply) -> None:
     server.replies = [first, make_stream("now")]
     llm = ModelLLM("m", url=server.url, timeout=1.0)
@@ -325,6 +327,7 @@ def test_a_stream_is_paid_for_however_it_ends(server: Server) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_the_key_is_in_no_error_and_no_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     llm = ModelLLM("m", url=server.url, api_key=KEY, retries=1, timeout=1.0)

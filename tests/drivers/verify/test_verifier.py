@@ -57,6 +57,7 @@ def test_the_subject_may_stand_in_the_heading(verifier: Verifier) -> None:
     assert true > false
 
 
+@pytest.mark.slow
 def test_a_long_passage_is_read_to_its_end_with_its_heading(verifier: Verifier) -> None:
     filler = "The weather was fine and coffee was served afterwards. " * 120
     claim = "The caretaker checks the boiler twice a year."
@@ -73,6 +74,7 @@ def test_a_long_passage_is_read_to_its_end_with_its_heading(verifier: Verifier) 
 @pytest.mark.parametrize(
     "text", ["", " \n", "日本語のテキスト", "half \ud83d of it", "[CLS] [SEP] [PAD]", "a" * 3000, "x " * 5000]
 )
+@pytest.mark.slow
 def test_any_text_has_a_chance(verifier: Verifier, text: str) -> None:
     assert all(map(math.isfinite, verifier.support([(text, "The roof leaks."), ("The roof leaks.", text)])))
 

@@ -15,6 +15,7 @@ from tests.index.read.test_hostile import MAX_MEMORY, SOAK, Waits, forget_peak_m
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600 if SOAK else 300)
+@pytest.mark.slow
 def test_hostile_exports_harm_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
@@ -50,6 +51,7 @@ def write_slow_export(folder: Path, *, cells: int) -> None:
     (folder / "z.md").write_text("# Page\n\nKeys rotate weekly.")
 
 
+@pytest.mark.slow
 def test_an_export_over_the_time_limit_is_reported_and_the_rest_is_added(tmp_path: Path) -> None:
     write_slow_export(tmp_path / "files", cells=20_000)
     settings = Settings(ingestion=IngestionConfig(max_read_seconds=1))
@@ -61,6 +63,7 @@ def test_an_export_over_the_time_limit_is_reported_and_the_rest_is_added(tmp_pat
     assert [Path(uri).name for uri in report.added] == ["z.md"]
 
 
+@pytest.mark.slow
 def test_an_export_over_the_memory_limit_is_reported_and_the_rest_is_added(tmp_path: Path) -> None:
     row = b'{"id": 1, "type": "message", "text": ' + b"[" + b"[]," * 3_000_000 + b"[]]}"
     chat = b'{"name": "yard", "type": "private_group", "id": 1, "messages": [' + row + b"]}"
@@ -74,6 +77,7 @@ def test_an_export_over_the_memory_limit_is_reported_and_the_rest_is_added(tmp_p
         assert [Path(uri).name for uri in report.added] == ["z.md"]
 
 
+@pytest.mark.slow
 def test_channels_before_the_limit_are_stored_and_the_process_serves_the_next_export(tmp_path: Path) -> None:
     lines = [{"text": f"Crane {n} lifts.", "author": "ann", "channel": f"c{n // 550}", "id": n} for n in range(600)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))

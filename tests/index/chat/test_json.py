@@ -401,6 +401,7 @@ def test_lines_that_are_cut_short_or_something_else(tmp_path: Path) -> None:
         assert detect_export(path) is None
 
 
+@pytest.mark.slow
 def test_ten_thousand_messages_are_read_a_channel_at_a_time(tmp_path: Path) -> None:
     rows = ({"text": f"word {n}", "at": 1_700_000_000 - n, "id": n, "channel": f"c{n % 10}"} for n in range(10_000))
     whole = open_export(write_lines(tmp_path / "a.jsonl", *rows), "messages")
@@ -416,6 +417,7 @@ def test_ten_thousand_messages_are_read_a_channel_at_a_time(tmp_path: Path) -> N
         assert times == sorted(times, key=str)
 
 
+@pytest.mark.slow
 def test_ten_thousand_discord_messages(tmp_path: Path) -> None:
     rows = [make_discord_message(n % 60, f"word {n}", id=str(n)) for n in range(10_000)]
     (tmp_path / "a.json").write_text(make_discord(GENERAL, rows))
@@ -449,6 +451,7 @@ def walk(scanner: JsonScanner) -> Any:
 
 
 @given(values)
+@pytest.mark.slow
 def test_any_json_is_walked_as_it_is_parsed(value: Any) -> None:
     text = json.dumps(value, indent=1)
     assert walk(JsonScanner(Drip(text), uri="a")) == value

@@ -189,6 +189,7 @@ def test_a_chat_of_nothing_but_notices_says_so(tmp_path: Path) -> None:
         list_channels(open_export(path, "whatsapp"))
 
 
+@pytest.mark.slow
 def test_ten_thousand_lines(tmp_path: Path) -> None:
     text = "".join(
         f"{1 + n // 500:02}/02/2024, {n % 500 // 60:02}:{n % 500 % 60:02} - Ann: word {n}\n" for n in range(10_000)

@@ -124,6 +124,7 @@ def check_chunks(document: Document, chunks: Sequence[Chunk], *, size: int, coun
     count=st.sampled_from(COUNTS),
     kind=st.sampled_from([make_structure_chunker, make_window_chunker]),
 )
+@pytest.mark.slow
 def test_chunks_are_spans_that_hold_everything_and_fit(
     text: str, sizes: tuple[int, int], count: Count, kind: Callable[..., Chunker]
 ) -> None:
@@ -133,6 +134,7 @@ def test_chunks_are_spans_that_hold_everything_and_fit(
 
 
 @given(text=MARKDOWN, sizes=SIZES, count=st.sampled_from(COUNTS))
+@pytest.mark.slow
 def test_paragraph_chunks_are_spans_that_hold_everything_and_fit(
     text: str, sizes: tuple[int, int], count: Count
 ) -> None:
@@ -201,6 +203,7 @@ def test_no_chunk_is_in_two_messages(messages: list[str], sizes: tuple[int, int]
 
 
 @given(text=MARKDOWN, sizes=SIZES)
+@pytest.mark.slow
 def test_only_chunks_of_one_section_overlap_and_by_no_more_than_asked(text: str, sizes: tuple[int, int]) -> None:
     document = page(text)
     size, overlap = sizes
@@ -212,6 +215,7 @@ def test_only_chunks_of_one_section_overlap_and_by_no_more_than_asked(text: str,
 
 
 @given(text=MARKDOWN, sizes=SIZES)
+@pytest.mark.slow
 def test_merged_chunks_are_still_spans(text: str, sizes: tuple[int, int]) -> None:
     document = page(text)
     chunks = make_structure_chunker(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
@@ -220,6 +224,7 @@ def test_merged_chunks_are_still_spans(text: str, sizes: tuple[int, int]) -> Non
 
 
 @given(text=MARKDOWN, sizes=SIZES)
+@pytest.mark.slow
 def test_a_document_without_sections_is_chunked_too(text: str, sizes: tuple[int, int]) -> None:
     document = replace(page(text), sections=(), meta={})
     for kind in (make_structure_chunker, make_window_chunker):
@@ -228,6 +233,7 @@ def test_a_document_without_sections_is_chunked_too(text: str, sizes: tuple[int,
 
 
 @given(text=MARKDOWN, sizes=SIZES, count=st.sampled_from(COUNTS))
+@pytest.mark.slow
 def test_spans_move_on(text: str, sizes: tuple[int, int], count: Count) -> None:
     for spans in (
         find_window_spans(text, size=sizes[0], overlap=sizes[1], count=count),
@@ -265,6 +271,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("reader", [read_markdown, read_plain_text, read_code])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.slow
 def test_no_shape_of_text_takes_for_ever(shape: str, reader: Callable[..., Document]) -> None:
     document = reader(SHAPES[shape], uri="a", name="a.js")
     for kind in (make_structure_chunker, make_window_chunker):

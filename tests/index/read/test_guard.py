@@ -45,6 +45,7 @@ def test_the_least_document_is_read() -> None:
     assert read_office(make_docx(PARAGRAPH), uri="a.docx", name="a.docx").text == "Keys."
 
 
+@pytest.mark.slow
 def test_an_archive_that_is_a_bomb_is_refused() -> None:
     bomb = make_zip({"word/document.xml": b" " * 60_000_000})
     with pytest.raises(SourceError, match="200 times its size"):

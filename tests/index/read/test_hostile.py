@@ -85,6 +85,7 @@ def add_among_pages(tmp_path: Path, files: dict[str, bytes], *, seconds: float) 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600 if SOAK else 300)
+@pytest.mark.slow
 def test_hostile_files_harm_nobody(tmp_path: Path) -> None:
     files = make_hostile_files(scale=5 if SOAK else 1)
     chosen = files if SOAK else {name: data for name, data in files.items() if name not in SLOW}

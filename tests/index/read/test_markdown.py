@@ -174,6 +174,7 @@ def test_nesting_that_is_too_deep_loses_nothing() -> None:
         assert "".join("".join(text[p.start : p.end].split()) for p in parts) == "".join(text.split())
 
 
+@pytest.mark.slow
 def test_tables_end_where_those_of_the_parser_end() -> None:
     parser = MarkdownIt("commonmark").enable("table")
     chance = random.Random(5)

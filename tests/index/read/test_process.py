@@ -67,6 +67,7 @@ def test_a_document_read_in_another_process_is_the_one_read_here(tmp_path: Path)
         assert repr(there) == repr(here)  # lists stay lists: the hash of a document is made of them
 
 
+@pytest.mark.slow
 def test_an_endless_file_is_reported_and_its_neighbours_are_stored(tmp_path: Path, make_engine: Engine) -> None:
     files = {"a.md": b"# A", "b.html": b"<p>Keys.", "m.pdf": make_endless_pdf(), "y.html": b"<p>Locks.", "z.md": b"# Z"}
     report = make_engine.add(write_files(tmp_path / "d", files), settings=limit_reading(max_read_seconds=1))
@@ -76,6 +77,7 @@ def test_an_endless_file_is_reported_and_its_neighbours_are_stored(tmp_path: Pat
     assert list_uris(make_engine) == {"a.md", "b.html", "y.html", "z.md"}
 
 
+@pytest.mark.slow
 def test_a_file_that_needs_too_much_memory_is_reported(tmp_path: Path, make_engine: Engine) -> None:
     table = "\n".join(",".join(f"cell {row} {column}" for column in range(20)) for row in range(40_000)).encode()
     folder = write_files(tmp_path / "d", {"a.html": b"<p>Keys.", "m.csv": table, "z.html": b"<p>Locks."})
@@ -209,6 +211,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.slow
 def test_the_process_ends_with_its_parent_and_what_was_read_before_is_stored(
     tmp_path: Path, sent: signal.Signals
 ) -> None:

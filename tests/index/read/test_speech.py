@@ -30,6 +30,7 @@ CAPTIONS = """WEBVTT
 
 
 @needs_speech
+@pytest.mark.slow
 def test_a_spoken_file_is_searched_and_cited_at_its_second(tmp_path: Path) -> None:
     (tmp_path / "talk.ogg").write_bytes(TALK.read_bytes())
     with Engine.open(tmp_path / "team.clew", embedder="hashed", settings=FAST) as engine:

@@ -182,6 +182,7 @@ def babble(count: int, seed: int = 3) -> list[Message]:
 
 
 @pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.slow
 def test_live_answers_are_those_of_the_whole_channel(size: int) -> None:
     """Each decision sees the hundred messages before it, wherever the call begins."""
     messages = babble(420)

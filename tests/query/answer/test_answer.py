@@ -138,6 +138,7 @@ def test_splitting_loses_nothing(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["Soup is served at noon [2].", " ", "Keys [1]", ". It", " is. [1][2] ", "\n"])))
+@pytest.mark.slow
 def test_the_pieces_of_a_stream_do_not_matter(pieces: Sequence[str]) -> None:
     if not "".join(pieces).strip():
         with pytest.raises(DriverFailed, match="empty answer"):

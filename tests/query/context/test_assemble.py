@@ -275,6 +275,7 @@ def hits_of(spans: Spans) -> list[Hit]:
 
 @settings(max_examples=300)
 @given(st.lists(SPANS, max_size=12), st.integers(1, 600), CONFIGS)
+@pytest.mark.slow
 def test_no_budget_is_passed_and_every_passage_is_of_the_document(
     spans: Spans, tokens: int, config: dict[str, Any]
 ) -> None:
@@ -320,6 +321,7 @@ def test_a_text_of_several_documents_is_shown_once(spans: Spans, tokens: int, co
 
 @pytest.mark.soak
 @pytest.mark.parametrize("words", [False, True], ids=["estimate", "words"])
+@pytest.mark.slow
 def test_random_budgets_are_never_passed(words: bool) -> None:
     chance = random.Random(7)
     count: Callable[[str], int] = (lambda text: len(text.split())) if words else estimate_tokens
@@ -338,6 +340,7 @@ def test_random_budgets_are_never_passed(words: bool) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(SPANS, min_size=1, max_size=15), st.integers(30, 600), st.sampled_from(list(RENDERERS)))
+@pytest.mark.slow
 def test_four_fifths_are_used_where_enough_was_found(spans: Spans, tokens: int, render: str) -> None:
     """Enough: something was left out whose entry, with the separator before it, takes at most a fifth of the budget."""
     context = made(hits_of(spans), tokens, render=render)
@@ -349,6 +352,7 @@ def test_four_fifths_are_used_where_enough_was_found(spans: Spans, tokens: int, 
 @settings(max_examples=300)
 @given(st.lists(SPANS, max_size=12), st.integers(20, 600), CONFIGS, st.randoms(use_true_random=False))
 @example([(0, 100, 0.5, ("A",), "d"), (0, 100, 0.5, ("A",), "e")], 40, {}, random.Random(1))
+@pytest.mark.slow
 def test_equal_hits_in_any_order_give_the_same_context(
     spans: Spans, tokens: int, config: dict[str, Any], chance: random.Random
 ) -> None:

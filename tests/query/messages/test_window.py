@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -357,6 +358,7 @@ def count_exactly(text: str) -> int:
 
 
 @given(chats(), st.integers(1, 300), st.booleans(), st.sampled_from([0.0, 0.2, 1.0]))
+@pytest.mark.slow
 def test_what_is_told_from_the_size_of_messages_changes_no_window(
     chat: Chat, tokens: int, authors: bool, share: float
 ) -> None:

@@ -35,6 +35,7 @@ def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
 # -- without a model
 
 
+@pytest.mark.slow
 def test_the_best_sentences_with_their_sources(clew: "Clew") -> None:
     done = clew("ask", QUESTION)
     assert done.code == 0, done.err
@@ -70,6 +71,7 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
     assert clew("citations", "check", str(file)).out == "1 of 1 answers have valid citations\n"
 
 
+@pytest.mark.slow
 def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
     done = clew("ask", "zebra xylophone?")
     assert (done.code, done.out) == (0, "This is not in the collection.\n")
@@ -85,6 +87,7 @@ def test_an_empty_collection_is_said_to_be(fresh: "Clew") -> None:
     assert fresh("ask", QUESTION).err == "No answer found: the collection is empty\n"
 
 
+@pytest.mark.slow
 def test_settings_of_answers_change_them(clew: "Clew") -> None:
     many = clew("ask", "keys rotation soup pager", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0.01").json["text"]
     one = clew(
@@ -97,6 +100,7 @@ def test_settings_of_answers_change_them(clew: "Clew") -> None:
     assert "is below answer.min_confidence 1.00" in sure.json["reason"]
 
 
+@pytest.mark.slow
 def test_options_reach_the_search(clew: "Clew") -> None:
     shape = clew("ask", QUESTION, "--strategy", "lexical", "--json").json
     assert "lexical" in str(shape["trace"])
@@ -192,6 +196,7 @@ def test_as_a_person(fresh: "Clew", use_llm: UseLLM, caplog: pytest.LogCaptureFi
 # -- in a conversation
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_in_another_process(fresh: "Clew", use_llm: UseLLM) -> None:
     fresh("add", "pages")
     first = fresh("ask", "when is soup served?", "--session", "work", "-k", "1", "--json").json
@@ -224,6 +229,7 @@ def test_a_session_has_a_plain_name(clew: "Clew", name: str) -> None:
 # -- by an agent
 
 
+@pytest.mark.slow
 def test_an_agent_answers_and_shows_its_steps(clew: "Clew", use_llm: UseLLM) -> None:
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):

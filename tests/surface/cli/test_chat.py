@@ -48,6 +48,7 @@ def run_chat(*lines: str, options: tuple[str, ...] = (), ending: str = "\n") -> 
     return Done(result.exit_code, result.stdout, result.stderr)
 
 
+@pytest.mark.slow
 def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
     done = run_chat(
         "who rotates the signing keys?", "", "when is soup served at noon?", "who rotates the signing keys?"
@@ -90,6 +91,7 @@ def test_a_thread_is_read_with_who_and_when(fresh: "Clew") -> None:
     assert "\neva, 2026-04-01 09:00: The kittiwakes are back at the pier.\n" in done.out
 
 
+@pytest.mark.slow
 def test_a_strategy_holds_from_then_on(clew: "Clew") -> None:
     done = run_chat("/strategy", "/strategy lexical", "/strategy", "/strategy psychic", "who rotates?")
     assert "current: from the settings; available: semantic, lexical" in done.out
@@ -154,6 +156,7 @@ def test_history_is_told_and_searched_with(clew: "Clew", use_llm: UseLLM) -> Non
     assert "E-4417 means no soup" in llm.requests[1].prompt  # found by what was said before
 
 
+@pytest.mark.slow
 def test_a_conversation_of_a_name_is_kept(fresh: "Clew") -> None:
     fresh("add", "pages")
     run_chat("when is soup served at noon?", options=("--session", "work"))
@@ -187,6 +190,7 @@ def test_an_agent_without_a_model_says_so(clew: "Clew") -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.slow
 def test_on_a_terminal_an_interrupt_at_the_prompt_changes_nothing(collection: Path) -> None:
     import pty
 

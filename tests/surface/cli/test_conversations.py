@@ -135,6 +135,7 @@ def test_a_context_and_an_explanation_name_the_author(chat_clew: "Clew") -> None
     assert "ops/m0  ada, 2026-04-01 09:02" in chat_clew("explain", "who rotates the signing keys?").out
 
 
+@pytest.mark.slow
 def test_the_sources_of_an_answer_name_section_and_line_or_author_and_time(chat_clew: "Clew") -> None:
     answer = ("ask", "where do the signing keys live?", "--min-relevance", "0")
     message = chat_clew(*answer, "--channel", "ops", CLEW_ANSWER__MIN_CONFIDENCE="0").out

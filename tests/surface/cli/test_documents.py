@@ -368,6 +368,7 @@ def test_config_show(fresh: "Clew") -> None:
     assert shape.json["settings"]["search.k"] == {"value": 7, "from": "file"}
 
 
+@pytest.mark.slow
 def test_late_is_asked_for_when_adding_and_highlights_what_matched(fresh: "Clew") -> None:
     question = ("search", "how often are signing keys renewed?", "--strategy", "late", "-k", "1")
     assert fresh("add", "pages").code == 0

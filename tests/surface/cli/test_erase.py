@@ -46,6 +46,7 @@ def test_it_needs_yes_where_nobody_can_be_asked(clew: Clew) -> None:
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
+@pytest.mark.slow
 def test_it_asks_at_a_terminal(clew: Clew, answer: str) -> None:
     script = "import sys; sys.stdin.isatty = lambda: True; from clew.surface.cli.app import main; main()"
     done = subprocess.run(

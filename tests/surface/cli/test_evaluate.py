@@ -61,6 +61,7 @@ def test_secrets_are_in_no_name_of_a_system(judged: Clew) -> None:
     assert "sk-" not in done.out + done.err + Path(done.json["file"]).read_text()
 
 
+@pytest.mark.slow
 def test_answers_measures_and_filters_are_options(judged: Clew) -> None:
     options = ("--answers", "--measure", "recall@10", "--strategy", "lexical", "--strategy", "hybrid")
     done = judged("evaluate", "questions.jsonl", *options, "--document", "pages/lunch.md", "--json")
@@ -168,6 +169,7 @@ def test_the_worst_questions_are_shown(judged: Clew) -> None:
     assert judged("evaluate", "show", "--worst", "1").out.splitlines()[-1].split("\t")[-1] != "who feeds the goldfish?"
 
 
+@pytest.mark.slow
 def test_plots_are_written_where_matplotlib_is_installed(judged: Clew) -> None:
     pytest.importorskip("matplotlib")
     assert judged("evaluate", "questions.jsonl", "--answers", "--plots", "plots").code == 0
@@ -186,6 +188,7 @@ def write_boxes() -> None:
     Path("boxes.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
+@pytest.mark.slow
 def test_a_setting_is_tuned_used_and_rolled_back(fresh: Clew) -> None:
     write_boxes()
     assert fresh("add", "boxes").code == 0

@@ -45,6 +45,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.slow
 def test_labels_bound_every_command(clew: "Clew", command: tuple[str, ...], form: tuple[str, ...]) -> None:
     whole, part = clew(*command, *form), clew(*command, *form, "--access", "staff")
     assert part.code in (0, 1), part.err

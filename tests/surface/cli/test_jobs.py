@@ -28,6 +28,7 @@ def queue(clew: Clew, *sources: str) -> str:
 
 
 @pytest.mark.usefixtures("place")
+@pytest.mark.slow
 def test_adding_in_the_background_prints_the_job_and_a_worker_does_it(fresh: Clew) -> None:
     command = ("add", "--background", "pages", "--chunk-size", "20", "--chunk-overlap", "0")
     done = fresh(*command)
@@ -125,6 +126,7 @@ def test_watching_without_an_id_shows_the_outcome_of_the_last_job(fresh: Clew) -
     assert (watched.code, [job["id"] for job in watched.json["jobs"]]) == (0, [good])
 
 
+@pytest.mark.slow
 def test_hints_repeat_the_collection_that_was_given(fresh: Clew) -> None:
     given = ("--path", "my store", "--collection", "ops")
     added = fresh("add", "--background", "pages/vault.md", *given)
@@ -174,6 +176,7 @@ def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
     assert fresh("add", "--fast", "pages", "--ray", "auto").code == 2
 
 
+@pytest.mark.slow
 def test_the_worker_of_a_fast_add_is_a_process_of_its_own(fresh: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEW_EMBEDDER__FAST", "hashed:32")
     assert fresh("add", "--fast", "--json", "pages").code == 0

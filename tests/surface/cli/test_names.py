@@ -89,6 +89,7 @@ def test_a_dry_run_of_drop_names_what_would_go(fresh: "Clew") -> None:
         (["pages/lunch.md"], "", "1 dropped"),  # a name: there is nothing to ask
     ],
 )
+@pytest.mark.slow
 def test_a_pattern_of_drop_asks_on_a_terminal(fresh: "Clew", words: list[str], answer: str, out: str) -> None:
     fresh("add", "pages")
     terminal = "import sys; sys.stdin.isatty = sys.stderr.isatty = lambda: True; "

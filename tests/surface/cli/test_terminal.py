@@ -87,6 +87,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.slow
 def test_no_output_has_control_characters(
     evil: "Clew", show: Show, command: tuple[str, ...], form: tuple[str, ...]
 ) -> None:

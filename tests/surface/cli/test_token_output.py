@@ -126,6 +126,7 @@ def test_a_pipe_and_a_dumb_terminal_get_sentences_only(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.slow
 def test_an_agent_on_a_terminal_shows_tokens_before_its_answer_is_complete(collection: Path, server: Server) -> None:
     import pty
 

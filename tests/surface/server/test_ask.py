@@ -17,6 +17,7 @@ from tests.surface.server.conftest import Running, serving
 QUESTION = "who rotates the vault key?"
 
 
+@pytest.mark.slow
 def test_the_events_of_an_answer_come_in_order(shared: Running) -> None:
     with Client(shared.address) as client:
         events = list(client.ask_stream(QUESTION))
@@ -59,6 +60,7 @@ def test_why_not_tells_nothing_of_the_files_of_the_machine(shared: Running, tmp_
         assert "never added" not in client.why_not(QUESTION, str(secret))["reason"]
 
 
+@pytest.mark.slow
 def test_health_readiness_metrics_and_page(running: Running) -> None:
     assert running.get("/health").json()["status"] == "ok"
     assert running.get("/ready").json()["status"] == "ok"

@@ -70,6 +70,7 @@ def test_the_events_of_a_model_and_of_an_agent(running: Running, server: Server)
     ],
     ids=["break", "length"],
 )
+@pytest.mark.slow
 def test_half_an_answer_ends_in_an_error(
     running: Running, server: Server, half: Reply, wanted: str, *, agent: bool
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_reader_who_leaves_ends_the_request_to_the_model(running: Running, ser
         assert server.hung_up.wait(20)
 
 
+@pytest.mark.slow
 def test_an_incomplete_completion_is_not_called_whole(running: Running, server: Server) -> None:
     server.replies = [Reply((make_event(f"{SENTENCE}He also"), make_event(finish="length"), DONE))]
     body = {"model": "clew", "messages": [{"role": "user", "content": QUESTION}]}

@@ -152,6 +152,7 @@ async def call_tools(address: str, token: str, calls: list[tuple[str, dict[str, 
         return [(call, (await client.call_tool(*call)).model_dump_json()) for call in calls]
 
 
+@pytest.mark.slow
 def test_every_path_is_asked(shared: Running) -> None:
     asked = {(method, path.partition("?")[0]) for method, path, _ in make_requests(random.Random(0), "ben")}
     described = shared.get("/openapi.json").json()["paths"]
@@ -164,6 +165,7 @@ def test_every_path_is_asked(shared: Running) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
+@pytest.mark.slow
 def test_no_row_of_another_key_comes_back(place_for_two: str, tmp_path: Path) -> None:
     requests = foreign_rows = own_rows = 0
     with serving(place_for_two, folder=str(tmp_path / "server")) as running:

@@ -16,6 +16,7 @@ from tests.surface.server.test_search import drop_times
 QUESTION = "who rotates the vault key?"
 
 
+@pytest.mark.slow
 def test_the_async_client_gives_the_same(running: Running, tmp_path: Path) -> None:
     file = tmp_path / "menu.md"
     file.write_text("# Menu\n\nSoup.")

@@ -18,6 +18,7 @@ SIZE = 1_000_000
 
 
 @pytest.mark.parametrize("head", [HEAD, HEAD.replace(b"POST /v1/search", b"GET /health")], ids=["refused", "answered"])
+@pytest.mark.slow
 def test_a_body_that_was_answered_early_is_not_awaited_for_ever(folder: Path, head: bytes) -> None:
     with serving(folder, body_timeout=0.3) as running:
         running.server.keys.add("one")
@@ -27,6 +28,7 @@ def test_a_body_that_was_answered_early_is_not_awaited_for_ever(folder: Path, he
             assert held.recv(4096) == b""
 
 
+@pytest.mark.slow
 def test_a_body_that_comes_after_its_reply_leaves_the_connection_open(folder: Path) -> None:
     with serving(folder) as running:
         running.server.keys.add("one")
@@ -64,6 +66,7 @@ def connect_narrow(running: Running, sent: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [READ, READ.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")])
+@pytest.mark.slow
 def test_a_reply_that_nobody_reads_is_given_up(reading: Running, sent: bytes) -> None:
     with closing(connect_narrow(reading, sent)) as held:
         assert b" 200 " in held.recv(64)
@@ -71,6 +74,7 @@ def test_a_reply_that_nobody_reads_is_given_up(reading: Running, sent: bytes) ->
         assert len(read_all(held)) < SIZE
 
 
+@pytest.mark.slow
 def test_a_reply_that_is_read_slowly_comes_whole(reading: Running) -> None:
     with closing(connect_narrow(reading, READ.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))) as slow:
         size = 0

@@ -16,6 +16,7 @@ def test_a_folder_or_pattern_removes_nothing_by_itself(running: Running) -> None
         assert list(client.list()) == before
 
 
+@pytest.mark.slow
 def test_a_pattern_is_listed_first_and_then_removed(running: Running) -> None:
     reply = running.http.delete("/v1/documents/handbook/*")
     assert "stands for 2 of them; pattern=true removes them all" in reply.json()["error"]["message"]
@@ -51,6 +52,7 @@ def test_one_document_goes_by_id_address_or_as_the_sections_of_its_source(runnin
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("pattern", ["*" * 80 + "!", "**a" * 100 + "!", "[z-a]", "a\0b/*"])
+@pytest.mark.slow
 def test_no_pattern_holds_the_server_up(running: Running, pattern: str) -> None:
     reply = running.http.post("/v1/search", json={"query": "keys", "where": {"documents": [pattern]}})
     assert reply.status_code == 404, reply.text

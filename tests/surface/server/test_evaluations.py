@@ -32,6 +32,7 @@ def make_question(folder: Path) -> dict[str, object]:
         return {"id": "q1", "question": QUESTION, "relevant": [engine.search(QUESTION)[0].document.id]}
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_a_job_and_then_a_run(folder: Path) -> None:
     question = make_question(folder)
     with serving(folder) as running, Client(running.address) as client:
@@ -63,6 +64,7 @@ def test_an_evaluation_is_a_job_and_then_a_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["reads", "filtered"])
+@pytest.mark.slow
 def test_a_key_that_sees_a_part_or_only_reads_sees_no_run(folder: Path, kind: str) -> None:
     question = make_question(folder)
     with serving(folder) as running:
@@ -93,6 +95,7 @@ def test_a_worker_of_any_store_runs_it(place: str) -> None:
             enqueue_evaluation(engine, [])
 
 
+@pytest.mark.slow
 def test_the_thumbs_of_users_become_questions(folder: Path, tmp_path: Path) -> None:
     question = make_question(folder)
     document = str(cast("list[str]", question["relevant"])[0])

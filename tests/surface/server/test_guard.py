@@ -30,6 +30,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
+@pytest.mark.slow
 def test_keys_open_what_they_say_and_no_longer_than_they_say(folder: Path) -> None:
     with serving(folder) as running:
         keys = running.server.keys
@@ -144,6 +145,7 @@ def test_hosts_are_read_whole() -> None:
     HostRules(ServerConfig(host="0.0.0.0")).check_host("anything")  # it needs keys
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_read_its_keys_is_not_ready(folder: Path) -> None:
     with serving(folder) as running:
         running.server.keys.add("one")
@@ -155,6 +157,7 @@ def test_a_server_that_cannot_read_its_keys_is_not_ready(folder: Path) -> None:
             assert "keys.json" not in reply.text
 
 
+@pytest.mark.slow
 def test_the_status_does_not_tell_where_the_store_is(folder: Path) -> None:
     with serving(folder) as running:
         reply = running.get("/v1/status")
@@ -162,6 +165,7 @@ def test_the_status_does_not_tell_where_the_store_is(folder: Path) -> None:
         assert str(folder) not in reply.text
 
 
+@pytest.mark.slow
 def test_each_reason_to_refuse_has_its_status(folder: Path) -> None:
     with serving(folder, max_body=2048, body_timeout=0.5) as running:
         keys = running.server.keys
@@ -222,6 +226,7 @@ def send_raw(running: Running, head: str, *parts: bytes, pause: float = 0.0) -> 
 
 
 @pytest.mark.parametrize("path", ["/v1/search", "/mcp", "/v1/documents"])
+@pytest.mark.slow
 def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
     kind = "multipart/form-data; boundary=x" if path == "/v1/documents" else "application/json"
     with serving(folder, max_body=2048, body_timeout=1.0) as running:
@@ -234,6 +239,7 @@ def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
         assert " 408 " in send_raw(running, f"{common}content-length: 1000\n\n", begin)
 
 
+@pytest.mark.slow
 def test_a_slow_client_does_not_hold_others_up(folder: Path) -> None:
     with serving(folder, body_timeout=1.5) as running:
         head = "POST /v1/search HTTP/1.1\nhost: localhost\ncontent-type: application/json\ncontent-length: 100\n\n"
@@ -257,6 +263,7 @@ def test_the_rate_of_one_caller_is_limited() -> None:
     limit.check("ada", now=0.5)
 
 
+@pytest.mark.slow
 def test_too_many_requests_are_told_to_wait(folder: Path) -> None:
     with serving(folder, rate=1.0) as running:
         statuses = [running.post("/v1/search", SEARCH).status_code for _ in range(4)]

@@ -62,6 +62,7 @@ def test_a_host_that_is_none_is_named(folder: Path, monkeypatch: pytest.MonkeyPa
         Server(start)
 
 
+@pytest.mark.slow
 def test_errors_do_not_say_where_the_store_is(folder: Path) -> None:
     with serving(folder) as running:
         missing = running.post("/v1/search?collection=none", {"query": "a"})

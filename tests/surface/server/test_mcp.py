@@ -85,6 +85,7 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_both_transports_give_the_same(folder: Path) -> None:
     piped = over_stdio(folder, use_every_tool)
     with serving(folder) as running:
@@ -111,6 +112,7 @@ async def describe_tools(client: Client) -> dict[str, Any]:
     return {each.name: each for each in (await client.list_tools()).tools}
 
 
+@pytest.mark.slow
 def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
     async def work(client: Client) -> None:
         tools = await describe_tools(client)
@@ -138,6 +140,7 @@ def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
     over_http(running.address, work)
 
 
+@pytest.mark.slow
 def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> None:
     async def add(client: Client) -> Any:
         result = await client.call_tool("add", {"title": "Ferry", "text": "The ferry leaves at six."})
@@ -158,6 +161,7 @@ def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> 
         assert over_http(reading.address, name_tools) == READING
 
 
+@pytest.mark.slow
 def test_a_key_holds_for_tools_too(folder: Path) -> None:
     fill(folder, "other")
     with serving(folder) as running:

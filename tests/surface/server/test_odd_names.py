@@ -8,6 +8,7 @@ from clew import Client, Document, SettingsError
 from tests.surface.server.conftest import Running, serving
 
 
+@pytest.mark.slow
 def test_an_id_with_dots_and_slashes_leads_nowhere_else(running: Running) -> None:
     with Client(running.address) as client:
         kept = client.status()["documents"]
@@ -22,6 +23,7 @@ def test_an_id_with_dots_and_slashes_leads_nowhere_else(running: Running) -> Non
                     call(name)
 
 
+@pytest.mark.slow
 def test_a_document_is_read_and_dropped_by_any_id(running: Running) -> None:
     with Client(running.address) as client:
         client.add_documents([Document("a", "The page above.")])
@@ -42,6 +44,7 @@ def test_a_body_of_many_unknown_fields_is_one_error(shared: Running) -> None:
     assert "102 fields, and the limit is 100" in reply.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_names_are_measured_in_bytes(running: Running) -> None:
     long = "é" * 150
     for path in ("status", "feedback"):
@@ -56,6 +59,7 @@ def test_feedback_is_for_collections_that_are_there(running: Running) -> None:
     assert running.post("/v1/feedback?collection=nowhere", body).status_code == 404
 
 
+@pytest.mark.slow
 def test_mcp_is_reached_by_the_hosts_and_origins_of_the_settings(folder: Path) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accepts = {"accept": "application/json, text/event-stream"}

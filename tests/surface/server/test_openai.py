@@ -15,6 +15,7 @@ def client(shared: Running) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{shared.address}/v1", api_key="none needed", max_retries=0)
 
 
+@pytest.mark.slow
 def test_a_chat_is_answered_with_sources(client: openai.OpenAI) -> None:
     reply = client.chat.completions.create(
         model="clew",
@@ -90,6 +91,7 @@ def test_models_are_the_collections(client: openai.OpenAI) -> None:
         client.chat.completions.create(model="clew", messages=[{"role": "assistant", "content": "hello"}])
 
 
+@pytest.mark.slow
 def test_a_key_is_sent_as_openais(tmp_path: Path) -> None:
     fill(tmp_path)
     with serving(tmp_path) as running:

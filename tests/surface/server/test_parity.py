@@ -268,6 +268,7 @@ def keep_common(shown: Any, expected: Any) -> Any:
 
 
 @pytest.mark.parametrize("verb", READING)
+@pytest.mark.slow
 def test_reading_is_the_same_everywhere(verb: str, filled: tuple[Running, Engine, Path]) -> None:
     running, engine, path = filled
     call = READING[verb]

@@ -118,6 +118,7 @@ def typing(place: str, collection: str) -> Iterator[Callable[..., Any]]:
     yield run
 
 
+@pytest.mark.slow
 def test_writing_is_the_same_everywhere(empty_place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "soup.md"
     file.write_text("# Soup\n\nSoup is hot.")
@@ -154,6 +155,7 @@ def test_writing_is_the_same_everywhere(empty_place: str, tmp_path: Path, monkey
             assert {key: shown[key] for key in wanted} == wanted, (surface, name)
 
 
+@pytest.mark.slow
 def test_jobs_are_cancelled_and_collections_dropped_everywhere(empty_place: str, tmp_path: Path) -> None:
     source = "http://127.0.0.1:1/x"
     for name in ("local", "typed"):

@@ -27,6 +27,7 @@ WRITING: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize("kind", ["reads", "filtered", "read-only server", "another collection"])
+@pytest.mark.slow
 def test_it_needs_the_right_to_write(folder: Path, kind: str) -> None:
     with serving(folder, read_only=kind == "read-only server") as running:
         _, token = running.server.keys.add(
@@ -44,6 +45,7 @@ def test_it_needs_the_right_to_write(folder: Path, kind: str) -> None:
         assert engine.sessions.list_sessions() == []
 
 
+@pytest.mark.slow
 def test_who_may_write_may_do_it_all(folder: Path) -> None:
     with serving(folder) as running:
         _, token = running.server.keys.add("writer", rights="write")
@@ -61,6 +63,7 @@ def wait_for(status: int, statuses: set[int]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_searches_while_a_collection_is_removed_end_in_good_order(place: str, tmp_path: Path) -> None:
     statuses: set[int] = set()
     with serving(place, folder=str(tmp_path / "server")) as running:

@@ -49,6 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_some_requests_to_some_operations(place: Path) -> None:
     with serving(place) as running:
         schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json", timeout=120)
@@ -97,6 +98,7 @@ def test_the_schema_holds_in_every_phase(place: Path, tmp_path: Path, needs_key:
     assert int(re.findall(r"(\d+) generated", done.stdout)[-1]) > 3000
 
 
+@pytest.mark.slow
 def test_every_operation_names_its_errors_and_its_key(running: Running) -> None:
     assert "securitySchemes" not in running.get("/openapi.json").json()["components"]
     running.server.keys.add("one")

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clew import Engine
 from clew.surface.search_reply import search_with_reason
 from clew.surface.to_json import to_json
@@ -18,6 +20,7 @@ def drop_times(value: Any) -> Any:
     return [drop_times(each) for each in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 def test_search_replies_as_the_engine_does(place: str, tmp_path: Path) -> None:
     with serving(place, folder=str(tmp_path / "server")) as running:
         reply = running.post("/v1/search", {"query": "who rotates the vault key?", "k": 2})
@@ -41,6 +44,7 @@ def test_late_without_token_vectors_says_what_to_do(shared: Running) -> None:
     assert "run `clew backfill`" in reply.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
     reply = shared.get("/v1/documents?limits=3")
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "settings_error")

@@ -18,6 +18,7 @@ PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.slow
 def test_every_curl_example_runs(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "handbook", tmp_path / "handbook")
     shutil.copytree(ROOT / "examples" / "chat", tmp_path / "chat")

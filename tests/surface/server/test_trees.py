@@ -33,6 +33,7 @@ def wait(running: Running, job: str, **query: Any) -> Any:
     return found
 
 
+@pytest.mark.slow
 def test_a_tree_keeps_its_paths(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = write(tmp_path / "docs", README="# One", a__README="# Two", a__b__page="# Three")
     write(tree / ".git", config="# Not this")
@@ -53,6 +54,7 @@ def test_a_tree_keeps_its_paths(running: Running, tmp_path: Path, monkeypatch: p
                 client.add(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_what_is_uploaded_is_no_file_of_the_server(running: Running, folder: Path, tmp_path: Path) -> None:
     with Client(running.address) as client:
         write(tmp_path / "one", first="# Same\n\nThe same text.")
@@ -67,6 +69,7 @@ def test_what_is_uploaded_is_no_file_of_the_server(running: Running, folder: Pat
         assert engine.read("first.md").text == "# Same\n\nThe same text."
 
 
+@pytest.mark.slow
 def test_names_are_relative_paths_or_refused(running: Running) -> None:
     wrong = {
         "../x.md": "has an empty part",
@@ -97,6 +100,7 @@ def test_names_are_relative_paths_or_refused(running: Running) -> None:
     assert sorted(job["result"]["added"]) == sorted((*odd[:4], "a/b.md"))
 
 
+@pytest.mark.slow
 def test_a_job_tells_what_failed_and_no_path_of_the_server(running: Running, tmp_path: Path) -> None:
     bad, empty, strange = tmp_path / "broken.pdf", tmp_path / "empty.md", tmp_path / "x.strange"
     bad.write_bytes(b"%PDF-1.7 nothing")
@@ -118,6 +122,7 @@ def test_a_job_tells_what_failed_and_no_path_of_the_server(running: Running, tmp
         assert str(tmp_path) not in running.get(f"/v1/jobs/{local.id}?follow=true").text
 
 
+@pytest.mark.slow
 def test_more_files_than_a_request_takes_are_several_jobs(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +143,7 @@ def test_more_files_than_a_request_takes_are_several_jobs(
     assert "has 101 files; send at most 100 at once" in refused.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_plan_or_an_unreadable_upload_makes_no_collection(running: Running, tmp_path: Path) -> None:
     planned = running.post("/v1/plan?collection=typo", {"sources": ["http://127.0.0.1:1/x"]})
     assert planned.status_code == 200

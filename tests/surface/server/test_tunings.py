@@ -51,6 +51,7 @@ def wait_for(client: Client, job: Any) -> Any:
     return job
 
 
+@pytest.mark.slow
 def test_a_tuning_is_a_job_is_used_at_once_and_is_taken_back(tmp_path: Path) -> None:
     fill_boxes(tmp_path / "store")
     with serving(tmp_path / "store") as running, Client(running.address) as client:
@@ -95,6 +96,7 @@ def test_a_tuning_is_a_job_is_used_at_once_and_is_taken_back(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["reads", "filtered"])
+@pytest.mark.slow
 def test_a_filtered_key_sees_no_tuning_and_no_feedback_and_says_what_it_opened(folder: Path, kind: str) -> None:
     with serving(folder) as running, Client(running.address) as client:
         shown = client.search("who rotates the vault key?", k=10)["hits"]

@@ -55,6 +55,7 @@ def test_an_upload_does_not_hold_searches_up(folder: Path, monkeypatch: pytest.M
             sender.join()
 
 
+@pytest.mark.slow
 def test_an_upload_outlives_the_drop_of_its_collection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, release = threading.Event(), threading.Event()
     sync = uploads._sync_folder
@@ -80,6 +81,7 @@ def test_an_upload_outlives_the_drop_of_its_collection(running: Running, monkeyp
         assert client.status()["documents"] == 1  # those of before are gone
 
 
+@pytest.mark.slow
 def test_what_is_acknowledged_while_a_collection_is_dropped_is_kept(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_what_is_acknowledged_while_a_collection_is_dropped_is_kept(
         wait_added(client, "b.md")
 
 
+@pytest.mark.slow
 def test_a_dropped_collection_takes_its_queued_uploads_along(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(folder) as running:
         monkeypatch.setattr(running.server.uploads, "remove_finished", lambda _: None)

@@ -58,6 +58,7 @@ def started(path: Path, *, note: str = "") -> Iterator[tuple[subprocess.Popen[st
         process.stdout.close()
 
 
+@pytest.mark.slow
 def test_a_server_tells_that_its_collection_is_new(tmp_path: Path) -> None:
     with started(tmp_path / "typo", note=f"no collection 'default' in {tmp_path / 'typo'} yet; the first upload"):
         pass
@@ -77,6 +78,7 @@ def upload_until_it_ends(address: str, run: int, folder: Path, acknowledged: lis
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
+@pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "store"
     chance = random.Random(3)
@@ -107,6 +109,7 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
     assert not left & set(acknowledged)  # an upload that was killed before its job is kept for an hour
 
 
+@pytest.mark.slow
 def test_an_upload_replaces_the_document_of_its_name(running: Running, tmp_path: Path) -> None:
     file = tmp_path / "menu.md"
     with Client(running.address) as client:
@@ -118,6 +121,7 @@ def test_an_upload_replaces_the_document_of_its_name(running: Running, tmp_path:
         assert len([record for record in client.list() if record["uri"] == "menu.md"]) == 1
 
 
+@pytest.mark.slow
 def test_a_job_survives_a_restart_and_what_was_never_acknowledged_goes(folder: Path) -> None:
     with serving(folder, read_only=True) as running:  # no worker: it stays queued
         uploads = running.server.uploads
@@ -139,6 +143,7 @@ def test_a_job_survives_a_restart_and_what_was_never_acknowledged_goes(folder: P
         assert engine.read("note.md").text == "# Note\n\nThe lamp is green."
 
 
+@pytest.mark.slow
 def test_a_fast_upload_is_upgraded_by_the_server(tmp_path: Path) -> None:
     with serving(tmp_path / "new.clew") as running, Client(running.address) as client:
         page = tmp_path / "tide.md"

@@ -83,6 +83,7 @@ def test_a_plain_call_ends_when_its_client_hangs_up(folder: Path, work: Work, mo
         work.release.set()
 
 
+@pytest.mark.slow
 def test_a_get_ends_when_its_client_hangs_up(folder: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "doctor", work.run)
     with serving(folder) as running:
@@ -120,6 +121,7 @@ def read_all(connection: socket.socket, *, end: bytes = b"0\r\n\r\n") -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nhost: loc"])
+@pytest.mark.slow
 def test_a_connection_without_a_whole_head_is_closed(folder: Path, sent: bytes) -> None:
     with serving(folder, body_timeout=0.3) as running:
         with closing(connect(running, sent)) as waiting:
@@ -130,6 +132,7 @@ def test_a_connection_without_a_whole_head_is_closed(folder: Path, sent: bytes) 
             assert kept.recv(4096) == b""
 
 
+@pytest.mark.slow
 def test_connections_beyond_the_limit_are_refused(folder: Path) -> None:
     with serving(folder, max_connections=3) as running:
         held = [connect(running) for _ in range(3)]
@@ -148,6 +151,7 @@ def ask_health(running: Running) -> bytes:
         return connection.recv(4096)
 
 
+@pytest.mark.slow
 def test_json_has_a_limit_of_its_own(folder: Path) -> None:
     with serving(folder, max_json=2048) as running:
         large = "x" * 4000
@@ -172,6 +176,7 @@ def talk(work: Work) -> Callable[..., EventStream]:
 
 
 @pytest.mark.parametrize("path", ["/v1/ask", "/v1/chat/completions"])
+@pytest.mark.slow
 def test_a_stream_ends_with_its_key(folder: Path, work: Work, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(Engine, "ask_stream", talk(work))
     body = {"model": "clew", "messages": [{"role": "user", "content": "who?"}]} if "chat" in path else ASK

@@ -41,6 +41,7 @@ def match_in_fresh_store(*documents: tuple[str, int, int]) -> dict[str, TermMatc
 
 
 @pytest.mark.parametrize("config", [EXACT, SHARD], ids=["exact", "shard"])
+@pytest.mark.slow
 def test_matches_do_not_depend_on_what_was_removed(tmp_path: Path, config: StoreConfig) -> None:
     store = open_store(tmp_path / "one", config)
     ids = [*put(store, "stays", 50), *put(store, "goes", 1500), *put(store, "changes", 300)]

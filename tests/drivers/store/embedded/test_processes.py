@@ -130,6 +130,7 @@ def index(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.slow
 def test_what_another_process_changes_is_seen_by_the_next_search(folder: Path, index: str) -> None:
     here = open_store(folder, index)
     put(here, "a", 1, 3)
@@ -149,6 +150,7 @@ def test_what_another_process_changes_is_seen_by_the_next_search(folder: Path, i
     here.close()
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_has_the_shard(folder: Path) -> None:
     here = open_store(folder, "shard")
     put(here, "a", 1, 3)

@@ -228,6 +228,7 @@ def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder:
     memory.close()
 
 
+@pytest.mark.slow
 def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dim, many = 256, 1500
     monkeypatch.setattr(build, "MIN_ROWS", 1000)
@@ -269,6 +270,7 @@ def test_searches_go_on_without_a_graph(
     store.close()
 
 
+@pytest.mark.slow
 def test_lengths_that_change_do_not_change_what_is_found(folder: Path) -> None:
     """The shard's stored weights are of the average length when it was made; here that grows by a factor of ten."""
     store, memory = open_store(folder), EmbeddedStore(None, embedder="m", dim=DIM)

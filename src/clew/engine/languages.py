@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from clew.engine.opened import Opened
 
 MAX_FOREIGN = 0.2  # share of chunks in languages that the embedder does not know
-MIN_CHUNKS = 20  # of which a share says something
+MIN_CHUNKS = 20  # of which such a share says something
+MAX_FOREIGN_OF_FEW = 0.5  # share of fewer chunks
+MIN_FOREIGN = 3  # chunks in one such language
 MULTILINGUAL = "multilingual"
 
 
@@ -64,14 +66,20 @@ def _sort_languages(counts: Mapping[str, int]) -> list[str]:
 
 
 def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
-    """The languages that the embedder does not know, with their chunks, most first; none if they are few."""
+    """The languages that the embedder does not know, with their chunks, most first; none if they are few.
+
+    Of a few chunks most must be foreign, and some of them in one language: a short text may be taken for another.
+    """
     known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder))
-    if not known or sum(counts.values()) < MIN_CHUNKS:
+    if not known:
         return {}
     foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}
-    if sum(foreign.values()) <= MAX_FOREIGN * sum(counts.values()):
+    total = sum(counts.values())
+    if sum(foreign.values()) <= (MAX_FOREIGN if total >= MIN_CHUNKS else MAX_FOREIGN_OF_FEW) * total:
         return {}
-    return dict(sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0])))
+    if max(foreign.values()) < MIN_FOREIGN:
+        return {}
+    return {code: foreign[code] for code in _sort_languages(foreign)}
 
 
 def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int) -> str:
@@ -79,12 +87,18 @@ def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int)
 
     A collection that is mixed, so that the embedder knows much of it, is better off with two embedders.
     """
-    if foreign.keys() & EMBEDDER_LANGUAGES[MULTILINGUAL]:
-        model = _get_model(embedder)
-        if model in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks:
-            return f"words still find them; for meaning run `clew reembed --to {model}+{MULTILINGUAL}`"
-        return f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
-    return "words still find them; for meaning run `clew reembed --to` a model of these languages (onnx: or openai:)"
+    covered = [code for code in foreign if code in EMBEDDER_LANGUAGES[MULTILINGUAL]]
+    others = [code for code in foreign if code not in covered]
+    if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # too few to choose by
+        return f"words still find them; for meaning run {_advise_hub(foreign)}"
+    model = _get_model(embedder)
+    is_mixed = model in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks
+    advice = f"words still find them; for meaning run `clew reembed --to {f'{model}+' * is_mixed}{MULTILINGUAL}`"
+    return f"{advice}, which does not know {', '.join(others)}: for these, {_advise_hub(others)}" if others else advice
+
+
+def _advise_hub(codes: Iterable[str]) -> str:
+    return f"`clew reembed --to hf:NAME`, a model of the hub that knows {', '.join(codes)} (docs/models.md)"
 
 
 def _get_model(embedder: Embedder) -> str:
@@ -92,19 +106,24 @@ def _get_model(embedder: Embedder) -> str:
     return embedder.name.partition("#")[0]
 
 
+def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
+    """How much of the collection is in languages that the embedder does not know, and what to do; None if little is."""
+    counts = opened.store.language_counts(exact=True)
+    foreign = find_foreign_languages(opened.embedder, counts)
+    if not foreign:
+        return None
+    chunks = sum(counts.values())
+    share = f"{sum(foreign.values())} of {chunks} chunks"
+    problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
+    return problem, advise_embedder(foreign, opened.embedder, chunks)
+
+
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:
     """The report, with a note if the collection is in languages that the embedder does not know."""
     if not report.added and not report.changed:
         return report
     try:
-        counts = opened.store.language_counts()
+        found = describe_foreign_languages(opened)
     except DriverFailed:  # what was added is stored; a search tells what is wrong with the index
         return report
-    foreign = find_foreign_languages(opened.embedder, counts)
-    if not foreign:
-        return report
-    chunks = sum(counts.values())
-    share = f"{sum(foreign.values())} of {chunks} chunks"
-    problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
-    advice = advise_embedder(foreign, opened.embedder, chunks)
-    return replace(report, noted=(*report.noted, SourceFailure("embedder", f"{problem}; {advice}")))
+    return replace(report, noted=(*report.noted, SourceFailure("embedder", "; ".join(found)))) if found else report

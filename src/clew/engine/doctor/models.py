@@ -120,7 +120,7 @@ def inspect_staged(opened: "Opened") -> Iterator[Defect]:
     if staged and not staged.was_used and staged.embedder != opened.embedder.name:
         yield Defect(
             "staged",
-            f"vectors of {staged.embedder} are staged and not in use",
+            f"vectors of {staged.embedder} are kept beside those in use, of a switch that was not finished",
             severity="advice",
             next_step=f"`clew reembed --to {staged.embedder}` goes on with them, `clew reembed --discard` deletes them",
         )

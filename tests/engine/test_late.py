@@ -77,6 +77,33 @@ def test_the_text_whose_tokens_match_comes_first_and_says_what_matched(open_engi
     assert engine.explain(QUESTION, strategy="late", k=1).hits[0].scores["late"] == best.score
 
 
+def test_a_question_in_a_language_that_the_model_does_not_know_is_ranked_as_by_hybrid(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed", settings=LATE)
+    add_pages(engine)
+    thai = [
+        "ทีมปฏิบัติการเปลี่ยนกุญแจของเซิร์ฟเวอร์ทุกเก้าสิบวัน",
+        "แมวนอนอยู่บนหลังคาบ้าน",
+        "ซุปเสิร์ฟตอนเที่ยง",
+        "วันหยุดคือวันศุกร์",
+        "ประตูปิดแล้ว",
+    ]
+    engine.add_documents([Document(f"th{n}", text) for n, text in enumerate(thai)])
+    for question, is_known in (
+        ("ใครเปลี่ยนกุญแจ", False),
+        ("Wer muss es wann und wo genehmigen?", False),
+        (QUESTION, True),
+    ):
+        explained = engine.explain(question, strategy="late")
+        step = explained.trace.find("late")
+        assert step is not None
+        assert ("does not know the language" in str(step.notes.get("not used"))) is not is_known
+        assert any("max_sim" in hit.scores for hit in explained.hits) is is_known
+        by_hybrid = [hit.chunk.id for hit in engine.search(question, strategy="hybrid")]
+        assert is_known or [hit.chunk.id for hit in explained.hits] == by_hybrid
+    (found,) = [defect for defect in engine.doctor().defects if defect.area == "languages"]
+    assert "5 of 9 chunks are in languages that answerai-colbert-small" in found.problem
+
+
 def test_chunks_without_token_vectors_are_counted_and_made_good(
     open_engine: OpenEngine, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -223,7 +250,7 @@ def test_token_vectors_of_an_earlier_version_are_read_and_those_of_dropped_chunk
 
 def test_token_vectors_fill_their_pages(tmp_path: Path) -> None:
     class Encoder:
-        name = "tokens"
+        name, languages = "tokens", frozenset[str]()
 
         def encode(self, texts: Sequence[str]) -> list[bytes]:
             return [bytes((11_000 + 97 * len(text)) // 48 * 48) for text in texts]  # about 250 tokens, and more

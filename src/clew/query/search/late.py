@@ -16,6 +16,7 @@ from clew.core.protocols.tokens import NOT_KEPT
 from clew.core.stop_words import STOP_WORDS
 from clew.core.trace import note
 from clew.core.types import Hit, Query, Span
+from clew.core.unicode import widen_to_whole_letters
 from clew.query.rank.fuse import normalise_minmax
 from clew.query.search.analyse import find_query_language
 
@@ -93,11 +94,12 @@ def _highlight(hit: Hit, query: str, encoder: TokenEncoder, kept: Mapping[str, b
         return hit
     text, before = hit.chunk.text, len(hit.chunk.embed_text) - len(hit.chunk.text)
     aligned = encoder.align(query, hit.chunk.embed_text, encoded)
-    spans = [(start - before, end - before) for (start, end), cosine in aligned if cosine >= MIN_COSINE]
+    matched = [(start - before, end - before) for (start, end), cosine in aligned if cosine >= MIN_COSINE]
+    spans = [widen_to_whole_letters(text, start, end) for start, end in matched if start >= 0]
     words = [
         (start, end)
         for start, end in spans
-        if start >= 0 and any(map(str.isalnum, text[start:end])) and text[start:end].lower() not in STOP_WORDS[DEFAULT]
+        if any(map(str.isalnum, text[start:end])) and text[start:end].lower() not in STOP_WORDS[DEFAULT]
     ]
     return replace(hit, highlights=_join_neighbours(words, text))
 

@@ -137,6 +137,25 @@ def test_languages_that_the_model_does_not_know_are_named(open_engine: OpenEngin
     assert engine.doctor().is_sound
 
 
+def test_a_small_collection_is_advised_too_and_by_the_same_count(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder=EnglishEmbedder(64))
+    texts = ["Der {} war nicht an dem Kai, und das ist gut so.", "Nhóm vận hành thay chìa khóa của máy chủ {} này."]
+    german, vietnamese = [[Document(text.format(word), text.format(word)) for word in WORDS] for text in texts]
+    assert engine.add_documents(german[:2]).noted == ()
+    (noted,) = engine.add_documents(german[2:3]).noted
+    assert noted.reason.startswith("3 of 3 chunks are in languages that hashed:64 does not know (de); ")
+    engine.add_documents([Document("table", "4417 | 12 | 0x3f"), Document("keys", "The keys are in the vault.")])
+    (noted,) = engine.add_documents(german[3:5]).noted
+    (found,) = find(engine, "languages")
+    assert noted.reason == f"{found.problem}; {found.next_step}"
+    assert found.problem.startswith("5 of 7 chunks")
+    (noted,) = engine.add_documents(vietnamese).noted
+    assert "(vi, de); words still find them; for meaning run `clew reembed --to hf:NAME`" in noted.reason
+    assert "--to multilingual" not in noted.reason
+    (noted,) = engine.add_documents(german).noted
+    assert "--to multilingual`, which does not know vi: for these, `clew reembed --to hf:NAME`" in noted.reason
+
+
 def test_a_mixed_collection_is_advised_two_embedders(open_engine: OpenEngine) -> None:
     embedder = EnglishEmbedder(64)
     embedder.name = "bge-small"

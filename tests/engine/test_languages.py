@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clew import Document, Engine, Message, Settings
+from clew import Document, Engine, Filter, Message, Settings
 from clew.core.analyse import analyse_text
 from clew.core.detect import detect_language
 from clew.core.errors import SettingsError
@@ -56,6 +56,43 @@ def test_every_language_is_detected_and_counted(engine: Engine) -> None:
     assert engine.status().languages == dict.fromkeys(sorted(PAGES), 1)
     engine.drop("de", "th")
     assert engine.status().languages == dict.fromkeys(sorted(PAGES.keys() - {"de", "th"}), 1)
+
+
+def test_the_language_of_a_document_is_told(engine: Engine) -> None:
+    assert {record.id: record.language for record in engine.list()} == {code: code for code in PAGES}
+    assert {code: engine.read(code).language for code in PAGES} == {code: code for code in PAGES}
+    engine.add_documents([Document("odd", "4417 0x3f 88:12")])
+    assert engine.read("odd").language == "und"
+    assert [record.language for record in engine.list(Filter(documents={"odd", "zh"}))] == ["und", "zh"]
+
+
+def test_most_of_the_chunks_say_the_language_of_a_document(open_engine: OpenEngine) -> None:
+    settings = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
+    engine = open_engine(embedder="hashed:32", settings=settings)
+    mixed = "\n\n".join(f"# {each}\n\n{PAGES[each]}" for each in ("de", "en", "de"))
+    engine.add_documents([Document("mixed", mixed), Document("en", PAGES["en"])])
+    assert {record.id: record.language for record in engine.list()} == {"mixed": "de", "en": "en"}
+
+
+def test_a_message_that_is_hidden_does_not_say_the_language(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_messages(
+        [
+            Message(PAGES["de"], "ada", channel="ops", id="one"),
+            *(Message(PAGES["tr"], "bob", channel="ops", id=f"tr{at}", reply_to="one") for at in range(2)),
+        ]
+    )
+    assert [record.language for record in engine.list()] == ["tr"]
+    assert [record.language for record in engine.list(Filter(authors={"ada"}))] == ["de"]
+
+
+def test_a_trace_names_the_language_that_a_question_was_taken_for(engine: Engine) -> None:
+    explained = engine.explain(QUESTIONS["de"][0], strategy="lexical")
+    assert explained.trace.find_note("language") == "de"
+    assert str(explained.trace.find_note("languages")).startswith("de")
+    assert engine.explain("4417", strategy="semantic").trace.find_note("language") == "und"
+    settings = Settings(ingestion=IngestionConfig(language="tr"))
+    assert engine.explain("4417", settings=settings).trace.find_note("language") == "tr"
 
 
 def test_a_question_finds_its_page_in_a_collection_of_many_languages(engine: Engine) -> None:

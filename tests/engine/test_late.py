@@ -2,16 +2,23 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from clew import Document, DriverFailed, Engine, Filter, KeepsTokens, Message, Settings, SettingsError, record
 from clew.core.settings import IngestionConfig, SearchConfig, StoreConfig
 from clew.drivers.late.colbert import NAME
+from clew.drivers.store.embedded.tables import PART_BITS
+from clew.drivers.store.embedded.tokens import PART_SIZE
 from clew.engine.opened import open_token_encoder
+
+if TYPE_CHECKING:
+    from clew import TokenEncoder
 
 OpenEngine = Callable[..., Engine]
 LATE = Settings(ingestion=IngestionConfig(late=True, summaries=False), search=SearchConfig(cache=0))
@@ -21,6 +28,7 @@ PAGES = {
     "lunch": "# Lunch\n\nSoup is served at noon in the canteen; bring your badge.\n",
     "hr": "# Salaries\n\nPayments of wages leave on the last working day.\n",
 }
+LONG = "The duty engineer approves a rollback; whoever is on call carries the pager for a week. "
 QUESTION = "who approves undoing a deployment?"
 OTHER = "is a rollback allowed on every working day?"  # whose words are more those of "hr"
 
@@ -68,6 +76,33 @@ def test_the_text_whose_tokens_match_comes_first_and_says_what_matched(open_engi
     assert orders == [["hr", "deploys"], ["deploys", "hr"]]
     assert engine.why_not(OTHER, "hr", k=1, strategy="late").stage == "rerank"
     assert engine.explain(QUESTION, strategy="late", k=1).hits[0].scores["late"] == best.score
+
+
+def test_a_question_in_a_language_that_the_model_does_not_know_is_ranked_as_by_hybrid(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed", settings=LATE)
+    add_pages(engine)
+    thai = [
+        "ทีมปฏิบัติการเปลี่ยนกุญแจของเซิร์ฟเวอร์ทุกเก้าสิบวัน",
+        "แมวนอนอยู่บนหลังคาบ้าน",
+        "ซุปเสิร์ฟตอนเที่ยง",
+        "วันหยุดคือวันศุกร์",
+        "ประตูปิดแล้ว",
+    ]
+    engine.add_documents([Document(f"th{n}", text) for n, text in enumerate(thai)])
+    for question, is_known in (
+        ("ใครเปลี่ยนกุญแจ", False),
+        ("Wer muss es wann und wo genehmigen?", False),
+        (QUESTION, True),
+    ):
+        explained = engine.explain(question, strategy="late")
+        step = explained.trace.find("late")
+        assert step is not None
+        assert ("does not know the language" in str(step.notes.get("not used"))) is not is_known
+        assert any("max_sim" in hit.scores for hit in explained.hits) is is_known
+        by_hybrid = [hit.chunk.id for hit in engine.search(question, strategy="hybrid")]
+        assert is_known or [hit.chunk.id for hit in explained.hits] == by_hybrid
+    (found,) = [defect for defect in engine.doctor().defects if defect.area == "languages"]
+    assert "5 of 9 chunks are in languages that answerai-colbert-small" in found.problem
 
 
 def test_chunks_without_token_vectors_are_counted_and_made_good(
@@ -169,7 +204,7 @@ def test_damaged_token_vectors_are_found_and_deleted(tmp_path: Path) -> None:
     with Engine.open(path, embedder="hashed", settings=LATE) as engine:
         add_pages(engine)
     with sqlite3.connect(path / "default" / "clew.db") as db:
-        db.execute("UPDATE tokens SET data = zeroblob(96) WHERE row = (SELECT min(row) FROM tokens)")
+        db.execute("UPDATE token_parts SET data = zeroblob(96) WHERE place = (SELECT min(place) FROM token_parts)")
     db.close()
     with Engine.open(path, embedder="hashed", settings=LATE) as engine:
         with pytest.raises(DriverFailed, match="the token vectors of the chunk"):
@@ -181,3 +216,57 @@ def test_damaged_token_vectors_are_found_and_deleted(tmp_path: Path) -> None:
         assert count_missing(engine) == 1
         engine.backfill()
         assert engine.search(QUESTION, k=1, strategy="late")[0].chunk.doc_id == "deploys"
+
+
+def test_token_vectors_of_an_earlier_version_are_read_and_those_of_dropped_chunks_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "team.clew"
+
+    def count_parts() -> int:
+        with closing(sqlite3.connect(path / "default" / "clew.db")) as db:
+            return int(db.execute("SELECT count(*) FROM token_parts").fetchone()[0])
+
+    with Engine.open(path, embedder="hashed", settings=LATE) as engine:
+        add_pages(engine)
+        engine.add_documents([Document("long", 6 * LONG)])
+        hits = [(hit.chunk.id, hit.score) for hit in engine.search(QUESTION, strategy="late")]
+    with closing(sqlite3.connect(path / "default" / "clew.db")) as db:
+        parts: dict[int, bytes] = {}
+        for place, data in db.execute("SELECT place, data FROM token_parts ORDER BY place"):
+            parts[place >> PART_BITS] = parts.get(place >> PART_BITS, b"") + data
+        assert max(map(len, parts.values())) > PART_SIZE
+        db.executemany("UPDATE tokens SET data = ? WHERE row = ?", [(data, row) for row, data in parts.items()])
+        db.execute("DROP TRIGGER tokens_gone")
+        db.execute("DROP TABLE token_parts")
+        db.execute("PRAGMA user_version = 9")
+        db.commit()
+    with Engine.open(path, embedder="hashed", settings=LATE) as engine:
+        assert [(hit.chunk.id, hit.score) for hit in engine.search(QUESTION, strategy="late")] == hits
+        assert engine.doctor().is_sound
+        assert count_parts() == 0
+        engine.add_documents([Document("new", 5 * LONG)])
+        assert count_parts() > 1
+        engine.drop("new")
+        assert count_parts() == 0
+
+
+def test_token_vectors_fill_their_pages(tmp_path: Path) -> None:
+    class Encoder:
+        name, languages = "tokens", frozenset[str]()
+
+        def encode(self, texts: Sequence[str]) -> list[bytes]:
+            return [bytes((11_000 + 97 * len(text)) // 48 * 48) for text in texts]  # about 250 tokens, and more
+
+    path = tmp_path / "team.clew"
+
+    def measure() -> int:
+        return (path / "default" / "clew.db").stat().st_size  # closed: all that was in the log is in it
+
+    with Engine.open(path, embedder="hashed:32") as engine:
+        engine.add_documents([Document(f"d{n}", f"page {'x' * (n % 9)} {n}") for n in range(200)])
+    before = measure()
+    with Engine.open(path, embedder="hashed:32") as engine:
+        store = engine.opened.store
+        assert isinstance(store, KeepsTokens)
+        store.add_missing_tokens(cast("TokenEncoder", Encoder()))
+        data = sum(map(len, store.tokens([chunk.id for chunk in store.scan()], "tokens").values()))
+    assert data < measure() - before < 1.06 * data

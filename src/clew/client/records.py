@@ -16,6 +16,7 @@ class RecordReply(TypedDict):
     title: str
     uri: str
     kind: str
+    language: str
     chars: int
     chunks: int
     summary: str
@@ -41,6 +42,7 @@ class DocumentReply(TypedDict):
     title: str
     uri: str
     kind: str
+    language: str
     summary: str
     summary_by: str
     access: list[str] | None

@@ -91,10 +91,11 @@ class HitReply(TypedDict):
 
 
 class SearchReply(TypedDict):
-    """The hits of a search, best first; a reason where there are none."""
+    """The hits of a search, best first; a reason where there are none; the language the question was taken for."""
 
     hits: list[HitReply]
     reason: str
+    language: str | None
     trace: TraceReply
 
 

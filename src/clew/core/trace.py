@@ -66,6 +66,12 @@ class Trace:
             return self
         return next((found for step in self.steps if (found := step.find(name))), None)
 
+    def find_note(self, key: str) -> Note | None:
+        """The first note of that name in depth-first order; None if there is none."""
+        if key in self.notes:
+            return self.notes[key]
+        return next((found for each in self.steps if (found := each.find_note(key)) is not None), None)
+
 
 step = Trace  # `with step("embed") as trace:` times a block as a step of the current trace
 

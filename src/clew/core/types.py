@@ -81,6 +81,7 @@ class Document:
     `add` fills in `hash` (of the content) and `stamp` (the state of the file), by which the next `add` skips it.
     `access` are the labels of those who may see it; None: everybody. `summary_by` names who wrote the summary. The
     store fills in `created` and `updated`, the times of the first and the last writing, where they are not given.
+    `language` is filled in by `read`: that of most of its chunks, "und" where none is clear.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Document:
     summary_by: str = ""
     created: datetime | None = field(default=None, compare=False)
     updated: datetime | None = field(default=None, compare=False)
+    language: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "access", _check_access("Document", self.access))
@@ -118,7 +120,10 @@ INCOMPLETE = "incomplete "  # a hash that begins so is that of a document whose 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """A document in a list: everything but its text and sections."""
+    """A document in a list: everything but its text and sections.
+
+    `language` is filled in by `list`: that of most of its chunks, "und" where none is clear.
+    """
 
     id: str
     title: str = ""
@@ -134,6 +139,7 @@ class DocumentRecord:
     summary_by: str = ""
     created: datetime | None = field(default=None, compare=False)
     updated: datetime | None = field(default=None, compare=False)
+    language: str = field(default="", compare=False)
 
     @property
     def lacks(self) -> tuple[str, ...]:

@@ -1,9 +1,19 @@
-"""Unicode composition in linear time: what every analyser of text begins with."""
+"""Unicode: composition in linear time, what every analyser of text begins with, and letters with their marks."""
 
 import re
 import unicodedata
 
 MAX_MARKS = 30  # combining marks in a row, as in the Stream-Safe Text Format (UAX 15): no script needs more
+# Marks that belong to the letter before them, and that `\w` does not match: accents, and the vowel signs and tones of
+# Arabic, Hebrew, Indic scripts, Thai, Lao, Tibetan, Burmese and Khmer.
+MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"
+    "\u0900-\u0963\u0971-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f18-\u0f39"
+    "\u0f71-\u0fbc\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u109d"
+    "\u17b4-\u17d3"
+)
+WORD = rf"\w[\w{MARKS}]*"  # the pattern of a word without hyphens or dots in it
+
 _LONG_RUN = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")  # marks are no word characters
 
 
@@ -22,3 +32,17 @@ def _drop_marks(run: re.Match[str]) -> str:
         if marks <= MAX_MARKS:
             kept.append(char)
     return "".join(kept)
+
+
+def widen_to_whole_letters(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span of a text that neither begins with a mark of the letter before it nor leaves out those of its last."""
+    while 0 < start < len(text) and is_mark(text[start]):
+        start -= 1
+    while end < len(text) and is_mark(text[end]):
+        end += 1
+    return start, end
+
+
+def is_mark(letter: str) -> bool:
+    """Whether a character belongs to the letter before it: an accent, a vowel sign, a tone."""
+    return letter > "\u02ff" and unicodedata.category(letter) in ("Mn", "Mc")

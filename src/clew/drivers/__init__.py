@@ -15,16 +15,24 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
-from clew.core.errors import DriverMissing, NotFound, SettingsError
+from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
 from clew.core.quantize import INT8_MARK, has_int8_vectors
-from clew.core.secret import mask_secrets
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
+from clew.drivers.addresses import MEMORY as MEMORY
+from clew.drivers.addresses import find_collection_folder as find_collection_folder
+from clew.drivers.addresses import find_source_root as find_source_root
+from clew.drivers.addresses import is_address as is_address
+from clew.drivers.addresses import is_lance_address as is_lance_address
+from clew.drivers.addresses import is_server_address as is_server_address
+from clew.drivers.addresses import is_shared as is_shared
+from clew.drivers.addresses import resolve_folder
+from clew.drivers.embed.names import DIM_MARK as DIM_MARK
+from clew.drivers.embed.names import check_joined, split_dim
+from clew.drivers.embed.names import shape_embedder as shape_embedder
 
-MEMORY: Final = ":memory:"
 HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
-DIM_MARK: Final = "#"  # in the name of an embedder, before the length that its vectors are cut to
 
 # Where logging is not configured, Python would print a bare "stamina.retry_scheduled" for every retry.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
@@ -67,27 +75,21 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
     int8, "one+other" are two as one.
     """
     if config.int8 or has_int8_vectors(config.name):
-        from clew.drivers.embed.quantized import quantize_embedder
-
-        plain = replace(config, name=config.name.removesuffix(INT8_MARK), int8=False)
-        return quantize_embedder(make_embedder(plain))
+        plain = make_embedder(replace(config, name=config.name.removesuffix(INT8_MARK), int8=False))
+        return shape_embedder(plain, replace(config, dim=0, int8=True))
     if "+" in config.name:
         from clew.drivers.embed.joined import join_embedders
 
+        check_joined(config.name, EMBEDDERS.keys())
         if joined := join_embedders(config, make_embedder, EMBEDDERS):
             return joined
-    name, mark, dim = config.name.rpartition(DIM_MARK)
-    name, dim = (name, dim) if mark and dim.isdecimal() else (config.name, "")
+    name, dim = split_dim(config.name, EMBEDDERS.keys())
     embedder = cast(Embedder, _import_factory(name, EMBEDDERS, "embedder")(replace(config, name=name)))
     if config.cache:
         from clew.drivers.embed.cached import CachedEmbedder
 
         embedder = CachedEmbedder(embedder, config.cache)
-    if length := config.dim or int(dim or 0):
-        from clew.drivers.embed.truncated import truncate_embedder
-
-        return truncate_embedder(embedder, length)
-    return embedder
+    return shape_embedder(embedder, replace(config, dim=config.dim or dim))
 
 
 def pin_embedder_name(given: str, stored: str | None) -> str:
@@ -185,7 +187,7 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
         return PostgresStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
     from clew.drivers.store.embedded.store import EmbeddedStore
 
-    folder = None if str(path) == MEMORY else _resolve_folder(path) / collection
+    folder = None if str(path) == MEMORY else resolve_folder(path) / collection
     return EmbeddedStore(folder, embedder=embedder.name, dim=embedder.dim, config=config)
 
 
@@ -202,7 +204,7 @@ def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
         return postgres.read_stored_embedder_name(str(path), collection)
     from clew.drivers.store.embedded import database
 
-    return None if str(path) == MEMORY else database.read_stored_embedder_name(_resolve_folder(path) / collection)
+    return None if str(path) == MEMORY else database.read_stored_embedder_name(resolve_folder(path) / collection)
 
 
 @_name_denied_files()
@@ -218,7 +220,7 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
         return postgres.list_collections(str(path))
     from clew.drivers.store.embedded.folder import list_collections
 
-    root = _resolve_folder(path)
+    root = resolve_folder(path)
     if not root.is_dir():
         raise NotFound(f"there is no folder {path}, so no collections; `clew add` makes one")
     return list_collections(root)
@@ -237,7 +239,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
         return DroppedCollection(postgres.drop_collection(str(path), name))
     from clew.drivers.store.embedded import folder as folders
 
-    folder = _resolve_folder(path) / name
+    folder = resolve_folder(path) / name
     known = {record.name: record for record in list_collections(path)}
     if name not in known:
         hint = format_suggestion(name, known) or "`clew collections` lists them"
@@ -256,16 +258,6 @@ def accept_missing_changes(path: str | Path, collection: str) -> str:
     return accept_missing_changes(folder)
 
 
-def find_source_root(path: str | Path) -> Path:
-    """The folder to which the uris of files are relative: the parent of the collections' folder, else the current."""
-    return Path.cwd() if str(path) == MEMORY or is_address(path) else _resolve_folder(path).parent
-
-
-def find_collection_folder(path: str | Path, collection: str) -> Path | None:
-    """The folder of a collection; None for one in memory or on a server."""
-    return None if str(path) == MEMORY or is_address(path) else _resolve_folder(path) / collection
-
-
 def find_records(store: Store, folder: Path | None) -> RecordStore | None:
     """The records of a collection: those of the store, else files in the folder; None for one in memory."""
     if isinstance(store, KeepsRecords):
@@ -273,35 +265,6 @@ def find_records(store: Store, folder: Path | None) -> RecordStore | None:
     from clew.drivers.store.records import FolderRecords
 
     return FolderRecords(folder) if folder else None
-
-
-def is_server_address(path: str | Path) -> bool:
-    """Whether a path is the address of a PostgreSQL server."""
-    return str(path).startswith(("postgresql://", "postgres://"))
-
-
-def is_shared(path: str | Path) -> bool:
-    """Whether processes on many machines can write to the collections of a path at the same time."""
-    return is_address(path)
-
-
-def is_lance_address(path: str | Path) -> bool:
-    """Whether a path is the address of Lance datasets: in object storage, or in a folder (`lance://`)."""
-    return str(path).startswith(("lance://", "s3://", "gs://", "az://"))
-
-
-def is_address(path: str | Path) -> bool:
-    """Whether a path is the address of a server or of Lance datasets, and not a folder of collections."""
-    return is_server_address(path) or is_lance_address(path)
-
-
-def _resolve_folder(path: str | Path) -> Path:
-    if "://" in str(path):
-        raise DriverMissing(
-            f"{mask_secrets(str(path))}: collections are kept in folders, in PostgreSQL and in object storage; give a "
-            "path, postgresql://… or s3://…"
-        )
-    return Path(path).resolve()
 
 
 def _import_factory(name: str, table: Mapping[str, str], what: str) -> Any:

@@ -1,32 +1,85 @@
-"""Whether the embedder knows the languages of a collection, and which one to take if it does not."""
+"""The languages of documents; whether the embedder knows those of a collection, and which one to take if not."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clew.core.analyse import UNKNOWN
+from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.errors import DriverFailed
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import EMBEDDER_LANGUAGES
-from clew.core.protocols import Embedder
+from clew.core.protocols import Embedder, Store, TokenEncoder
 from clew.core.report import Report, SourceFailure
+from clew.core.types import DocumentRecord
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened
 
 MAX_FOREIGN = 0.2  # share of chunks in languages that the embedder does not know
-MIN_CHUNKS = 20  # of which a share says something
+MIN_CHUNKS = 20  # of which such a share says something
+MAX_FOREIGN_OF_FEW = 0.5  # share of fewer chunks
+MIN_FOREIGN = 3  # chunks in one such language
 MULTILINGUAL = "multilingual"
 
 
-def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
-    """The languages that the embedder does not know, with their chunks, most first; none if they are few."""
+def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[DocumentRecord]:
+    """The records with their languages."""
+    counts = store.language_counts(exact=True)
+    found = _count_by_document(store, counts, EVERYTHING)
+    for record in records:
+        yield replace(record, language=_choose_language(record, counts, found))
+
+
+def find_main_language(store: Store, doc_ids: Sequence[str]) -> str:
+    """The language of most of the chunks of documents."""
+    where, counts = Filter(documents=frozenset(doc_ids)), store.language_counts(exact=True)
+    found = _count_by_document(store, counts, where)
+    languages = Counter[str]()
+    for record in store.documents(where):
+        languages[_choose_language(record, counts, found)] += record.chunks
+    return languages.most_common(1)[0][0] if languages else ""
+
+
+def _count_by_document(store: Store, counts: Mapping[str, int], where: Filter) -> dict[str, Counter[str]]:
+    """The chunks of each document in each language but the most frequent one, which all the others are in."""
+    found: dict[str, Counter[str]] = {}
+    for code in _sort_languages(counts)[1:]:
+        for hit in store.search_terms({make_language_term(code): 1}, counts[code], where):
+            found.setdefault(hit.chunk.doc_id, Counter())[code] += 1
+    return found
+
+
+def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: Mapping[str, Counter[str]]) -> str:
+    """The language of most of the chunks of a document; "und" only where no chunk has a known one."""
+    if not counts or not record.chunks:
+        return ""
+    own = Counter(found.get(record.id, {}))
+    own[_sort_languages(counts)[0]] += record.chunks - own.total()
+    known = {code: count for code, count in own.items() if count > 0 and code != UNKNOWN}
+    return _sort_languages(known)[0] if known else UNKNOWN
+
+
+def _sort_languages(counts: Mapping[str, int]) -> list[str]:
+    """The languages by their chunks, most first."""
+    return sorted(counts, key=lambda code: (-counts[code], code))
+
+
+def find_foreign_languages(embedder: Embedder | TokenEncoder, counts: Mapping[str, int]) -> dict[str, int]:
+    """The languages that the embedder does not know, with their chunks, most first; none if they are few.
+
+    Of a few chunks most must be foreign, and some of them in one language: a short text may be taken for another.
+    """
     known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder))
-    if not known or sum(counts.values()) < MIN_CHUNKS:
+    if not known:
         return {}
     foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}
-    if sum(foreign.values()) <= MAX_FOREIGN * sum(counts.values()):
+    total = sum(counts.values())
+    if sum(foreign.values()) <= (MAX_FOREIGN if total >= MIN_CHUNKS else MAX_FOREIGN_OF_FEW) * total:
         return {}
-    return dict(sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0])))
+    if max(foreign.values()) < MIN_FOREIGN:
+        return {}
+    return {code: foreign[code] for code in _sort_languages(foreign)}
 
 
 def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int) -> str:
@@ -34,17 +87,35 @@ def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int)
 
     A collection that is mixed, so that the embedder knows much of it, is better off with two embedders.
     """
-    if foreign.keys() & EMBEDDER_LANGUAGES[MULTILINGUAL]:
-        model = _get_model(embedder)
-        if model in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks:
-            return f"words still find them; for meaning run `clew reembed --to {model}+{MULTILINGUAL}`"
-        return f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
-    return "words still find them; for meaning run `clew reembed --to` a model of these languages (onnx: or openai:)"
+    covered = [code for code in foreign if code in EMBEDDER_LANGUAGES[MULTILINGUAL]]
+    others = [code for code in foreign if code not in covered]
+    if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # too few to choose by
+        return f"words still find them; for meaning run {_advise_hub(foreign)}"
+    model = _get_model(embedder)
+    is_mixed = model in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks
+    advice = f"words still find them; for meaning run `clew reembed --to {f'{model}+' * is_mixed}{MULTILINGUAL}`"
+    return f"{advice}, which does not know {', '.join(others)}: for these, {_advise_hub(others)}" if others else advice
 
 
-def _get_model(embedder: Embedder) -> str:
+def _advise_hub(codes: Iterable[str]) -> str:
+    return f"`clew reembed --to hf:NAME`, a model of the hub that knows {', '.join(codes)} (docs/models.md)"
+
+
+def _get_model(embedder: Embedder | TokenEncoder) -> str:
     """The name without how its vectors are cut and stored ("#128", "#int8")."""
     return embedder.name.partition("#")[0]
+
+
+def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
+    """How much of the collection is in languages that the embedder does not know, and what to do; None if little is."""
+    counts = opened.store.language_counts(exact=True)
+    foreign = find_foreign_languages(opened.embedder, counts)
+    if not foreign:
+        return None
+    chunks = sum(counts.values())
+    share = f"{sum(foreign.values())} of {chunks} chunks"
+    problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
+    return problem, advise_embedder(foreign, opened.embedder, chunks)
 
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:
@@ -52,14 +123,7 @@ def note_foreign_languages(opened: "Opened", report: Report) -> Report:
     if not report.added and not report.changed:
         return report
     try:
-        counts = opened.store.language_counts()
+        found = describe_foreign_languages(opened)
     except DriverFailed:  # what was added is stored; a search tells what is wrong with the index
         return report
-    foreign = find_foreign_languages(opened.embedder, counts)
-    if not foreign:
-        return report
-    chunks = sum(counts.values())
-    share = f"{sum(foreign.values())} of {chunks} chunks"
-    problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
-    advice = advise_embedder(foreign, opened.embedder, chunks)
-    return replace(report, noted=(*report.noted, SourceFailure("embedder", f"{problem}; {advice}")))
+    return replace(report, noted=(*report.noted, SourceFailure("embedder", "; ".join(found)))) if found else report

@@ -15,6 +15,7 @@ from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
+from clew.engine.languages import name_languages
 from clew.engine.opened import Opened, check_filter, check_positive_count
 from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
@@ -36,8 +37,9 @@ MAX_ATTEMPTS = 20  # to number the documents of a session that other programs us
 
 
 def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-    """The records of the stored documents, ordered by address."""
-    return engine.opened.within(where).store.documents()
+    """The records of the stored documents with their languages, ordered by address."""
+    store = engine.opened.within(where).store
+    return name_languages(store, store.documents())
 
 
 def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) -> Document:

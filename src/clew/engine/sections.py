@@ -1,9 +1,12 @@
 """Sources that were added in sections: found by the name of the source, and read as one document."""
 
+from dataclasses import replace
+
 from clew.core.errors import NotFound
 from clew.core.filter import Filter
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Document, DocumentRecord
+from clew.engine.languages import find_main_language
 from clew.engine.opened import Opened, resolve_document
 from clew.index.read.sections import PARENT, get_source_uri, join_sections, sort_sections
 from clew.index.read.uri import resolve_document_ids
@@ -15,10 +18,14 @@ def read_document_or_sections(opened: Opened, name: str) -> Document:
     The name of a file without its folders will do where it is the only one.
     """
     try:
-        return opened.store.document(resolve_document(opened, name))
+        document = opened.store.document(resolve_document(opened, name))
+        return replace(document, language=find_main_language(opened.store, [document.id]))
     except NotFound:
         if sections := find_sections(opened, name):
-            return join_sections([opened.store.document(record.id) for record in sections])
+            ids = [record.id for record in sections]
+            return replace(
+                join_sections([*map(opened.store.document, ids)]), language=find_main_language(opened.store, ids)
+            )
         if uri := _find_only_file(opened, name):
             return read_document_or_sections(opened, uri)
         raise

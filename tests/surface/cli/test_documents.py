@@ -224,7 +224,7 @@ def test_chunk_options_change_how_it_is_cut(fresh: "Clew") -> None:
 
 def test_list(clew: "Clew") -> None:
     header, *rows = [line.split("\t") for line in clew("list").out.splitlines()]
-    assert header == ["id", "kind", "chunks", "title", "uri", "created", "updated"]
+    assert header == ["id", "kind", "chunks", "title", "uri", "created", "updated", "language"]
     assert [(row[1], row[3], row[4]) for row in rows if row[3] and row[4] != "pages/tide.py"] == [
         ("page", "Lunch", "pages/lunch.md"),
         ("page", "On call", "pages/oncall.md"),
@@ -233,9 +233,11 @@ def test_list(clew: "Clew") -> None:
     listed = clew("list", "--json").json["documents"]
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
     assert list(listed[0]) == [
-        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "access", "meta"),
-        *("created", "updated"),
+        *("id", "title", "uri", "kind", "language", "chars", "chunks", "summary", "summary_by", "lacks", "access"),
+        *("meta", "created", "updated"),
     ]
+    assert [each["language"] for each in listed] == [row[7] for row in rows]
+    assert {each["uri"]: each["language"] for each in listed}["pages/vault.md"] == "en"
     assert sum(each["chunks"] for each in listed) == count_chunks(clew)
 
 
@@ -255,7 +257,10 @@ def test_read(clew: "Clew", name: str) -> None:
     assert done.code == 0
     assert "Soup is served at noon." in done.out
     shape = clew("read", name, "--json").json
-    assert list(shape) == ["id", "title", "uri", "kind", "summary", "summary_by", "access", "meta", "text", "sections"]
+    assert list(shape) == [
+        *("id", "title", "uri", "kind", "language", "summary", "summary_by", "access", "meta", "text", "sections")
+    ]
+    assert shape["language"] == "en"
     assert shape["text"].rstrip("\n") == done.out.rstrip("\n")
     assert "".join(shape["text"][part["start"] : part["end"]] for part in shape["sections"]) == shape["text"]
 
@@ -290,6 +295,7 @@ def test_status(clew: "Clew") -> None:
     assert shape["embedder"].startswith("hashed")
     lines = dict(line.split(None, 1) for line in clew("status").out.splitlines() if len(line.split()) > 1)
     assert (lines["documents"], lines["chunks"]) == ("5", str(shape["chunks"]))
+    assert lines["languages"].split(", ") == [f"{code} {count}" for code, count in shape["languages"].items()]
 
 
 # -- where: the program's own options

@@ -34,7 +34,8 @@ def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
 
 def test_search_as_json(clew: "Clew") -> None:
     shape = clew("search", QUERY, "--json").json
-    assert list(shape) == ["hits", "reason", "trace"]
+    assert list(shape) == ["hits", "reason", "language", "trace"]
+    assert shape["language"] == "en"
     for rank, hit in enumerate(shape["hits"], 1):
         assert list(hit) == [
             *("rank", "relevance", "similarity", "score", "scores", "highlights", "document", "chunk", "message")
@@ -291,7 +292,8 @@ def test_explain(clew: "Clew") -> None:
     numbers = f"relevance {hit['relevance']:.2f}  similarity {hit['similarity']:.2f}  score {hit['score']:.3f}"
     assert done.out.splitlines()[-1].startswith(f"  1. {numbers}  pages/")
     shape = clew("explain", QUERY, "-k", "1", "--strategy", "lexical", "--json").json
-    assert list(shape) == ["query", "strategy", "hits", "trace"]
+    assert list(shape) == ["query", "strategy", "language", "hits", "trace"]
+    assert (shape["language"], "language=en" in done.out) == ("en", True)
     assert (shape["query"], shape["strategy"], len(shape["hits"])) == (QUERY, "lexical", 1)
     assert shape["hits"][0]["document"]["uri"].startswith("pages/")
     assert shape["trace"]["steps"]

@@ -1,5 +1,6 @@
 """export, restore and reembed through the command line."""
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def test_reembed_and_back(fresh: "Clew") -> None:
     before = fresh.hits("keys")
     done = fresh("reembed", "--to", "hashed:64")
     assert done.code == 0, done.err
-    assert done.out.endswith("embedded; the collection uses hashed:64 (64 dimensions)\n")
+    assert re.fullmatch(
+        r"\d+ texts embedded \(chunks and summaries\); the collection uses hashed:64 \(64 dimensions\)\n", done.out
+    )
     assert fresh("search", "keys").code == 7  # the environment still names the old one
     assert fresh.hits("keys", CLEW_EMBEDDER__NAME="hashed:64")
     shape = fresh("reembed", "--back", "--json").json
@@ -59,6 +62,11 @@ def test_reembed_and_back(fresh: "Clew") -> None:
     assert fresh("reembed", "--discard").out == "unused vectors deleted; the collection uses hashed\n"
     assert fresh("reembed", "--discard").code == 3
     assert fresh("reembed").code == 2
+    converted = fresh("reembed", "--to", "hashed#64#int8")
+    assert converted.out.endswith(
+        "vectors of chunks and summaries converted, none embedded; the collection uses hashed#64#int8 (64 dimensions)\n"
+    )
+    assert fresh("reembed", "--back").code == fresh("reembed", "--discard").code == 0
     stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
     assert stopped.code == 4
     assert "stopped at 0.0000 spent" in stopped.err

@@ -6,6 +6,7 @@ from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import (
     LLM,
     AnswerReader,
+    DerivesVectors,
     Embedder,
     LLMFailure,
     Reranker,
@@ -22,6 +23,7 @@ __all__ = [
     "LLM",
     "AnswerReader",
     "Chunker",
+    "DerivesVectors",
     "Embedder",
     "Enricher",
     "Eraser",

@@ -1,6 +1,6 @@
 """Protocols of late interaction: the model that makes and compares token vectors, and the store that keeps them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Protocol, runtime_checkable
 
 from clew.core.types import Span
@@ -17,6 +17,10 @@ class TokenEncoder(Protocol):
     @property
     def name(self) -> str:
         """Identifies the model and the form of the bytes; kept with them, so that those of two models never mix."""
+
+    @property
+    def languages(self) -> Set[str]:
+        """The languages that it knows; none: any, as far as is known."""
 
     def encode(self, texts: Sequence[str]) -> list[bytes]:
         """The token vectors of each text, in order, as bytes; those of a text must not depend on the other texts."""

@@ -10,44 +10,21 @@ from clew.core.ids import digest
 from clew.core.protocols import Embedder, Role
 from clew.core.types import Matrix
 from clew.drivers.cache import CacheFile
+from clew.drivers.embed.wrapped import WrappedEmbedder
 
 
-class CachedEmbedder:
+class CachedEmbedder(WrappedEmbedder):
     """An embedder whose vectors are kept in a file by model, role and text.
 
     `hits` counts the texts that were found there or repeated in a call, `misses` those that were embedded.
     """
 
     def __init__(self, embedder: Embedder, path: str | Path) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._cache = CacheFile(path)
         self._lock = Lock()
         self.hits = 0
         self.misses = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped embedder, whose vectors these are."""
-        return self._embedder.name
-
-    @property
-    def dim(self) -> int:
-        """The length of a vector."""
-        return self._embedder.dim
-
-    @property
-    def max_tokens(self) -> int:
-        """The token limit of the model."""
-        return self._embedder.max_tokens
-
-    @property
-    def min_similarity(self) -> float:
-        """The cosine below which two texts are unrelated for this model."""
-        return self._embedder.min_similarity
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
-        return self._embedder.count(texts)
 
     def clear_cache(self) -> int:
         """Deletes all vectors in the file; returns how many there were."""

@@ -18,9 +18,9 @@ from clew.core.protocols import Embedder, Role
 from clew.core.quantize import has_int8_vectors
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
+from clew.drivers.embed.names import JOIN_MARK
 from clew.drivers.embed.vectors import normalize
 
-JOIN_MARK = "+"  # in the name of two embedders
 MakeEmbedder = Callable[[EmbedderConfig], Embedder]
 
 

@@ -10,43 +10,39 @@ from clew.core.errors import SettingsError
 from clew.core.protocols import Embedder, Role
 from clew.core.types import Matrix
 from clew.drivers.embed.vectors import normalize
+from clew.drivers.embed.wrapped import Derive, WrappedEmbedder
 
 
-class TruncatedEmbedder:
+class TruncatedEmbedder(WrappedEmbedder):
     """The first `dim` numbers of the vectors of an embedder; the name says how many, so the two never mix."""
 
     def __init__(self, embedder: Embedder, dim: int) -> None:
-        self._embedder = embedder
-        self.dim = dim
+        super().__init__(embedder)
+        self._dim = dim
 
-    def __getattr__(self, name: str) -> object:  # whether it is local, the languages that it knows
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._embedder, name)
+    @property
+    def dim(self) -> int:
+        """The length of a vector after the cut."""
+        return self._dim
 
     @property
     def name(self) -> str:
         """The name of the whole embedder, and the length of a vector."""
-        return f"{self._embedder.name}#{self.dim}"
-
-    @property
-    def max_tokens(self) -> int:
-        """The token limit of the model."""
-        return self._embedder.max_tokens
-
-    @property
-    def min_similarity(self) -> float:
-        """The cosine below which two texts are unrelated for the whole vectors."""
-        return self._embedder.min_similarity
+        return f"{self._embedder.name}#{self._dim}"
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """One unit vector per text, in order."""
-        rows = self._embedder.embed(texts, role=role)[:, : self.dim]
-        return normalize(rows, source=self.name) if len(rows) else rows
+        return self._cut(super().embed(texts, role=role))
 
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
-        return self._embedder.count(texts)
+    def derive_from(self, name: str) -> Derive | None:
+        """How they are made from whole vectors of that name, or from longer ones."""
+        whole, _, dim = name.rpartition("#")
+        is_longer = whole == self._embedder.name and dim.isdecimal() and int(dim) > self._dim
+        return self._cut if is_longer or name == self._embedder.name else None
+
+    def _cut(self, rows: Matrix) -> Matrix:
+        rows = rows[:, : self._dim]
+        return normalize(rows, source=self.name) if len(rows) else rows
 
 
 def truncate_embedder(embedder: Embedder, dim: int) -> Embedder:

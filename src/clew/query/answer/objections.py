@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.text import extract_terms
+from clew.core.unicode import MARKS
 from clew.query.answer.facts import find_facts
 
 Score = Callable[[str, str], float]  # the log-odds that a text answers a question
@@ -19,7 +20,7 @@ MIN_GAIN = 0.5  # in log-odds, without a word: the passage does not answer to it
 MIN_NAME_GAIN = 0.12  # without a name that the passage does not have
 MAX_WORDS = 16
 READ_WORDS = 3  # words with the most gain by the part that are compared with the whole chunk too
-_WORD = re.compile(r"\w[\w'’./-]*")
+_WORD = re.compile(rf"\w[\w{MARKS}'’./-]*")
 _COMMON = frozenset[str]().union(*(FUNCTION_WORDS[code] for code in ("en", "de", "fr", "es")))
 _ASKING = frozenset(
     {"much", "many", "long", "often", "please", "tell", "what's", "where's", "who's", "when's", "how's"}

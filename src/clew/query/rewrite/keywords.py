@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS
 from clew.core.text import extract_terms
+from clew.core.unicode import WORD
 
 # An identifier or a compound is one word: few-shot, max_skew_ms, v2.1, C#.
-_WORD = re.compile(r"\w+(?:[-‐.'’@]\w+)*(?:\+\+|#(?!\w))?")
+_WORD = re.compile(rf"{WORD}(?:[-‐.'’@]{WORD})*(?:\+\+|#(?!\w))?")
 _POSSESSIVE = re.compile(r"['’]s$")
 # Words that phrase a request and say nothing of its subject.
 _REQUEST_WORDS = """

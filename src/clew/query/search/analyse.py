@@ -36,6 +36,7 @@ class QueryAnalyser:
     def __init__(self, store: Store, *, language: str) -> None:
         self._store, self._language = store, language
         self._known: dict[str, Terms] = {}
+        self._chosen: dict[str, tuple[tuple[str, ...], str]] = {}
         self._counts: Mapping[str, int] | None = None
 
     def extract_terms(self, text: str) -> Terms:
@@ -78,6 +79,11 @@ class QueryAnalyser:
 
     def choose_languages(self, text: str) -> tuple[tuple[str, ...], str]:
         """The languages to analyse a query in, and its own where that is sure; none if the collection has none."""
+        if text not in self._chosen:
+            self._chosen[text] = self._choose_languages(text)
+        return self._chosen[text]
+
+    def _choose_languages(self, text: str) -> tuple[tuple[str, ...], str]:
         if self._language != "auto":
             return (self._language,), self._language
         counts = self._count_languages()
@@ -97,6 +103,11 @@ class QueryAnalyser:
         if self._counts is None:
             self._counts = self._store.language_counts()
         return self._counts
+
+
+def find_query_language(text: str, setting: str) -> str:
+    """The language that a query is taken for: that of the setting unless it is "auto"; "und" where none is sure."""
+    return _find_own_language(text) or UNKNOWN if setting == "auto" else setting
 
 
 def _list_main(counts: Mapping[str, int]) -> list[str]:

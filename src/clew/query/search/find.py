@@ -23,6 +23,7 @@ from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 from clew.query.rewrite.small_talk import is_small_talk
+from clew.query.search.analyse import find_query_language
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import assess
@@ -85,6 +86,8 @@ class Finder:
         key = self._make_cache_key(query, name, settings)
         with step("search") as trace:
             trace.notes["strategy"] = name
+            if query.text:
+                trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
             hits = self._results.get(key) if key else None
             if hits is None:
                 expanded = query
@@ -220,7 +223,7 @@ def _copy_hit(hit: Hit) -> Hit:
 
 def _copy_record(of: DocumentRecord) -> DocumentRecord:
     head = of.id, of.title, of.uri, of.kind, of.hash, of.stamp, of.chars, of.chunks, of.summary
-    return DocumentRecord(*head, _copy_meta(of.meta), of.access, of.summary_by, of.created, of.updated)
+    return DocumentRecord(*head, _copy_meta(of.meta), of.access, of.summary_by, of.created, of.updated, of.language)
 
 
 def _copy_meta(meta: Meta) -> Meta:

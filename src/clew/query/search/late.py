@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from clew.core.analyse import DEFAULT
+from clew.core.analyse import DEFAULT, UNKNOWN
 from clew.core.errors import SettingsError
 from clew.core.plural import format_count
 from clew.core.protocols import KeepsTokens, Step, Store, Strategy, TokenEncoder
@@ -16,7 +16,9 @@ from clew.core.protocols.tokens import NOT_KEPT
 from clew.core.stop_words import STOP_WORDS
 from clew.core.trace import note
 from clew.core.types import Hit, Query, Span
+from clew.core.unicode import widen_to_whole_letters
 from clew.query.rank.fuse import normalise_minmax
+from clew.query.search.analyse import find_query_language
 
 MAX_SIM = "max_sim"  # the name of the score before it is scaled and joined with that of the search
 MIN_COSINE = 0.45  # of a word and the token of the question that it is highlighted for
@@ -40,11 +42,14 @@ def widen(strategy: Strategy, *, depth: int) -> Strategy:
     return search
 
 
-def match_tokens(store: Store, load_encoder: LoadTokenEncoder, *, depth: int, every: bool = False) -> Step:
+def match_tokens(
+    store: Store, load_encoder: LoadTokenEncoder, *, depth: int, language: str = "auto", every: bool = False
+) -> Step:
     """A step that orders the first max(depth, k) hits by half their score and half MaxSim, and highlights the k best.
 
     SettingsError where no chunk has token vectors; a hit without them keeps its score, with a warning. Highlights are
-    for `every` hit where later steps may leave some out.
+    for `every` hit where later steps may leave some out. A question in a language that the model does not know leaves
+    the hits as they are, and the trace says so; `language` is that of the settings.
     """
 
     def late(query: Query, hits: list[Hit]) -> list[Hit]:
@@ -53,6 +58,10 @@ def match_tokens(store: Store, load_encoder: LoadTokenEncoder, *, depth: int, ev
         encoder = load_encoder()
         note("model", encoder.name)
         first = hits[: max(depth, query.k)]
+        own = find_query_language(query.text, language)
+        if encoder.languages and own not in (*encoder.languages, UNKNOWN):
+            note("not used", f"{encoder.name} does not know the language of the question ({own}); ranked as by hybrid")
+            return first
         kept = store.tokens([hit.chunk.id for hit in first], encoder.name)
         if len(kept) < len(first):
             _report_missing(store, encoder.name, len(first) - len(kept), len(first))
@@ -85,11 +94,12 @@ def _highlight(hit: Hit, query: str, encoder: TokenEncoder, kept: Mapping[str, b
         return hit
     text, before = hit.chunk.text, len(hit.chunk.embed_text) - len(hit.chunk.text)
     aligned = encoder.align(query, hit.chunk.embed_text, encoded)
-    spans = [(start - before, end - before) for (start, end), cosine in aligned if cosine >= MIN_COSINE]
+    matched = [(start - before, end - before) for (start, end), cosine in aligned if cosine >= MIN_COSINE]
+    spans = [widen_to_whole_letters(text, start, end) for start, end in matched if start >= 0]
     words = [
         (start, end)
         for start, end in spans
-        if start >= 0 and any(map(str.isalnum, text[start:end])) and text[start:end].lower() not in STOP_WORDS[DEFAULT]
+        if any(map(str.isalnum, text[start:end])) and text[start:end].lower() not in STOP_WORDS[DEFAULT]
     ]
     return replace(hit, highlights=_join_neighbours(words, text))
 

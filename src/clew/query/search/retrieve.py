@@ -36,6 +36,7 @@ def lexical(store: Store, analyser: QueryAnalyser) -> Strategy:
 
     def search(query: Query) -> list[Hit]:
         with step("lexical") as trace:
+            trace.notes["languages"] = ", ".join(analyser.choose_languages(query.text)[0])
             terms = analyser.extract_terms(query.text)
             found = store.search_terms(terms, query.depth, query.where)
             hits = [hit.with_score(hit.score, "lexical") for hit in found]

@@ -171,9 +171,10 @@ def late(drivers: Drivers) -> Strategy:
 
     The chunks must have been added with `ingestion.late`, and hits say by `highlights` what matched.
     """
-    search = drivers.settings.search
-    found = widen(drivers.build_strategy("hybrid"), depth=search.depth)
-    return pipe(found, match_tokens(drivers.store, drivers.token_encoder, depth=search.depth, every=search.has_floor))
+    search, language = drivers.settings.search, drivers.settings.ingestion.language
+    load, depth = drivers.token_encoder, search.depth
+    match = match_tokens(drivers.store, load, depth=depth, language=language, every=search.has_floor)
+    return pipe(widen(drivers.build_strategy("hybrid"), depth=depth), match)
 
 
 def self_reflective(drivers: Drivers) -> Strategy:

@@ -138,15 +138,15 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
     records = list(records)
     needs_id = not all(record.uri for record in records)
     print_table(
-        ("id", "kind", "chunks", "title", "uri", "created", "updated"),
+        ("id", "kind", "chunks", "title", "uri", "created", "updated", "language"),
         [
             (
                 *(record.id, record.kind, str(record.chunks), _format_title(record), record.uri),
-                *(format_time(record.created), format_time(record.updated)),
+                *(format_time(record.created), format_time(record.updated), record.language),
             )
             for record in records
         ],
-        optional=("created", *(() if needs_id else ("id",)), "updated", "kind"),
+        optional=("created", *(() if needs_id else ("id",)), "updated", "kind", "language"),
         texts={"title": 20, "uri": 48},
     )
 

@@ -365,6 +365,7 @@ def take_back(folder: Path, version: int) -> None:
     added[6].append("ALTER TABLE documents DROP COLUMN found_sum")
     added[7] = ["ALTER TABLE blocks DROP COLUMN sum"]
     added[8] = ["DROP TRIGGER chunk_has_other_tokens", "DROP TABLE tokens"]
+    added[9] = ["DROP TRIGGER tokens_gone", "DROP TABLE token_parts"]
     with sqlite3.connect(folder / schema.FILE) as db:
         for each in (each for older in reversed(range(version, schema.VERSION)) for each in added[older]):
             db.execute(each)

@@ -69,7 +69,7 @@ class EmbeddedEraser:
             _drop_tombstones(db)
         if self._folder is None:
             return []
-        return [*self._indexes.discard(), *_rewrite_database(self._folder)]
+        return [*self._indexes.discard(), *rewrite_database(self._folder)]
 
     def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
         """Every byte of the folder, with the file it is in; of a collection in memory there are none."""
@@ -88,7 +88,7 @@ def _drop_tombstones(db: sqlite3.Connection) -> None:
     db.execute("UPDATE meta SET change = change + 1, pruned = change + 1")
 
 
-def _rewrite_database(folder: Path) -> list[str]:
+def rewrite_database(folder: Path) -> list[str]:
     """Rewrites the database without free pages and empties its log; what could not be done, as sentences."""
     file = folder / schema.FILE
     try:
@@ -96,9 +96,9 @@ def _rewrite_database(folder: Path) -> list[str]:
             db.execute("PRAGMA secure_delete = ON")  # for new pages too: they would hold what was in memory before
             db.execute("VACUUM")
             if not _truncate_log(db):
-                return [f"{file}: another process is reading, so the log was not emptied; run the erasure again"]
+                return [f"{file}: another process is reading, so the log was not emptied; do it again later"]
     except (sqlite3.Error, DriverFailed) as error:
-        return [f"{file}: the free pages were not removed ({error}); run the erasure again"]
+        return [f"{file}: the free pages were not removed ({error}); do it again later"]
     return []
 
 

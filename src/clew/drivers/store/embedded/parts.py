@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Mapping
 from functools import lru_cache
 
-from clew.drivers.store.embedded import schema
+from clew.drivers.store.embedded import tables
 
 _PART = re.compile(r"\s*CREATE (?:INDEX|TRIGGER) (\w+) ")
 _DROPPED = re.compile(r"\s*DROP (?:INDEX|TRIGGER) (\w+)")
@@ -14,7 +14,7 @@ _DROPPED = re.compile(r"\s*DROP (?:INDEX|TRIGGER) (\w+)")
 @lru_cache(1)
 def list_parts() -> Mapping[str, str]:
     """The indexes and triggers by name, with the statement that makes each."""
-    statements = [*schema.TABLES.split(";\n"), *(each for sql in schema.UPGRADES.values() for each in sql.split(";\n"))]
+    statements = [*tables.TABLES.split(";\n"), *(each for sql in tables.UPGRADES.values() for each in sql.split(";\n"))]
     found: dict[str, str] = {}
     for statement in statements:
         if made := _PART.match(statement):

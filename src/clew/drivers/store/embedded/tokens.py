@@ -1,20 +1,26 @@
-"""Token vectors in SQLite, the table `tokens`: a row beside that of each chunk which has them."""
+"""Token vectors in SQLite: a row of `tokens` beside that of each chunk which has them, and parts of equal size."""
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 from clew.core.protocols import TokenEncoder
 from clew.drivers.store.checksums import check_values, hash_values
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.read import check_ids
+from clew.drivers.store.embedded.tables import PART_BITS
 from clew.drivers.store.embedded.write import update_counts
 from clew.drivers.store.staging import MissingVector, OnProgress, parse_missing_row
 from clew.drivers.store.token_batches import KeptTokens, add_missing_tokens
 
 _MISSING = "FROM chunks c WHERE c.row > ? AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.row = c.row AND t.model = ?)"
 _TEXTS = "SELECT row, text, headings, context FROM chunks WHERE row IN (SELECT value FROM json_each(?))"
+_IDS = "SELECT row, id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+_OF_CHUNKS = f"t.row IN ({_IDS.replace('row, id', 'row')}) AND t.model = ?"
+PART_SIZE = 1008  # bytes: eight parts with what SQLite adds to each fill a page of 8 kB, and it holds whole tokens
 T = TypeVar("T")
 
 
@@ -43,15 +49,37 @@ class SqliteKeptTokens:
         """Stores those of rows, except of those whose text has changed since."""
         rows = json.dumps([each.row for each in missing])
         now = {row: tuple(columns) for row, *columns in self._db.execute(_TEXTS, (rows,))}
-        self._db.executemany(
-            "INSERT OR REPLACE INTO tokens(row, model, data, sum) VALUES(?, ?, ?, ?)",
-            [
-                (each.row, self._model, data, hash_values(each.row, self._model, data))
-                for each, data in zip(missing, encoded, strict=True)
-                if now.get(each.row) == each.columns
-            ],
-        )
+        for each, data in zip(missing, encoded, strict=True):
+            if now.get(each.row) != each.columns:
+                continue
+            values = each.row, self._model, b"", hash_values(each.row, self._model, data)
+            parts = [data[start : start + PART_SIZE] for start in range(0, len(data), PART_SIZE)]
+            self._db.execute("DELETE FROM tokens WHERE row = ?", (each.row,))
+            self._db.execute("INSERT INTO tokens(row, model, data, sum) VALUES(?, ?, ?, ?)", values)
+            self._db.executemany(
+                "INSERT INTO token_parts(place, data) VALUES(?, ?)",
+                [((each.row << PART_BITS) + n, part) for n, part in enumerate(parts)],
+            )
         update_counts(self._db)  # a search that uses them finds something else now
+
+
+def read_tokens(
+    db: sqlite3.Connection, condition: str = "true", values: Sequence[str] = ()
+) -> Iterator[tuple[int, str, bytes, int]]:
+    """The row, the model, the token vectors and the checksum of each chunk that has them, where a condition holds."""
+    read = db.execute(
+        "SELECT t.row, t.model, t.data, t.sum, p.data FROM tokens t LEFT JOIN token_parts p"
+        f" ON p.place BETWEEN t.row << {PART_BITS} AND (t.row + 1 << {PART_BITS}) - 1"
+        f" WHERE {condition} ORDER BY t.row, p.place",
+        values,
+    )
+    for (row, model, whole, stored), parts in groupby(read, key=itemgetter(0, 1, 2, 3)):
+        yield row, model, b"".join([whole, *(part for *_, part in parts if part is not None)]), stored
+
+
+def find_damaged_tokens(db: sqlite3.Connection) -> list[int]:
+    """The rows of the chunks whose token vectors are not as they were written."""
+    return [row for row, model, data, stored in read_tokens(db) if stored != hash_values(row, model, data)]
 
 
 class TokenMethods:
@@ -77,13 +105,11 @@ class TokenMethods:
 
     def tokens(self, chunk_ids: Sequence[str], model: str) -> dict[str, bytes]:
         """The token vectors of those of the chunks that have them, by id."""
-        with self._database.reader as db:
-            read = db.execute(
-                "SELECT c.id, t.row, t.data, t.sum FROM chunks c JOIN tokens t ON t.row = c.row"
-                " WHERE c.id IN (SELECT value FROM json_each(?)) AND t.model = ?",
-                (json.dumps(list(chunk_ids)), model),
-            ).fetchall()
-        for chunk_id, row, data, stored in read:
-            check_values(f"the token vectors of the chunk {chunk_id!r}", stored, row, model, data)
-        check_ids({each[0] for each in read}, chunk_ids)
-        return {chunk_id: data for chunk_id, _, data, _ in read}
+        wanted = json.dumps(list(chunk_ids))
+        with self._database.read_transaction() as db:
+            ids = dict(db.execute(_IDS, (wanted,)).fetchall())
+            read = list(read_tokens(db, _OF_CHUNKS, (wanted, model)))
+        for row, _, data, stored in read:
+            check_values(f"the token vectors of the chunk {ids[row]!r}", stored, row, model, data)
+        check_ids({ids[row] for row, *_ in read}, chunk_ids)
+        return {ids[row]: data for row, _, data, _ in read}

@@ -10,6 +10,7 @@ import numpy as np
 
 from clew.core.quantize import dequantize, has_int8_vectors, quantize
 from clew.core.types import Matrix, Vector
+from clew.drivers.store.checksums import damaged_error
 
 
 def stores_int8(db: sqlite3.Connection) -> bool:
@@ -36,10 +37,12 @@ def pack_bytes(vectors: Sequence[bytes], *, is_int8: bool) -> Sequence[bytes]:
 
 
 def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
-    """Stored vectors of this width as a matrix."""
+    """Stored vectors of this width as a matrix; CollectionDamaged if one has another."""
     data = b"".join(stored)
     if stored and len(data) == len(stored) * dim:
         return dequantize(np.frombuffer(data, np.int8).reshape(len(stored), dim))
+    if len(data) != 4 * len(stored) * dim:
+        raise damaged_error("a vector")
     return np.frombuffer(data, np.float32).reshape(len(stored), dim)
 
 

@@ -92,6 +92,11 @@ class LanceStagedVectors:
             if np.array_equal(chunks[row["row"]]["vector"], row["vector"]):
                 yield row, chunks[row["row"]]
 
+    def read_vectors(self, kind: Kind, rows: Sequence[int]) -> dict[int, Vector]:
+        """The vectors in use of those of the rows that are there."""
+        found = self._snapshot.find(select(_KINDS[kind], row=list(rows)), ("vector",))
+        return {row["row"]: np.asarray(row["vector"], np.float32) for row in found}
+
     def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
         found = self._snapshot.find(select(_KINDS[kind], row=[each.row for each in missing]), _COLUMNS[kind])

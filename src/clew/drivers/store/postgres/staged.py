@@ -8,7 +8,7 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
-from clew.core.types import Matrix
+from clew.core.types import Matrix, Vector
 from clew.drivers.store.postgres import binary, read
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -59,6 +59,12 @@ class PostgresStagedVectors:
         """The next rows after one that have no staged vector."""
         sql = f"{_MISSING[kind].format(self._collection.number)} ORDER BY o.row LIMIT %s"
         return [parse_missing_row(columns) for columns in fetch_rows(self._connection, sql, (after, limit))]
+
+    def read_vectors(self, kind: Kind, rows: Sequence[int]) -> dict[int, Vector]:
+        """The vectors in use of those of the rows that are there."""
+        sql = f"SELECT row, vector FROM {_TABLE[kind][1]} WHERE row = ANY(%s::bigint[])"
+        found = fetch_rows(self._connection, sql, (binary.encode_bigints(rows),))
+        return {row: binary.decode_vector(vector) for row, vector in found}
 
     def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""

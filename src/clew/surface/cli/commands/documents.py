@@ -290,4 +290,5 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
         return
     if stats.upgrade:
         shown["upgrade"] = render.describe_upgrade(stats.upgrade)
+    shown["languages"] = ", ".join(f"{code} {count}" for code, count in stats.languages.items()) or None
     render.print_pairs({name: value for name, value in shown.items() if value is not None})

@@ -1,7 +1,7 @@
 """The commands that move a collection: export, restore, reembed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, resolve_invocation
+
+if TYPE_CHECKING:
+    from clew.core.report import Report
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Export file.")]
 To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="Embedder to switch to.")]
@@ -65,7 +68,7 @@ def reembed(
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
-    """Switch to another embedder. Searches keep working meanwhile; the old vectors stay until --discard."""
+    """Switch to another embedder. Searches keep working meanwhile; the former vectors are kept until --discard."""
     from clew.surface.cli import progress, render
     from clew.surface.to_json import to_json
 
@@ -87,10 +90,16 @@ def reembed(
     elif discard:
         render.print_line((f"unused vectors deleted; the collection uses {stats.embedder}", ""))
     else:
-        render.print_line(
-            (f"{report.embedded} embedded; the collection uses {stats.embedder} ({stats.dim} dimensions)", "")
-        )
+        made = _describe_vectors(report)
+        render.print_line((f"{made}; the collection uses {stats.embedder} ({stats.dim} dimensions)", ""))
         if report.stopped:
             render.print_line((report.stopped, "yellow"), err=True)
     if report.stopped:
         raise typer.Exit(INCOMPLETE)
+
+
+def _describe_vectors(report: "Report") -> str:
+    """What was done to have the vectors of the other embedder."""
+    if report.reused:
+        return f"{format_count(report.reused, 'vector')} of chunks and summaries converted, none embedded"
+    return f"{format_count(report.embedded, 'text')} embedded (chunks and summaries)"

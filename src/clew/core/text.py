@@ -42,6 +42,7 @@ _UNSPACED = (
 )
 # Vowel signs are part of a word in the Indic scripts, but `\w` does not match them.
 _VOWEL_SIGNS = "\u0300-\u036f\u0900-\u0963\u0971-\u0dff\u0f18-\u0f39\u0f71-\u0fbc"
+WORD_LETTERS = rf"\w{_VOWEL_SIGNS}{_UNSPACED}"  # for a character class
 UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _WORD = rf"[\w{_VOWEL_SIGNS}]++"
 TOKEN = re.compile(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS
-from clew.core.text import extract_terms
+from clew.core.stop_words import STOP_WORDS
+from clew.core.text import WORD_LETTERS, extract_terms
 
 # An identifier or a compound is one word: few-shot, max_skew_ms, v2.1, C#.
-_WORD = re.compile(r"\w+(?:[-‐.'’@]\w+)*(?:\+\+|#(?!\w))?")
+_WORD = re.compile(rf"[{WORD_LETTERS}]+(?:[-‐.'’@][{WORD_LETTERS}]+)*(?:\+\+|#(?!\w))?")
 _POSSESSIVE = re.compile(r"['’]s$")
 # Words that phrase a request and say nothing of its subject.
 _REQUEST_WORDS = """
@@ -19,6 +20,7 @@ actually maybe going thing things something anything way lot much many more most
 example examples similar question questions answer again further once yet because until while without every one good
 great kind got gonna
 """
+_MIN_STOP_WORDS = 2  # by which a text is taken to be in a language whose words English may have: care, on
 REQUEST_WORDS = frozenset(_REQUEST_WORDS.split())
 
 
@@ -90,6 +92,7 @@ def _is_long_enough(word: str) -> bool:
 
 
 def _select_function_words(words: frozenset[str]) -> frozenset[str]:
-    """The function words of English and of the language of the words."""
-    code = max(FUNCTION_WORDS, key=lambda code: len(words & FUNCTION_WORDS[code]))
-    return FUNCTION_WORDS["en"] | FUNCTION_WORDS[code]
+    """The function words of English and of the language of the words; of some, it takes two to be sure of it."""
+    counts = {code: len(words & stop_words) for code, stop_words in STOP_WORDS.items()}
+    likely = [code for code, count in counts.items() if code in FUNCTION_WORDS or count >= _MIN_STOP_WORDS]
+    return FUNCTION_WORDS["en"] | STOP_WORDS[max(likely, key=counts.__getitem__)]

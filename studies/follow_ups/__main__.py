@@ -67,7 +67,7 @@ def search_turns(engine: Engine, turns: Sequence[Turn], strategy: str) -> list[O
         with record() as trace:
             hits = engine.search(turn.text, strategy=strategy, history=turn.history)
         expanded = trace.find("expand")
-        query = str(expanded.notes["query"]) if expanded and "query" in expanded.notes else turn.text
+        query = str(expanded.notes.get("query", turn.text)) if expanded else turn.text
         alone = engine.search(turn.text, strategy=strategy)
         is_first, is_first_alone = (bool(each) and each[0].document.id == turn.page for each in (hits, alone))
         found.append(Outcome(turn, query, is_first, is_first_alone))

@@ -103,6 +103,7 @@ def test_neither_elliptic_nor_a_fragment(question: str) -> None:
         "Which is the most popular?",
         "GraphQL",
         "访客胸卡",
+        "旅費",
         "週末は?",
         "방문자 배지",
         "Besucherausweis beantragen",

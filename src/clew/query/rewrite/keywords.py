@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS
 from clew.core.stop_words import STOP_WORDS
-from clew.core.text import WORD_LETTERS, extract_terms
+from clew.core.text import UNSPACED_RUN, WORD_LETTERS, extract_terms
 
 # An identifier or a compound is one word: few-shot, max_skew_ms, v2.1, C#.
 _WORD = re.compile(rf"[{WORD_LETTERS}]+(?:[-‐.'’@][{WORD_LETTERS}]+)*(?:\+\+|#(?!\w))?")
@@ -85,7 +85,12 @@ def select_expansion_terms(query: str, texts: Sequence[str], *, max_terms: int =
 
 
 def _is_long_enough(word: str) -> bool:
-    """Whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C."""
+    """Whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C.
+
+    In a script without spaces, one letter or two are a word: 旅費.
+    """
+    if UNSPACED_RUN.fullmatch(word):
+        return True
     if len(word) == 1:
         return word.isupper() and word not in "AI"
     return len(word) > 2 or (not word.isdigit() and (word.isupper() or not word.isalpha()))

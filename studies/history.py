@@ -5,7 +5,7 @@ the set (by a language model), all turns of the user so far, and the last turn w
 caller of `engine.search` would. The lead is over the supplied rewrite.
 
 `--standalone` asks the questions of other sets, which need no conversation, after three others of their set: how many
-are taken for elliptic, and what that costs.
+are expanded, and what that costs.
 """
 
 import argparse
@@ -13,11 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from clew import Engine, Message, drivers
+from clew import Engine, Message, Trace, drivers, record
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
-from clew.query.rewrite.ellipsis import is_elliptic
-from clew.query.rewrite.expand import is_ambiguous_query
 from studies.judged import SETS, JudgedSet, clapnq, ndcg10
 from studies.measures import bootstrap, recall_at
 from studies.sets import read_jsonl, report_missing_set
@@ -96,15 +94,24 @@ def make_standalone_rows(data: JudgedSet, embedder: Embedder) -> Iterator[str]:
     texts = list(data.questions.values())
     alone: list[float] = []
     after: list[float] = []
+    expanded = 0
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(data.documents)
         for at, (id_, text) in enumerate(data.questions.items()):
             before = [Message(texts[at - back]) for back in range(BEFORE, 0, -1)]
             for values, history in ((alone, ()), (after, before)):
-                values.append(ndcg10(data.name_hits(engine.search(text, k=10, history=history)), data.grades[id_]))
-    ambiguous, elliptic = (100 * fmean(map(is_so, texts)) for is_so in (is_ambiguous_query, is_elliptic))
-    lost = bootstrap(after, alone)
-    yield f"| {data.name} | {len(texts)} | {ambiguous:.1f} | {elliptic:.1f} | {100 * fmean(alone):.2f} | {lost} |"
+                with record() as trace:
+                    hits = engine.search(text, k=10, history=history)
+                expanded += is_expanded(trace)
+                values.append(ndcg10(data.name_hits(hits), data.grades[id_]))
+    share, lost = 100 * expanded / len(texts), bootstrap(after, alone)
+    yield f"| {data.name} | {len(texts)} | {share:.1f} | {100 * fmean(alone):.2f} | {lost} |"
+
+
+def is_expanded(trace: Trace) -> bool:
+    """Whether the search of a trace put words of the conversation before the question."""
+    step = trace.find("expand")
+    return step is not None and "query" in step.notes
 
 
 def _compute_recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: int) -> list[float]:
@@ -125,9 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     if given.standalone:
-        print(
-            "| set | questions | ambiguous | elliptic | nDCG@10 alone | lead after others |\n|---|---|---|---|---|---|"
-        )
+        print("| set | questions | expanded | nDCG@10 alone | lead after others |\n|---|---|---|---|---|")
         for name in given.standalone.split(","):
             for row in make_standalone_rows(SETS[name](given.data), embedder):
                 print(row, flush=True)

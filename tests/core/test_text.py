@@ -1,5 +1,8 @@
 """The analyser: exact terms, words and sentences, and what holds for any text."""
 
+import os
+import subprocess
+import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -308,3 +311,14 @@ def test_threads_agree() -> None:
 def test_what_is_kept_is_in_one_language_so_an_exact_word_is_not_beaten_by_a_foreign_stem() -> None:
     assert set(extract_terms("token unique")) == {"token", "uniqu"}
     assert set(extract_terms("token unique")) <= set(extract_terms("token unique", is_query=True))
+
+
+def test_the_terms_of_a_query_do_not_depend_on_the_hash_seed() -> None:
+    code = "from clew.core.text import extract_terms; print(extract_terms('get_relevance(hit)', is_query=True))"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        )
+        for seed in ("0", "1")
+    ]
+    assert len({run.stdout for run in runs}) == 1

@@ -157,7 +157,9 @@ def test_multi_query_without_a_model_takes_a_question_apart(engine: Engine) -> N
     assert {"lunch", "vault"} <= set(documents(hits)[:3])
     fanned = trace.find("fanned")
     assert fanned
-    assert len([step for step in fanned.steps if step.name == "fused"]) > 1
+    queries = [step.notes["query"] for step in fanned.steps if step.name == "query"]
+    assert queries[:2] == ["when is soup served and who rotates the signing keys?", "when is soup served"]
+    assert len(queries) > 2
 
 
 # -- re-ranking and reflection

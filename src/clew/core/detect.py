@@ -42,7 +42,7 @@ def detect_language(text: str) -> str:
     words = _WORD.findall(sample.lower())
     if _is_english(words):
         return "en"
-    script = _find_main_script(sample)
+    script = find_main_script(sample)
     if script not in SHARED_SCRIPTS and script != "Latn":
         return USUAL_LANGUAGE.get(script, "")
     otherwise = "" if script == "Latn" else USUAL_LANGUAGE[script]
@@ -57,7 +57,19 @@ def detect_language(text: str) -> str:
 def rank_languages(text: str) -> list[tuple[str, float]]:
     """The languages of the text's script that the model takes for likely, with their probabilities, best first."""
     sample = " ".join(text[:SAMPLE].lower().split())
-    return _rank_languages(sample, _find_main_script(sample))
+    return _rank_languages(sample, find_main_script(sample))
+
+
+def find_main_script(text: str) -> str:
+    """The script of most of the text; "Kana" for Japanese, which has Han characters too."""
+    if text.isascii():
+        return "Latn" if any(map(str.isalpha, text)) else ""
+    counts = count_scripts(text)
+    for script in UNSPACED & counts.keys():
+        counts[script] *= _UNSPACED_WEIGHT
+    if counts["Kana"] and counts["Kana"] >= _MIN_KANA * (counts["Kana"] + counts["Hani"]):
+        counts["Kana"] += counts.pop("Hani", 0)
+    return max(counts, key=lambda script: (counts[script], script), default="") if counts.total() else ""
 
 
 def _rank_languages(sample: str, script: str) -> list[tuple[str, float]]:
@@ -79,18 +91,6 @@ def _rank_languages(sample: str, script: str) -> list[tuple[str, float]]:
 def _is_english(words: list[str]) -> bool:
     hits = [word for word in words if word in _ENGLISH]
     return len(set(hits)) >= _MIN_ENGLISH and len(hits) >= _MIN_ENGLISH_SHARE * len(words)
-
-
-def _find_main_script(text: str) -> str:
-    """The script of most of the text; "Kana" for Japanese, which has Han characters too."""
-    if text.isascii():
-        return "Latn" if any(map(str.isalpha, text)) else ""
-    counts = count_scripts(text)
-    for script in UNSPACED & counts.keys():
-        counts[script] *= _UNSPACED_WEIGHT
-    if counts["Kana"] and counts["Kana"] >= _MIN_KANA * (counts["Kana"] + counts["Hani"]):
-        counts["Kana"] += counts.pop("Hani", 0)
-    return max(counts, key=lambda script: (counts[script], script), default="") if counts.total() else ""
 
 
 @cache

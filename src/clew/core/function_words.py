@@ -39,7 +39,7 @@ def guess_languages(pieces: Sequence[str]) -> tuple[str, ...]:
     # Two more than English, and a tenth of the text: variable names in code (a, e, i, no, de) do not make it Italian.
     if best >= votes["en"] + 2 and 10 * sum(map(FUNCTION_WORDS[top[0]].__contains__, pieces)) >= len(pieces):
         return top
-    distinct = set(pieces)
+    distinct = dict.fromkeys(pieces)  # in order: the letters of neighbours count
     if len(distinct) >= _LONG_TEXT:
         return ("en",)
     padded = f" {' '.join(distinct)} "

@@ -184,12 +184,15 @@ def test_a_history_of_something_else_is_refused() -> None:
 def test_only_an_elliptic_query_is_expanded() -> None:
     expander = ContextualExpander()
     query = Query("Show me an example", k=7, history=tuple(PROMPTING), vector=np.ones(2, np.float32))
-    changed = expand_if_elliptic(query, expander)
+    changed = expand_if_elliptic(query, expander, lambda *_: True)
     assert changed.text == "chain-of-thought prompting compare few-shot Show me an example"
     assert changed.vector is None
     assert changed.k == 7
     assert changed.history == query.history
     clear = replace(query, text="How do I configure OAuth authentication")
-    assert expand_if_elliptic(clear, expander) is clear
+    assert expand_if_elliptic(clear, expander, lambda *_: False) is clear
     alone = replace(query, history=())
-    assert expand_if_elliptic(alone, expander) is alone
+    assert expand_if_elliptic(alone, expander, lambda *_: False) is alone
+    fragment = replace(query, text="visitor badge")
+    assert expand_if_elliptic(fragment, expander, lambda *_: True) is fragment
+    assert expand_if_elliptic(fragment, expander, lambda *_: False).text.endswith("few-shot visitor badge")

@@ -102,9 +102,34 @@ def test_only_questions_that_stand_alone_are_variations() -> None:
         "Who rotates the keys",
         "Where is the vault kept",
     ]
+    assert expand_query_variations("Who wrote Hamlet? What is the capital of Peru?")[1:3] == [
+        "Who wrote Hamlet",
+        "What is the capital of Peru",
+    ]
     assert expand_query_variations("Which is faster, SQLite or PostgreSQL?")[1:] == ["faster SQLite PostgreSQL"]
     shared = "where was the cotton gin invented and where is it used today"
     assert expand_query_variations(shared)[1:] == ["cotton gin invented used today"]
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        ("Qui a écrit la pièce Hamlet", "Quelle est la capitale de la Bolivie"),
+        ("Wer schrieb Hamlet", "Was ist die Hauptstadt von Peru"),
+        ("Wer hat den Faust geschrieben", "Wo liegt der Hafen von Lima"),
+        ("¿Quién escribió el Quijote", "¿Cuál es la capital de el Salvador"),
+        ("Vem skrev boken om Hamlet", "Vilken är den största staden i Peru"),
+        ("Кто написал Гамлета", "Какая столица у Перу"),
+    ],
+)
+def test_questions_of_other_languages_share_no_function_words(questions: tuple[str, str]) -> None:
+    found = expand_query_variations(" ".join(f"{each}?" for each in questions))
+    assert found[1:3] == [*questions]
+
+
+def test_a_foreign_character_leaves_the_variations() -> None:
+    query = "Who wrote the poem 静夜思? What is the capital of Peru?"
+    assert expand_query_variations(query)[1:3] == ["Who wrote the poem 静夜思", "What is the capital of Peru"]
 
 
 def test_nothing_is_varied_in_a_script_without_spaces_or_about_code() -> None:

@@ -9,7 +9,7 @@ from clew import Document, Engine, Message, record
 from clew.core.protocols import Reranker
 from clew.query.search.choose import Signs, choose_by_signs
 
-PROSE = Signs(relevance=0.3, on_topic=0, symbols=0.01, language="en", is_chat=False)
+PROSE = Signs(relevance=0.3, on_topic=0, symbols=0.01, language="en", messages=0)
 TOPICS = ("harbour", "kitchen", "library", "garden", "station", "museum", "market", "bridge", "school", "tower", "mill")
 
 
@@ -39,12 +39,20 @@ class Liker:
         (PROSE, None, "hybrid"),
         (replace(PROSE, on_topic=12), None, "multi_query"),
         (replace(PROSE, on_topic=12, language="de"), Liker(), "multi_query"),
-        (replace(PROSE, on_topic=12, is_chat=True), None, "hybrid"),
-        (replace(PROSE, is_chat=True), Liker(), "hybrid"),
+        (replace(PROSE, on_topic=12, messages=2), None, "hybrid"),
+        (replace(PROSE, messages=2), Liker(), "hybrid"),
     ],
 )
 def test_the_choice(signs: Signs, reranker: Reranker | None, strategy: str) -> None:
     assert choose_by_signs(signs, lambda: reranker)[0] == strategy
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [(1, "1 of its first hits is a message"), (7, "7 of its first hits are messages")],
+)
+def test_the_reason_counts_the_messages(messages: int, reason: str) -> None:
+    assert choose_by_signs(replace(PROSE, messages=messages), lambda: None) == ("hybrid", reason)
 
 
 def choose(engine: Engine, question: str) -> str:
@@ -91,3 +99,14 @@ def test_auto_does_what_the_question_asks_for() -> None:
         step = trace.find("auto")
         assert step
         assert step.notes["strategy"] == "chunked"
+
+
+def test_the_trace_of_auto_says_how_many_hits_are_messages() -> None:
+    with Engine.open(":memory:", embedder="hashed", reranker="") as engine:
+        engine.add_documents([Document(word, f"The keeper of the {word} opens the gate.") for word in TOPICS])
+        engine.add_messages([Message("the keeper opened the gate late", author="ada", channel="gates")])
+        with record() as trace:
+            engine.search("when does the keeper open the gate today", strategy="auto")
+    step = trace.find("auto")
+    assert step
+    assert step.notes == {"strategy": "hybrid", "reason": "1 of its first hits is a message"}

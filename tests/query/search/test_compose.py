@@ -153,7 +153,8 @@ def test_what_ran_is_in_the_trace() -> None:
         fan_out(lambda query: [query, query], fuse(echo))(Query("a b"))
     assert trace.steps[0].name == "fused"
     assert trace.steps[0].out == 2
-    assert [step.name for step in trace.steps[1].steps] == ["fused", "fused"]
+    assert [step.name for step in trace.steps[1].steps] == ["query", "query"]
+    assert all(step.steps[0].name == "fused" for step in trace.steps[1].steps)
 
 
 def test_each_chunk_once_under_its_best_score() -> None:

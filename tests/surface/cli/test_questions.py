@@ -32,6 +32,15 @@ def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
     assert "\x1b" not in done.out
 
 
+def test_the_queries_of_multi_query_are_shown(clew: "Clew") -> None:
+    asked = ("who rotates the signing keys? when is lunch served at noon?", "--strategy", "multi_query")
+    drawn = clew("explain", *asked).out
+    traced = str(clew("search", *asked, "--json").json["trace"])
+    for query in ("who rotates the signing keys", "when is lunch served at noon"):
+        assert f"query={query}\n" in drawn
+        assert f"{{'query': '{query}'}}" in traced
+
+
 def test_search_as_json(clew: "Clew") -> None:
     shape = clew("search", QUERY, "--json").json
     assert list(shape) == ["hits", "reason", "language", "trace"]

@@ -1,12 +1,18 @@
-"""Does a question need the conversation before it? Decided by the question alone: by what it leaves out or points to.
+"""Does a question need the conversation before it? By what it leaves out or points to.
 
 A pronoun is no reason where the question itself says what it stands for ("Is herpes lethal, and how is it
-transmitted?"), nor where it stands for nothing ("Is it possible to …").
+transmitted?"), nor where it stands for nothing ("Is it possible to …"). The words of English are here, those of other
+languages in `follow_up_words`.
 """
 
 import re
+from collections.abc import Iterator
 
+from clew.core.detect import find_main_script
+from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
+from clew.core.stop_words import STOP_WORDS
 from clew.core.text import tokenize_words
+from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, QUESTION_WORD, FollowUpWords
 from clew.query.rewrite.keywords import extract_content_words
 
 _FOLLOW_UP_OPENING = re.compile(r"\W*(?:(?:what|how) about|and|or|but|why not)\b", re.IGNORECASE)
@@ -22,7 +28,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 # "Is it possible to …", "How long does it take to …", "it is true that …": it stands for what follows.
-_EXPLETIVE = re.compile(r"\bit(?:'s|’s)?\s+(?:[\w'’]+\s+){1,3}(?:to|that|for|when|if)\b", re.IGNORECASE)
+_EXPLETIVE = re.compile(r"\bit(?:'s|’s)?\s+(?:[\w'’]+\s+){1,3}(?:to|that|for\s.+\sto|when|if)\b", re.IGNORECASE)
 # After an article or a possessive, "it" is a name, not a pronoun: the IT department.
 _IT_AS_NAME = re.compile(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
 _DEMONSTRATIVE = re.compile(
@@ -32,31 +38,86 @@ _DEMONSTRATIVE = re.compile(
 )
 _COMPARING = re.compile(r"\b(?:more|another|same|similar|other|others|else|examples?)\b", re.IGNORECASE)
 _ASKS_WHAT_IT_IS = re.compile(r"\W*(?:what|who)\s*(?:is|are|was|were|'s|’s)\s+(?!the\b)", re.IGNORECASE)
-_QUESTION_WORD = re.compile(r"\W*(?:who|what|when|where|why|which|whose|how)\b", re.IGNORECASE)
 _NAME = re.compile(r"\S\s+[A-Z]\w")  # a capital that does not begin the text
-_MIN_WORDS = 4  # below which a question that is no sentence is one of a conversation
+_WORD = re.compile(r"[^\W\d_]+")
+_MIN_WORDS = 4  # below which a question that is no sentence is a fragment
 _MIN_CONTENT_WORDS = 2
+_MAX_LETTERS = 12  # of a question that says little, in a script without spaces
+_MIN_STOP_WORDS = 2  # of a language of Latin letters, by which a question is taken to be in it
+_MAX_SHARED = 2  # letters of an opening that other languages may have
 
 
 def is_elliptic(question: str) -> bool:
-    """Whether the question cannot be understood without what was said before it.
+    """Whether a question shows by its words that it cannot be understood without what was said before it.
 
-    It is short and no whole question, has hardly any content word, opens as a follow-up ("what about …", "and …"), or
-    has a pronoun or demonstrative for something that it does not name. These words are English; the counts hold for
-    every language.
+    It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), or has a pronoun or
+    demonstrative for something that it does not name.
     """
-    if _FOLLOW_UP_OPENING.match(question):
+    if _FOLLOW_UP_OPENING.match(question) or any(_follows_up(question, *each) for each in _find_words(question)):
         return True
-    if len(question.split()) == 1:  # one word, or a script without spaces
+    content = extract_content_words(question)
+    compares = len(content) <= _MIN_CONTENT_WORDS and bool(_COMPARING.search(question))
+    return not content or compares or _points_outside(question)
+
+
+def is_fragment(question: str) -> bool:
+    """Whether a question is short and no whole one, or has one content word at most: a follow-up, or keywords.
+
+    Only what the collection has tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
+    """
+    if any(words.weak_ending and words.weak_ending.search(question) for words, _ in _find_words(question)):
+        return sum(map(str.isalpha, question)) <= _MAX_LETTERS
+    spaced = question.split()
+    if len(spaced) == 1:  # one word, or a script without spaces
         return len(tokenize_words(question)) < _MIN_WORDS
     content = extract_content_words(question)
-    asks_what_it_is = bool(content) and _ASKS_WHAT_IT_IS.match(question) is not None
-    if len(content) < _MIN_CONTENT_WORDS and not asks_what_it_is:
+    if content and _ASKS_WHAT_IT_IS.match(question):
+        return False
+    is_whole = QUESTION_WORD.match(question) is not None
+    return len(content) < _MIN_CONTENT_WORDS or (len(spaced) < _MIN_WORDS and not is_whole)
+
+
+def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]:
+    """The follow-up words of the languages that a question may be in, and the stop words of each that it has.
+
+    The languages are those of its script, in Latin and other shared letters those of most of its stop words.
+    """
+    script = find_main_script(question)
+    if script in UNSPACED:
+        code = USUAL_LANGUAGE[script]
+        yield from [(FOLLOW_UP_WORDS[code], frozenset())] if code in FOLLOW_UP_WORDS else []
+        return
+    own = frozenset(_WORD.findall(question.casefold()))
+    found = {code: words & own for code, words in STOP_WORDS.items() if script in list_scripts(code)}
+    most = max(map(len, found.values()), default=0)
+    for code, stop_words in found.items():
+        if len(stop_words) == most and code in FOLLOW_UP_WORDS:
+            yield FOLLOW_UP_WORDS[code], stop_words
+
+
+def _follows_up(question: str, words: FollowUpWords, stop_words: frozenset[str]) -> bool:
+    """Whether a question has the follow-up words of a language.
+
+    Those of Latin letters share short words (e, en, ou): what follows one that opens a question must be of the
+    language, too, and what points back must not be its only one.
+    """
+    if words.ending and words.ending.search(question):
         return True
-    is_whole = asks_what_it_is or _QUESTION_WORD.match(question) is not None
-    if len(question.split()) < _MIN_WORDS and not is_whole:
-        return True
-    return _points_outside(question) or (len(content) <= _MIN_CONTENT_WORDS and bool(_COMPARING.search(question)))
+    shares_words = find_main_script(question) == "Latn"
+    if opening := words.opening.match(question):
+        after = _WORD.search(question.casefold(), opening.end())
+        is_known = after is not None and after[0] in stop_words
+        return not shares_words or is_known or len(opening["word"]) > _MAX_SHARED
+    if words.pointer is None or not words.pointer.search(question):
+        return False
+    return (not shares_words or len(stop_words) >= _MIN_STOP_WORDS) and _says_little(question)
+
+
+def _says_little(question: str) -> bool:
+    """Whether a question has two content words at most, or as few letters where nothing separates words."""
+    if find_main_script(question) in UNSPACED:
+        return sum(map(str.isalpha, question)) <= _MAX_LETTERS
+    return len(extract_content_words(question)) <= _MIN_CONTENT_WORDS
 
 
 def _points_outside(question: str) -> bool:

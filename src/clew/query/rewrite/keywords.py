@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS
-from clew.core.text import extract_terms
+from clew.core.stop_words import STOP_WORDS
+from clew.core.text import UNSPACED_RUN, extract_terms
 from clew.core.unicode import WORD
 
 # An identifier or a compound is one word: few-shot, max_skew_ms, v2.1, C#.
@@ -20,6 +21,7 @@ actually maybe going thing things something anything way lot much many more most
 example examples similar question questions answer again further once yet because until while without every one good
 great kind got gonna
 """
+_MIN_STOP_WORDS = 2  # by which a text is taken to be in a language whose words English may have: care, on
 REQUEST_WORDS = frozenset(_REQUEST_WORDS.split())
 
 
@@ -84,13 +86,19 @@ def select_expansion_terms(query: str, texts: Sequence[str], *, max_terms: int =
 
 
 def _is_long_enough(word: str) -> bool:
-    """Whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C."""
+    """Whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C.
+
+    In a script without spaces, one letter or two are a word: 旅費.
+    """
+    if UNSPACED_RUN.fullmatch(word):
+        return True
     if len(word) == 1:
         return word.isupper() and word not in "AI"
     return len(word) > 2 or (not word.isdigit() and (word.isupper() or not word.isalpha()))
 
 
 def _select_function_words(words: frozenset[str]) -> frozenset[str]:
-    """The function words of English and of the language of the words."""
-    code = max(FUNCTION_WORDS, key=lambda code: len(words & FUNCTION_WORDS[code]))
-    return FUNCTION_WORDS["en"] | FUNCTION_WORDS[code]
+    """The function words of English and of the language of the words; of some, it takes two to be sure of it."""
+    counts = {code: len(words & stop_words) for code, stop_words in STOP_WORDS.items()}
+    likely = [code for code, count in counts.items() if code in FUNCTION_WORDS or count >= _MIN_STOP_WORDS]
+    return FUNCTION_WORDS["en"] | STOP_WORDS[max(likely, key=counts.__getitem__)]

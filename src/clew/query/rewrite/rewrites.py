@@ -3,6 +3,7 @@
 The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_elliptic` changes a single query.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from clew.core.errors import DriverFailed
@@ -10,12 +11,13 @@ from clew.core.protocols import LLM, Rewrite, Strategy
 from clew.core.settings import HistoryConfig
 from clew.core.trace import note, step
 from clew.core.types import Query
-from clew.query.rewrite.ellipsis import is_elliptic
+from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
 from clew.query.rewrite.expand import ContextualExpander
 from clew.query.rewrite.parse_queries import dedupe_queries
 from clew.query.rewrite.transformer import QueryTransformer
 from clew.query.rewrite.variations import expand_query_variations
 
+Compare = Callable[[Query, Query], bool]  # of a query and its expansion
 FEEDBACK_HITS = 10  # hits of a first search whose terms may expand the query (pseudo-relevance feedback)
 
 
@@ -68,11 +70,24 @@ def build_expander(config: HistoryConfig) -> ContextualExpander:
     )
 
 
-def expand_if_elliptic(query: Query, expander: ContextualExpander) -> Query:
-    """An elliptic query after the best keywords of its history; any other query, or one without history, unchanged."""
-    if not query.history or not query.text or not is_elliptic(query.text):
+def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic: Compare) -> Query:
+    """An elliptic query after the best keywords of its history; any other query, or one without history, unchanged.
+
+    Of a fragment, `is_new_topic` says whether it is about something else, given the query and its expansion.
+    """
+    if not query.history or not query.text:
+        return query
+    elliptic = is_elliptic(query.text)
+    if not elliptic and not is_fragment(query.text):
         return query
     with step("expand") as trace:
-        text = expander.expand(query.text, query.history)
-        trace.notes["query"] = text
-    return query if text == query.text else replace(query, text=text, vector=None)
+        expanded = replace(query, text=expander.expand(query.text, query.history), vector=None)
+        if expanded.text == query.text:
+            trace.notes["reason"] = "nothing that was said before adds a word"
+            return query
+        if not elliptic and is_new_topic(query, expanded):
+            trace.notes["reason"] = "it finds something else by itself than what was talked of"
+            return query
+        reason = "it is a follow-up by its words" if elliptic else "it is short and may belong to what was talked of"
+        trace.notes.update(query=expanded.text, reason=reason)
+    return expanded

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Sequence
 
+from clew.core.detect import find_main_script
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLM
-from clew.core.scripts import UNSPACED, count_scripts
+from clew.core.scripts import UNSPACED
 from clew.core.sentences import split_sentences
 from clew.core.trace import step
 from clew.query.rewrite.code import MAX_SYMBOLS, measure_symbols
+from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
 from clew.query.rewrite.expand import is_ambiguous_query
 from clew.query.rewrite.keywords import condense_query, extract_content_words, extract_stems, select_expansion_terms
 from clew.query.rewrite.parse_queries import dedupe_queries, parse_query_lines, strip_thinking
@@ -100,7 +102,7 @@ def _vary_by_rule(query: str, feedback: Sequence[str], n: int) -> list[str]:
     The sides of a comparison and the items of a list are no questions: the query names them all, and what is found for
     one alone would rank above what is about both. So would what a question says that needs the one before it.
     """
-    if measure_symbols(feedback) >= MAX_SYMBOLS or count_scripts(query).keys() & UNSPACED:
+    if measure_symbols(feedback) >= MAX_SYMBOLS or find_main_script(query) in UNSPACED:
         return []
     terms = select_expansion_terms(query, feedback)
     expanded = [" ".join([query, *terms])] if terms else []
@@ -119,8 +121,8 @@ def _list_separate_questions(query: str) -> list[str]:
     questions = _list_questions(query)
     seen: set[str] = set()
     for each in questions:
-        stems = extract_stems(each)
-        if is_ambiguous_query(each) or len(stems) < _MIN_QUESTION_WORDS or stems & seen:
+        stems = extract_stems(" ".join(extract_content_words(each)))  # in its language: no article is shared
+        if is_elliptic(each) or is_fragment(each) or len(stems) < _MIN_QUESTION_WORDS or stems & seen:
             return []
         seen |= stems
     return questions if len(questions) > 1 else []

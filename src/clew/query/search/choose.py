@@ -33,7 +33,7 @@ class Signs:
     on_topic: int
     symbols: float
     language: str
-    is_chat: bool
+    messages: int  # of the first hits
 
 
 def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Signs:
@@ -46,7 +46,7 @@ def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Sig
         int((evidence.share > 0.5).sum()),
         measure_symbols(texts),
         _find_language(texts),
-        any(is_message_chunk(hit.chunk) for hit in hits[:FIRST]),
+        sum(is_message_chunk(hit.chunk) for hit in hits[:FIRST]),
     )
 
 
@@ -56,8 +56,11 @@ def choose_by_signs(
     """The strategy, and the reason; the reranker is loaded only where it may be used."""
     if signs.relevance >= certain:
         return "hybrid", "its first hit is almost certain"
-    if signs.is_chat:
-        return "hybrid", "its hits are messages"
+    if signs.messages:
+        return (
+            "hybrid",
+            f"{signs.messages} of its first hits {'is a message' if signs.messages == 1 else 'are messages'}",
+        )
     if signs.symbols < MAX_SYMBOLS and _knows(load_reranker(), signs.language):
         return "rerank", "the reranker knows texts of this kind"
     if signs.on_topic >= MIN_ON_TOPIC:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from clew.core.errors import SettingsError
 from clew.core.parallel import run_parallel
@@ -74,11 +75,20 @@ def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, emb
             queries = rewrite(query)
             if embed is not None:
                 queries = embed_queries(queries, embed)
-            fused = combine(run_parallel([lambda each=each: strategy(each) for each in queries]))  # type: ignore[misc]
+            fused = combine(run_parallel([partial(_search_query, strategy, each) for each in queries]))
             trace.set_output(fused)
             return fused
 
     return search
+
+
+def _search_query(strategy: Strategy, query: Query) -> list[Hit]:
+    """The hits of one of several queries, traced by its text."""
+    with step("query") as trace:
+        trace.notes["query"] = query.text
+        hits = strategy(query)
+        trace.set_output(hits)
+        return hits
 
 
 def embed_queries(queries: Sequence[Query], embed: Embed) -> list[Query]:

@@ -24,6 +24,7 @@ _PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the
 PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
 FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
 RIVALS = 10  # of each leg, that the hits of any other strategy are compared with
+TOGETHER = 50  # chunks that are looked at for two sets of terms together
 MIN_ASSESSED = 20  # hits that are compared with one another, however few are wanted
 
 
@@ -78,6 +79,17 @@ class EvidenceSource:
         matching = self._store.search_terms(self._extract_terms(query), RIVALS, query.where)
         known = {hit.chunk.id for hit in hits}
         return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
+
+    def match_together(self, query: Query, expanded: Query) -> float:
+        """The greatest share of the terms that only the expanded query has, in chunks with most terms of the query."""
+        own, both = self._extract_terms(query), self._extract_terms(expanded)
+        added = {term: count for term, count in both.items() if term not in own}
+        found = [hit for terms in (own, both) for hit in self._store.search_terms(terms, TOGETHER, query.where)]
+        ids = list({hit.chunk.id: None for hit in found})
+        shares = {id_: match.share for id_, match in self._store.match_terms(own, ids).items()}
+        best = max(shares.values(), default=0.0)
+        first = [id_ for id_, share in shares.items() if math.isclose(share, best)]
+        return max((match.share for match in self._store.match_terms(added, first).values()), default=0.0)
 
     def is_foreign(self, query: Query) -> bool:
         """Whether the query is in a language that the collection is not in."""

@@ -29,6 +29,7 @@ from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import assess
 from clew.query.search.late import LoadTokenEncoder, no_token_encoder
 from clew.query.search.message_boost import boost_messages
+from clew.query.search.new_topic import is_new_topic
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
@@ -90,10 +91,11 @@ class Finder:
                 trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
             hits = self._results.get(key) if key else None
             if hits is None:
+                drivers, strategy = prepared or self._prepare(name, settings)
                 expanded = query
                 if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
-                    expanded = expand_if_elliptic(query, build_expander(settings.history))
-                drivers, strategy = prepared or self._prepare(name, settings)
+                    compare = partial(is_new_topic, drivers.evidence)
+                    expanded = expand_if_elliptic(query, build_expander(settings.history), compare)
                 found = strategy(expanded)
                 hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
                 weighs_messages = query.channel is not None or query.now is not None

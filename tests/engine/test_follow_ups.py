@@ -1,0 +1,152 @@
+"""Searches in a conversation: follow-ups are expanded, in any language, and keywords for something new are not."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from clew import Document, Engine, Filter, Hit, Message, record
+
+# A question, the page that it is about, another page with the same word, and follow-ups to the question.
+CONVERSATIONS = {
+    "en": (
+        "who carries the pager?",
+        "The pager is carried by the platform team; two people carry it on weekends.",
+        "The canteen is closed on weekends.",
+        ("and on weekends?", "what about weekends?", "weekends"),
+    ),
+    "de": (
+        "Wer trägt den Pager?",
+        "Den Pager trägt das Plattformteam; am Wochenende tragen ihn zwei Leute.",
+        "Die Kantine ist am Wochenende geschlossen.",
+        ("und am Wochenende?", "wie sieht es am Wochenende aus?", "gilt das auch am Wochenende?"),
+    ),
+    "fr": (
+        "Qui porte le bipeur ?",
+        "Le bipeur est porté par l'équipe plateforme ; le week-end, deux personnes portent le bipeur.",
+        "La cantine est fermée le week-end.",
+        ("et le week-end ?", "qu'en est-il du week-end ?"),
+    ),
+    "es": (
+        "¿Quién lleva el buscapersonas?",
+        "El buscapersonas lo lleva el equipo de plataforma; los fines de semana lo llevan dos personas.",
+        "El comedor cierra los fines de semana.",
+        ("¿y los fines de semana?",),
+    ),
+    "it": (
+        "Chi porta il cercapersone?",
+        "Il cercapersone è del gruppo piattaforma; nel fine settimana lo portano due persone.",
+        "La mensa è chiusa nel fine settimana.",
+        ("e nel fine settimana?",),
+    ),
+    "pt": (
+        "Quem leva o pager?",
+        "O pager fica com a equipa de plataforma; no fim de semana há duas pessoas com o pager.",
+        "A cantina fecha no fim de semana.",
+        ("e no fim de semana?",),
+    ),
+    "nl": (
+        "Wie draagt de pieper?",
+        "De pieper is van het platformteam; in het weekend dragen twee mensen de pieper.",
+        "De kantine is in het weekend gesloten.",
+        ("en in het weekend?",),
+    ),
+    "ru": (
+        "Кто носит пейджер?",
+        "Пейджер носит команда платформы; в выходные пейджер носят двое.",
+        "Столовая в выходные закрыта.",
+        ("а в выходные?",),
+    ),
+    "ko": (
+        "호출기는 누가 가지고 있나요?",
+        "호출기는 플랫폼 팀이 가지고 있습니다. 주말에는 두 사람이 호출기를 가지고 있습니다.",
+        "주말에는 식당이 문을 닫습니다.",
+        ("그럼 주말에는?", "주말은요?", "주말에는?"),
+    ),
+    "zh": (
+        "寻呼机由谁携带?",
+        "寻呼机由平台团队携带,周末由两个人携带寻呼机。",
+        "周末食堂不开门。",
+        ("那周末呢?", "周末呢?"),
+    ),
+    "ja": (
+        "ポケベルは誰が持ちますか?",
+        "ポケベルは基盤チームが持ちます。週末は二人がポケベルを持ちます。",
+        "週末は食堂が閉まります。",
+        ("週末は?", "では、週末は?", "週末はどうですか?"),
+    ),
+    "th": (
+        "ใครถือเพจเจอร์",
+        "ทีมแพลตฟอร์มเป็นผู้ถือเพจเจอร์ ในวันหยุดมีสองคนถือเพจเจอร์",
+        "โรงอาหารปิดในวันหยุด",
+        ("แล้ววันหยุดล่ะ", "วันหยุดล่ะครับ"),
+    ),
+    "vi": (
+        "Ai mang máy nhắn tin?",
+        "Nhóm nền tảng mang máy nhắn tin; cuối tuần hai người mang máy nhắn tin.",
+        "Nhà ăn đóng cửa vào cuối tuần.",
+        ("còn cuối tuần thì sao?", "cuối tuần thì sao?"),
+    ),
+}
+PAGES = {
+    "badge": "A visitor badge is issued at the reception, for a day.",
+    "parking": "The garage has forty places. Bicycles stand in the yard.",
+    "scanner": "The scanner has a warranty of three years.",
+    "printer": "The printer has a warranty of two years.",
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    _, page, other, _ = CONVERSATIONS["en"]
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        texts = {**PAGES, "pager": page, "other": other}
+        engine.add_documents([Document(name, text) for name, text in texts.items()])
+        yield engine
+
+
+def search_after(engine: Engine, before: str, text: str) -> tuple[list[Hit], str]:
+    """The hits of a question after another, and the query that was searched."""
+    with record() as trace:
+        hits = engine.search(text, history=[Message(before)])
+    expanded = trace.find("expand")
+    return hits, str(expanded.notes.get("query", text)) if expanded else text
+
+
+@pytest.mark.parametrize("code", CONVERSATIONS)
+def test_a_follow_up_is_expanded_in_each_language(code: str) -> None:
+    before, page, other, follow_ups = CONVERSATIONS[code]
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document("pager", page), Document("other", other)])
+        for text in follow_ups:
+            hits, query = search_after(engine, before, text)
+            assert query != text
+            assert query.endswith(text)
+            assert hits[0].document.id == "pager"
+
+
+@pytest.mark.parametrize("text", ["visitor badge", "bicycles", "garage places?", "visitor badge reception"])
+def test_keywords_for_something_new_are_searched_as_they_are(engine: Engine, text: str) -> None:
+    hits, query = search_after(engine, "who carries the pager?", text)
+    assert query == text
+    assert hits[0].document.id in ("badge", "parking")
+
+
+def test_keywords_that_belong_to_what_was_talked_of_are_expanded(engine: Engine) -> None:
+    for device in ("scanner", "printer"):
+        hits, query = search_after(engine, f"what does the {device} cost?", "warranty")
+        assert query.endswith(f"{device} cost warranty")
+        assert hits[0].document.id == device
+
+
+def test_a_new_topic_is_judged_by_what_may_be_seen(engine: Engine) -> None:
+    inside = engine.within(Filter(documents={"pager", "other"}))
+    assert search_after(engine, "who carries the pager?", "visitor badge")[1] == "visitor badge"
+    assert search_after(inside, "who carries the pager?", "visitor badge")[1] != "visitor badge"
+
+
+def test_the_trace_says_why_a_question_was_not_expanded(engine: Engine) -> None:
+    with record() as trace:
+        engine.search("visitor badge", history=[Message("who carries the pager?")], k=3)
+    step = trace.find("expand")
+    assert step is not None
+    assert step.notes == {"reason": "it finds something else by itself than what was talked of"}

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
 from clew.core.cosine import compute_cosines
+from clew.core.detect import detect_language
 from clew.core.protocols import Embedder, Step, Store, Strategy
 from clew.core.text import Terms
 from clew.core.trace import step
-from clew.core.types import NO_MATCH, Hit, Query, Vector
+from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
 from clew.query.rank.calibrate import MATCH, Evidence, Signal, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
@@ -52,7 +54,12 @@ class EvidenceSource:
         share = certainty * np.array([each.share for each in matches])
         strength = certainty * np.array([each.strength for each in matches])
         meaning = self._calibration.scale(np.array(cosines), background)
-        return cosines, Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
+        evidence = Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
+        others = self._analyser.list_other_languages(query.text)
+        if not others:
+            return cosines, evidence
+        foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, ids)
+        return cosines, evidence.expect_words([each in foreign and foreign[each].share > 0 for each in ids])
 
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
@@ -68,6 +75,8 @@ class EvidenceSource:
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning = self._calibration.scale(np.array(list(cosines.values())), background)
         evidence = Evidence(meaning, share, share, summaries)
+        if others := self._analyser.list_other_languages(query.text):
+            evidence = evidence.expect_words([detect_language(each) in others for each in summaries])
         relevances = estimate_relevance(evidence, intent=estimate_intent(query.text)) if cosines else []
         return dict(zip(cosines, relevances, strict=True))
 
@@ -82,6 +91,10 @@ class EvidenceSource:
     def is_foreign(self, query: Query) -> bool:
         """Whether the query is in a language that the collection is not in."""
         return self._analyser.is_foreign(query.text)
+
+    def find_language(self, query: Query) -> str:
+        """The language of the query where that is sure; "" if it is not."""
+        return self._analyser.find_language(query.text)
 
     def _extract_terms(self, query: Query) -> Terms:
         return self._analyser.extract_terms(query.text)
@@ -101,10 +114,11 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
             return hits
         cosines, evidence = source.gather(query, [*first, *source.find_rivals(query, first)])
         relevances = estimate_relevance(evidence, first=len(first), intent=estimate_intent(query.text))
-        assessed = [
-            Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: match}, cosine, relevance, hit.highlights)
-            for hit, cosine, match, relevance in zip(first, cosines, estimate_match(evidence), relevances, strict=False)
-        ]
+        assessed = []
+        for place, (hit, match) in enumerate(zip(first, estimate_match(evidence), strict=False)):
+            scores = {**hit.scores, MATCH: match, **_name_expected_words(evidence, place)}
+            numbers = cosines[place], relevances[place]
+            assessed.append(Hit(hit.chunk, hit.document, hit.score, scores, *numbers, hit.highlights))
         return [*assessed, *hits[len(first) :]]
 
     return relevance
@@ -140,11 +154,19 @@ def fuse_by_evidence(
                 numbers, relevance = {**hit.scores, name: score}, math.nan
                 if rank < first:
                     numbers[MATCH], relevance = matches[rank], relevances[rank]
+                    numbers |= _name_expected_words(ranked, rank)
                 fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevance))
+            if any(evidence.foreign):
+                trace.notes["in_other_languages"] = sum(evidence.foreign)
             trace.set_output(fused)
             return fused
 
     return search
+
+
+def _name_expected_words(evidence: Evidence, place: int) -> dict[str, float]:
+    """The score that says that a hit is in another language than the question; none if it is not."""
+    return {FOREIGN: float(evidence.words[place])} if evidence.foreign and evidence.foreign[place] else {}
 
 
 def _combine(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.analyse import UNKNOWN
 from clew.core.errors import DriverFailed
-from clew.core.languages import EMBEDDER_LANGUAGES
+from clew.core.languages import EMBEDDER_LANGUAGES, find_known_languages
 from clew.core.protocols import Embedder
 from clew.core.report import Report, SourceFailure
 
@@ -20,7 +20,7 @@ MULTILINGUAL = "multilingual"
 
 def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
     """The languages that the embedder does not know, with their chunks, most first; none if they are few."""
-    known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder))
+    known = find_known_languages(embedder)
     if not known or sum(counts.values()) < MIN_CHUNKS:
         return {}
     foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from clew.core.types import Hit
 
 Signal = NDArray[np.float64]  # a number for each hit
-EXPECTED_WORDS, EXPECTED_SHARE = 0.4, 0.5  # of the meaning of a hit, where words cannot match
+EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # of the meaning of a hit, where words cannot match
 
 
 class Evidence(NamedTuple):

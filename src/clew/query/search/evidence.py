@@ -10,11 +10,12 @@ from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
 from clew.core.cosine import compute_cosines
 from clew.core.detect import detect_language
+from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store, Strategy
 from clew.core.text import Terms
 from clew.core.trace import step
 from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
-from clew.query.rank.calibrate import MATCH, Evidence, Signal, estimate_match, estimate_relevance
+from clew.query.rank.calibrate import EXPECTED_WORDS, MATCH, Evidence, Signal, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
@@ -88,9 +89,18 @@ class EvidenceSource:
         known = {hit.chunk.id for hit in hits}
         return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
 
-    def is_foreign(self, query: Query) -> bool:
-        """Whether the query is in a language that the collection is not in."""
-        return self._analyser.is_foreign(query.text)
+    def trust_words(self, query: Query, evidence: Evidence) -> float:
+        """How far the words of a query can be trusted: less in another language than the texts.
+
+        Where only some of the hits are in another language and the embedder knows the query's, meaning can do without
+        words, so that they count by how near the best come to what is expected of the best meaning.
+        """
+        if self._analyser.is_foreign(query.text):
+            return FOREIGN_TRUST
+        known = find_known_languages(self.embedder)
+        if any(evidence.foreign) and (not known or self.find_language(query) in known):
+            return min(float(evidence.words.max()) / EXPECTED_WORDS, 1.0)
+        return 1.0
 
     def find_language(self, query: Query) -> str:
         """The language of the query where that is sure; "" if it is not."""
@@ -141,7 +151,7 @@ def fuse_by_evidence(
             query = replace(query, vector=embed_query(query, source.embedder))
             hits = collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
-            trust = FOREIGN_TRUST if source.is_foreign(query) else 1.0
+            trust = source.trust_words(query, evidence)
             scores = _combine(hits, evidence, page_weight, message_weight, words_trust=trust).tolist()
             order = sorted(range(len(hits)), key=lambda place: (-scores[place], hits[place].chunk.id))
             ranked = evidence.take(order)

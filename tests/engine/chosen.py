@@ -1,6 +1,6 @@
 """An embedder of chosen cosines, and what tests with it have in common."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import sqrt
 from threading import Lock
@@ -27,6 +27,7 @@ class ChosenEmbedder:
     dim: int = 512
     max_tokens: int = 512
     min_similarity: float = 0.0
+    languages: Set[str] = frozenset()
     _axes: dict[str, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 

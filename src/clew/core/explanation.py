@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from clew.core.attribution import format_attribution
 from clew.core.trace import Trace
-from clew.core.types import DocumentRecord, Hit, Query
+from clew.core.types import FOREIGN, DocumentRecord, Hit, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Explanation:
                 said_by = format_attribution(str(hit.chunk.meta.get("author") or ""), hit.chunk.at)
                 place = "  ".join(filter(None, (place, said_by)))
             lines.append(f"  {rank}. {numbers}  {place}  ({scores})")
+            if FOREIGN in hit.scores:
+                lines.append("     in another language than the question: judged by its meaning, not by missing words")
         return "\n".join(lines)
 
 

@@ -68,6 +68,14 @@ EMBEDDER_LANGUAGES: Final = MappingProxyType(
     }
 )
 
+
+def find_known_languages(embedder: object) -> frozenset[str]:
+    """The languages that an embedder knows; none where that is not known."""
+    name = str(getattr(embedder, "name", ""))  # may say how vectors are cut and stored: "#128", "#int8"
+    found = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(name.partition("#")[0])
+    return frozenset(found or ())
+
+
 # The languages that rerankers know, by their names; of others it is not known, and "overlap" is no model.
 RERANKER_LANGUAGES: Final = MappingProxyType({"ms-marco-minilm": _parse_words("en"), "overlap": _parse_words("")})
 

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Role
 from clew.core.types import Matrix, Vector
 
@@ -47,6 +48,7 @@ class LRUEmbedder:
         self.dim = embedder.dim
         self.max_tokens = embedder.max_tokens
         self.min_similarity = embedder.min_similarity
+        self.languages = find_known_languages(embedder)
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """One unit vector per text, in order; only queries that are not in the cache are embedded."""

@@ -250,6 +250,7 @@ class TermMatch:
 
 
 NO_MATCH = TermMatch(0.0, 0.0)
+FOREIGN = "expected_words"  # the name of the score of a hit in another language than the question
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.errors import DriverFailed
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.languages import EMBEDDER_LANGUAGES
+from clew.core.languages import EMBEDDER_LANGUAGES, find_known_languages
 from clew.core.protocols import Embedder, Store, TokenEncoder
 from clew.core.report import Report, SourceFailure
 from clew.core.types import DocumentRecord
@@ -70,7 +70,7 @@ def find_foreign_languages(embedder: Embedder | TokenEncoder, counts: Mapping[st
 
     Of a few chunks most must be foreign, and some of them in one language: a short text may be taken for another.
     """
-    known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder))
+    known = find_known_languages(embedder)
     if not known:
         return {}
     foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}

@@ -13,7 +13,7 @@ import numpy as np
 
 from clew.core.detect import detect_language
 from clew.core.errors import SettingsError
-from clew.core.languages import EMBEDDER_LANGUAGES
+from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Role
 from clew.core.quantize import has_int8_vectors
 from clew.core.settings import EmbedderConfig
@@ -37,7 +37,7 @@ class JoinedEmbedder:
         self._parts = one, other
         scales = np.array([1 - part.min_similarity for part in self._parts])
         self._weights = (1 / scales) / (1 / scales).sum()
-        known = [read_languages(part) for part in self._parts]
+        known = [find_known_languages(part) for part in self._parts]
         self._known = known
         self.name = JOIN_MARK.join(part.name for part in self._parts)
         self.dim = one.dim + other.dim
@@ -84,9 +84,3 @@ def join_embedders(config: EmbedderConfig, make: MakeEmbedder, known: Container[
     if config.dim:
         raise SettingsError(f"embedder.dim is for one embedder; name the lengths of both, as in {one}#128+{other}")
     return JoinedEmbedder(make(replace(config, name=one)), make(replace(config, name=other)))
-
-
-def read_languages(embedder: Embedder) -> frozenset[str]:
-    """The languages that an embedder knows; none where that is not known."""
-    found = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(embedder.name.partition("#")[0])
-    return frozenset(found or ())

@@ -10,6 +10,9 @@ The chance has two factors, each a logistic function that grows with every signa
 Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies. A
 copy of the same text is no other hit. Unrelated documents change nothing, as they are never the best other.
 
+That a text in another language than the question lacks its words says nothing. Its words are those to expect of its
+meaning: in the question's own language they are about proportional to it (`python -m studies.across_languages`).
+
 The weights are fitted on judged sets and tested on sets left out of the fit: `python -m studies.relevance`.
 """
 
@@ -24,21 +27,32 @@ from numpy.typing import NDArray
 from clew.core.types import Hit
 
 Signal = NDArray[np.float64]  # a number for each hit
+EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # of the meaning of a hit, where words cannot match
 
 
 class Evidence(NamedTuple):
-    """The signals of hits, a column each; `texts` tells copies of the same text apart from others."""
+    """The signals of hits, a column each; `texts` tells copies of the same text apart from others.
+
+    `foreign` are those in another language than the question, whose words are expected; empty if there are none.
+    """
 
     meaning: Signal
     words: Signal
     share: Signal
     texts: Sequence[str]
+    foreign: Sequence[bool] = ()
 
     def take(self, order: Sequence[int] | NDArray[np.intp]) -> "Evidence":
         """The evidence of the hits at these places, in this order."""
-        return Evidence(
-            self.meaning[order], self.words[order], self.share[order], [self.texts[place] for place in order]
-        )
+        texts = [self.texts[place] for place in order]
+        foreign = [self.foreign[place] for place in order] if self.foreign else ()
+        return Evidence(self.meaning[order], self.words[order], self.share[order], texts, foreign)
+
+    def expect_words(self, foreign: Sequence[bool]) -> "Evidence":
+        """The evidence where these hits are in another language: they have the words to expect, if not more."""
+        meaning = np.where(foreign, np.clip(self.meaning, 0.0, 1.0), 0.0)
+        words = np.maximum(self.words, EXPECTED_WORDS * meaning)
+        return Evidence(self.meaning, words, np.maximum(self.share, EXPECTED_SHARE * meaning), self.texts, foreign)
 
 
 @dataclass(frozen=True, slots=True)

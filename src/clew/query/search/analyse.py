@@ -77,6 +77,24 @@ class QueryAnalyser:
         known = [DEFAULT if code == UNKNOWN else code for code in _list_main(counts)]
         return bool(own) and own not in known
 
+    def find_language(self, text: str) -> str:
+        """The language of a query where that is sure; "" if it is not."""
+        return _find_own_language(text) if self._language == "auto" else self._language
+
+    def list_other_languages(self, text: str) -> list[str]:
+        """The languages of the collection that a query is surely not in; none if they are few, or it is in none.
+
+        A query whose own language is not sure may be in any that is written like it.
+        """
+        counts = self._count_languages() if self._language == "auto" else {}
+        if len(counts) < 2 or self.is_foreign(text):
+            return []
+        own, scripts = _find_own_language(text), set(count_scripts(text))
+        possible = {own} if own else {code for code in counts if list_scripts(code) & scripts}
+        others = [code for code in counts if code not in possible and code != UNKNOWN]
+        is_notable = sum(counts[code] for code in others) >= MAIN_SHARE * sum(counts.values())
+        return others if possible & counts.keys() and is_notable else []
+
     def choose_languages(self, text: str) -> tuple[tuple[str, ...], str]:
         """The languages to analyse a query in, and its own where that is sure; none if the collection has none."""
         if text not in self._chosen:

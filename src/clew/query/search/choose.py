@@ -8,7 +8,7 @@ one, several wordings of the question help only where many texts are about it; e
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from clew.core.detect import detect_language
@@ -34,6 +34,7 @@ class Signs:
     symbols: float
     language: str
     messages: int  # of the first hits
+    asked_in: str = ""  # the language of the question, where that is sure
 
 
 def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Signs:
@@ -47,6 +48,7 @@ def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Sig
         measure_symbols(texts),
         _find_language(texts),
         sum(is_message_chunk(hit.chunk) for hit in hits[:FIRST]),
+        source.find_language(query),
     )
 
 
@@ -61,19 +63,19 @@ def choose_by_signs(
             "hybrid",
             f"{signs.messages} of its first hits {'is a message' if signs.messages == 1 else 'are messages'}",
         )
-    if signs.symbols < MAX_SYMBOLS and _knows(load_reranker(), signs.language):
+    if signs.symbols < MAX_SYMBOLS and _knows(load_reranker(), {signs.language, signs.asked_in}):
         return "rerank", "the reranker knows texts of this kind"
     if signs.on_topic >= MIN_ON_TOPIC:
         return "multi_query", f"{signs.on_topic} texts are about it"
     return "hybrid", "it is a plain question"
 
 
-def _knows(reranker: Reranker | None, language: str) -> bool:
-    """Whether there is a reranker that knows the language; one of which that is not known is taken to know all."""
+def _knows(reranker: Reranker | None, languages: Set[str]) -> bool:
+    """Whether there is a reranker that knows the languages; one of which that is not known is taken to know all."""
     if reranker is None:
         return False
     known = RERANKER_LANGUAGES.get(reranker.name)
-    return known is None or (language in known if language else bool(known))
+    return known is None or (bool(known) and languages <= {"", *known})
 
 
 def _find_language(texts: Sequence[str]) -> str:

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
 from clew.core.cosine import compute_cosines
+from clew.core.detect import detect_language
+from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store, Strategy
 from clew.core.text import Terms
 from clew.core.trace import step
-from clew.core.types import NO_MATCH, Hit, Query, Vector
-from clew.query.rank.calibrate import MATCH, Evidence, Signal, estimate_match, estimate_relevance
+from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
+from clew.query.rank.calibrate import EXPECTED_WORDS, MATCH, Evidence, Signal, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
@@ -53,7 +56,12 @@ class EvidenceSource:
         share = certainty * np.array([each.share for each in matches])
         strength = certainty * np.array([each.strength for each in matches])
         meaning = self._calibration.scale(np.array(cosines), background)
-        return cosines, Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
+        evidence = Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
+        others = self._analyser.list_other_languages(query.text)
+        if not others:
+            return cosines, evidence
+        foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, ids)
+        return cosines, evidence.expect_words([each in foreign and foreign[each].share > 0 for each in ids])
 
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
@@ -69,6 +77,8 @@ class EvidenceSource:
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning = self._calibration.scale(np.array(list(cosines.values())), background)
         evidence = Evidence(meaning, share, share, summaries)
+        if others := self._analyser.list_other_languages(query.text):
+            evidence = evidence.expect_words([detect_language(each) in others for each in summaries])
         relevances = estimate_relevance(evidence, intent=estimate_intent(query.text)) if cosines else []
         return dict(zip(cosines, relevances, strict=True))
 
@@ -91,9 +101,22 @@ class EvidenceSource:
         first = [id_ for id_, share in shares.items() if math.isclose(share, best)]
         return max((match.share for match in self._store.match_terms(added, first).values()), default=0.0)
 
-    def is_foreign(self, query: Query) -> bool:
-        """Whether the query is in a language that the collection is not in."""
-        return self._analyser.is_foreign(query.text)
+    def trust_words(self, query: Query, evidence: Evidence) -> float:
+        """How far the words of a query can be trusted: less in another language than the texts.
+
+        Where only some of the hits are in another language and the embedder knows the query's, meaning can do without
+        words, so that they count by how near the best come to what is expected of the best meaning.
+        """
+        if self._analyser.is_foreign(query.text):
+            return FOREIGN_TRUST
+        known = find_known_languages(self.embedder)
+        if any(evidence.foreign) and (not known or self.find_language(query) in known):
+            return min(float(evidence.words.max()) / EXPECTED_WORDS, 1.0)
+        return 1.0
+
+    def find_language(self, query: Query) -> str:
+        """The language of the query where that is sure; "" if it is not."""
+        return self._analyser.find_language(query.text)
 
     def _extract_terms(self, query: Query) -> Terms:
         return self._analyser.extract_terms(query.text)
@@ -113,10 +136,11 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
             return hits
         cosines, evidence = source.gather(query, [*first, *source.find_rivals(query, first)])
         relevances = estimate_relevance(evidence, first=len(first), intent=estimate_intent(query.text))
-        assessed = [
-            Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: match}, cosine, relevance, hit.highlights)
-            for hit, cosine, match, relevance in zip(first, cosines, estimate_match(evidence), relevances, strict=False)
-        ]
+        assessed = []
+        for place, (hit, match) in enumerate(zip(first, estimate_match(evidence), strict=False)):
+            scores = {**hit.scores, MATCH: match, **_name_expected_words(evidence, place)}
+            numbers = cosines[place], relevances[place]
+            assessed.append(Hit(hit.chunk, hit.document, hit.score, scores, *numbers, hit.highlights))
         return [*assessed, *hits[len(first) :]]
 
     return relevance
@@ -139,7 +163,7 @@ def fuse_by_evidence(
             query = replace(query, vector=embed_query(query, source.embedder))
             hits = collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
-            trust = FOREIGN_TRUST if source.is_foreign(query) else 1.0
+            trust = source.trust_words(query, evidence)
             scores = _combine(hits, evidence, page_weight, message_weight, words_trust=trust).tolist()
             order = sorted(range(len(hits)), key=lambda place: (-scores[place], hits[place].chunk.id))
             ranked = evidence.take(order)
@@ -152,11 +176,19 @@ def fuse_by_evidence(
                 numbers, relevance = {**hit.scores, name: score}, math.nan
                 if rank < first:
                     numbers[MATCH], relevance = matches[rank], relevances[rank]
+                    numbers |= _name_expected_words(ranked, rank)
                 fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevance))
+            if any(evidence.foreign):
+                trace.notes["in_other_languages"] = sum(evidence.foreign)
             trace.set_output(fused)
             return fused
 
     return search
+
+
+def _name_expected_words(evidence: Evidence, place: int) -> dict[str, float]:
+    """The score that says that a hit is in another language than the question; none if it is not."""
+    return {FOREIGN: float(evidence.words[place])} if evidence.foreign and evidence.foreign[place] else {}
 
 
 def _combine(

@@ -367,13 +367,13 @@ def take_back(folder: Path, version: int) -> None:
     added[8] = ["DROP TRIGGER chunk_has_other_tokens", "DROP TABLE tokens"]
     added[9] = ["DROP TRIGGER tokens_gone", "DROP TABLE token_parts"]
     with sqlite3.connect(folder / schema.FILE) as db:
-        for each in (each for older in reversed(range(version, schema.VERSION)) for each in added[older]):
+        for each in (each for older in reversed(range(version, tables.VERSION)) for each in added[older]):
             db.execute(each)
         db.execute(f"PRAGMA user_version = {version}")
     db.close()
 
 
-@pytest.mark.parametrize("version", range(1, schema.VERSION))
+@pytest.mark.parametrize("version", range(1, tables.VERSION))
 def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path, version: int) -> None:
     before = fill_store(folder, StoreConfig())
     take_back(folder, version)
@@ -384,13 +384,13 @@ def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path, version
     with closing(open_store(folder)) as store:
         assert store.calibration() == "measured"
     with sqlite3.connect(folder / schema.FILE) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert db.execute("PRAGMA user_version").fetchone() == (tables.VERSION,)
         added = "'chunks_channel', 'shadow', 'chunk_says_other', 'calibration'"
         assert db.execute(f"SELECT count(*) FROM sqlite_master WHERE name IN ({added})").fetchone() == (4,)
     db.close()
 
 
-@pytest.mark.parametrize("version", range(1, schema.VERSION))
+@pytest.mark.parametrize("version", range(1, tables.VERSION))
 def test_a_database_of_an_older_clew_that_can_only_be_read_is_searched(
     folder: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:

@@ -18,7 +18,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
-from clew.drivers.store.embedded import build, checkpoint, connection, schema, shard, write
+from clew.drivers.store.embedded import build, checkpoint, connection, schema, shard, tables, write
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.database import read_stored_embedder_name
 from clew.drivers.store.embedded.folder import HOME

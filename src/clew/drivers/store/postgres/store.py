@@ -56,7 +56,11 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods, 
         self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._collection.number
         self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
-        self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
+        try:
+            self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
+        except BaseException:
+            self._pool.close()
+            raise
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
 

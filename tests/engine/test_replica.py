@@ -90,7 +90,7 @@ def test_what_was_just_added_is_read_at_once_and_found_when_the_replica_has_it(
     (hit,) = engine.search("Schlüssel 2", k=1)  # found by the replica, gone from the server
     assert "Tisch" in hit.chunk.text
     assert engine.context("Schlüssel 2").text
-    assert engine.ask("Wo liegt der Schlüssel 2?")
+    assert engine.ask("Wo liegt der Schlüssel 2?").text
 
 
 def test_another_database_is_no_replica(

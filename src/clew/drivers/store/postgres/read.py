@@ -217,11 +217,18 @@ def check_embedder_unchanged(collection: OpenCollection, embedder: str) -> None:
         raise model_switched_error(collection.place, embedder, collection.embedder)
 
 
-def estimate_disk_usage(connection: Connection, chunks: int) -> int:
-    """About how many bytes of the server's disk a collection takes: its share of the tables, by its chunks."""
-    ((total, all_chunks),) = fetch_rows(
+def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
+    """About how many bytes of the server's disk a collection takes: its partition, and its share of the other tables.
+
+    The share is by its chunks. Older collections share a partition, too.
+    """
+    ((own, shared, all_chunks),) = fetch_rows(
         connection,
-        "SELECT sum(pg_total_relation_size(oid))::int8, max(reltuples) FILTER (WHERE relname = 'chunks')"
+        "SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname = %s)::int8,"
+        " sum(pg_total_relation_size(oid))"
+        " FILTER (WHERE NOT relispartition OR relname = %s AND to_regclass(%s) IS NULL)::int8,"
+        " max(reltuples) FILTER (WHERE relname = 'chunks')"
         " FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'",
+        (f"postings_{number}", "postings_before", f"clew.postings_{number}"),
     )
-    return int(total * chunks / max(all_chunks, chunks, 1))
+    return int((own or 0) + shared * chunks / max(all_chunks, chunks, 1))

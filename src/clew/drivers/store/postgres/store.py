@@ -259,7 +259,7 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods, 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
         state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, self._number))
-        size = self._pool.run_read(lambda connection: read.estimate_disk_usage(connection, state.chunks))
+        size = self._pool.run_read(lambda connection: read.estimate_disk_usage(connection, self._number, state.chunks))
         uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
         index = "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL"
         embedder = self._collection.embedder

@@ -27,7 +27,7 @@ FROM chunks c JOIN documents d ON d.row = c.doc JOIN signals s ON s.row = c.row
   JOIN LATERAL (
     SELECT array_agg(p.word ORDER BY p.word) AS words, array_agg(p.count ORDER BY p.word) AS counts
     FROM unnest(c.words) AS w(word)
-      JOIN postings p ON p.word = w.word AND p.collection = c.collection AND p.chunk = c.row
+      JOIN postings p ON p.word = w.word AND p.collection = {{number}} AND p.chunk = c.row
     WHERE p.count > 0) t ON true LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece
 WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.piece, c.idx
 """
@@ -47,11 +47,11 @@ def read_stored_batch(
             f" ORDER BY row LIMIT {DOCUMENT_PAGE}",
             (collection.number, after, *params),
         )
-        docs = take_batch(sizes)
+        docs, chunks_sql = take_batch(sizes), _CHUNKS.replace("{number}", str(collection.number))
         if not docs:
             return after, []
         found = fetch_rows(connection, _DOCUMENTS, (binary.encode_bigints(docs),))
-        parts = fetch_rows(connection, _CHUNKS, (binary.encode_bigints(docs),) * 2)
+        parts = fetch_rows(connection, chunks_sql, (binary.encode_bigints(docs),) * 2)
     chunks = {row: list(group) for row, group in groupby(parts, itemgetter(0))}
     return docs[-1], [_build_stored(columns, chunks.get(columns[0], []), dim) for columns in found]
 

@@ -32,10 +32,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> Op
         migrate_tables(connection, place)
         found = _find_collection(connection, collection)
         if not found:
-            connection.execute(
-                "INSERT INTO collections(name, embedder, dim) VALUES(%s, %s, %s) ON CONFLICT DO NOTHING",
-                (collection, embedder, dim),
-            )
+            _make_collection(connection, collection, embedder, dim)
             found = _find_collection(connection, collection)
         assert found
         number, name, width = found
@@ -115,6 +112,19 @@ def read_version(connection: Connection) -> int:
         return 0
     ((version,),) = pool.fetch_rows(connection, "SELECT coalesce(max(number), 0) FROM clew.migrations")
     return int(version)
+
+
+def _make_collection(connection: Connection, name: str, embedder: str, dim: int) -> None:
+    """Makes a collection and its partition, unless another program has just made it."""
+    statement = "INSERT INTO collections(name, embedder, dim) VALUES(%s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+    with connection.transaction():
+        if pool.fetch_rows(connection, statement, (name, embedder, dim)):
+            _make_partition(connection)
+
+
+def _make_partition(connection: Connection) -> None:
+    """Makes the table of the words of the collection of the connection."""
+    connection.execute("SELECT clew.make_partition()")
 
 
 def _find_collection(connection: Connection, name: str) -> tuple[int, str, int] | None:

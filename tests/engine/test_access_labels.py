@@ -343,7 +343,7 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
     ]
     before = setup.list_migrations()[:8]  # with the checksums, which this version reads, and before the labels
     later = "ALTER TABLE blocks ADD COLUMN sum bigint NOT NULL DEFAULT -1; CREATE TABLE records("
-    later += "collection int, number int, kind text, name text, text text)"
+    later += "collection int, number int, kind text, name text, text text); ALTER TABLE signals ADD COLUMN half halfvec"
     before[7] = (before[7][0], f"{before[7][1]}; {later}")
     with monkeypatch.context() as patch:
         patch.setattr(setup, "list_migrations", lambda: before)
@@ -355,6 +355,7 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
         server.execute("UPDATE clew.collections SET erasing = name")
         server.execute("ALTER TABLE clew.blocks DROP COLUMN sum")
         server.execute("DROP TABLE clew.records")
+        server.execute("ALTER TABLE clew.signals DROP COLUMN half")
     for name in ("two", "one"):  # the migration sees all collections, though the owner sees one at a time
         with Engine.open(owner, collection=name, embedder="hashed", settings=settings(LABELS)) as part:
             assert [record.title for record in part.list()] == ["#ops: who knows?"]

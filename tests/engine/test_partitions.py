@@ -84,13 +84,16 @@ def test_collections_from_before_partitions_share_one(
     postgres_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, steps = postgres_database("template0"), setup.list_migrations()
+    name, last = steps[11]
+    before = [*steps[:11], (name, f"{last}; ALTER TABLE signals ADD COLUMN half halfvec")]  # which this version writes
     with monkeypatch.context() as patch:
-        patch.setattr(setup, "list_migrations", lambda: steps[:12])
+        patch.setattr(setup, "list_migrations", lambda: before)
         patch.setattr(setup, "_make_partition", lambda _: None)
         fill(url, "ops", 2)
         fill(url, "sales", 3)
-    fill(url, "new", 1)
     with psycopg.connect(url, autocommit=True) as server:
+        server.execute("ALTER TABLE clew.signals DROP COLUMN half")
+        fill(url, "new", 1)
         assert list_partitions(server) == ["postings_3", "postings_before"]
         for name, documents in (("ops", 2), ("sales", 3), ("new", 1)):
             with Engine.open(url, collection=name, embedder="hashed") as engine:

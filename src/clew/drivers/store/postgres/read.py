@@ -7,6 +7,7 @@ from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
+from clew.core.quantize import round_to_int8
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Vector
 from clew.drivers.store import codec
@@ -26,6 +27,7 @@ PIECE_ARRAYS = ", ".join(
     for name in codec.PIECE_COLUMNS.split(", ")
 )
 PIECE_WIDTH = len(codec.PIECE_COLUMNS.split(", "))
+CHUNK_VECTOR = "coalesce(s.vector, s.half::vector)"  # int8 vectors are kept in half precision
 EMBEDDER = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
@@ -190,13 +192,16 @@ def read_vectors_by_chunk_id(
     """The vectors of those of the chunks that exist."""
     read = fetch_rows(
         connection,
-        f"SELECT c.id, s.vector, {EMBEDDER} FROM chunks c JOIN signals s ON s.row = c.row"
+        f"SELECT c.id, {CHUNK_VECTOR}, {EMBEDDER} FROM chunks c JOIN signals s ON s.row = c.row"
         " WHERE c.collection = %s AND c.id = ANY(%s)",
         (collection.number, collection.number, list(chunk_ids)),
     )
     for *_, embedder in read[:1]:
         check_embedder_unchanged(collection, embedder)
-    return {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
+    vectors = {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
+    if collection.is_half:
+        return {chunk_id: round_to_int8(vector[None])[0] for chunk_id, vector in vectors.items()}
+    return vectors
 
 
 def read_calibration(connection: Connection, number: int) -> str:

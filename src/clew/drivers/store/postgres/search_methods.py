@@ -40,7 +40,8 @@ class SearchMethods(LanguageMethods):
         checked, alternatives = checks.check_vector(vector, self._dim), expand_filter(where)
         if k < 1 or not alternatives:
             return []
-        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_filter_conditions(alternatives))
+        conditions = filters.build_filter_conditions(alternatives)
+        query = NearestQuery(CHUNKS, self._number, checked, k, conditions, is_half=self._nearest.is_half)
 
         def search(connection: Connection) -> list[tuple[Row, float]]:
             subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)

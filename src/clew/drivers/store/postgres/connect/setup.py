@@ -6,6 +6,7 @@ from importlib.resources import files
 from psycopg import Connection, errors
 
 from clew.core.errors import DriverFailed, StoreMismatch
+from clew.core.quantize import has_int8_vectors
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 
@@ -22,6 +23,11 @@ class OpenCollection:
     has_iterative_scan: bool  # pgvector searches on where a filter leaves too few
     embedder: str
     place: str  # for messages
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the vectors of chunks are kept in half precision."""
+        return has_int8_vectors(self.embedder)
 
 
 def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> OpenCollection:

@@ -32,6 +32,7 @@ class Setup:
     data: Path | None
     work: Path
     include_slow: bool = False  # also run what takes many minutes
+    chunks: int | None = None  # where a benchmark has a choice; None: its own
 
 
 class Skipped(Exception):

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME …] [--data FOLDER] [--long] [--keep]`: runs benchmarks and prints their ratios."""
+"""`python -m benchmarks [NAME …] [--data FOLDER] [--chunks N] [--long] [--keep]`: prints ratios."""
 
 import argparse
 import tempfile
@@ -8,8 +8,8 @@ from benchmarks import Benchmark, Measurement, Setup, Skipped, history
 from benchmarks.context import measure_context
 from benchmarks.distributed import measure_distributed
 from benchmarks.ingest import measure_add, measure_add_given, measure_add_memory, measure_second_add
+from benchmarks.int8 import measure_int8
 from benchmarks.labels import measure_labels
-from benchmarks.lake import measure_lake
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
 from benchmarks.million import measure_million
@@ -22,6 +22,7 @@ from benchmarks.search import measure_hybrid_large, measure_hybrid_small
 from benchmarks.server import measure_server
 from benchmarks.sizing import measure_sizing
 from benchmarks.startup import measure_cold_search, measure_help
+from benchmarks.stores import measure_three_stores
 from benchmarks.strategies import measure_overhead, measure_search_many
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -43,7 +44,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "strategies": measure_overhead,
     "search-many": measure_search_many,
     "postgres": measure_stores,
-    "lance": measure_lake,
+    "stores": measure_three_stores,
+    "int8": measure_int8,
     "labels": measure_labels,
     "moving": measure_transfer_memory,
     "server": measure_server,
@@ -54,7 +56,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 ONLY_NAMED = {"peers", "ray", "million"}  # other frameworks are installed, a cluster is started, hours pass
 # minutes each: with --long, or by name
-SLOW = {"search-100k", "lance", "memory", "moving", "threads", "server", "page"}
+SLOW = {"search-100k", "stores", "int8", "memory", "moving", "threads", "server", "page"}
 
 
 def main() -> None:
@@ -67,6 +69,7 @@ def main() -> None:
         help=f"which ones (default all that take no more than minutes): {', '.join(BENCHMARKS)}",
     )
     parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
+    parser.add_argument("--chunks", type=int, default=None, help="how many chunks, for `stores` and `int8`")
     parser.add_argument("--long", action="store_true", help="also run what takes many minutes")
     parser.add_argument("--keep", action="store_true", help="add the run to the history and to the table in the docs")
     given = parser.parse_args()
@@ -78,7 +81,7 @@ def main() -> None:
     for name in given.names or [each for each in BENCHMARKS if each not in left_out]:
         with tempfile.TemporaryDirectory(prefix="clew-bench-") as work:
             try:
-                for line in BENCHMARKS[name](Setup(given.data, Path(work), given.long)):
+                for line in BENCHMARKS[name](Setup(given.data, Path(work), given.long, given.chunks)):
                     print(line, flush=True)
                     measured += [line] if isinstance(line, Measurement) else []
             except Skipped as reason:

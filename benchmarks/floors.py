@@ -146,8 +146,6 @@ class ServerFloor:
             ("enable_sort", "off"),  # so that the graph is used, whatever the planner estimates
         ):
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        for statement in _POSTGRES_SCHEMA:
-            connection.execute(statement)
         self._vector_sql = (
             f"WITH n AS MATERIALIZED (SELECT s.row, s.vector FROM signals s WHERE s.collection = {number}"
             f" ORDER BY s.vector::{half} <-> %(query)s::vector::{half} LIMIT {2 * k + HALF_SPARE}),"
@@ -168,6 +166,11 @@ class ServerFloor:
             f" SELECT n.score, {CHUNK_COLUMNS} FROM n JOIN chunks c ON c.row = n.chunk"
             " JOIN documents d ON d.row = c.doc ORDER BY n.score DESC"
         )
+
+    def make_tables(self) -> None:
+        """Makes the tables to write to."""
+        for statement in _POSTGRES_SCHEMA:
+            self._connection.execute(statement)
 
     def put(self, given: PutInput, at: int) -> None:
         """Writes the document with the number `at`."""

@@ -55,6 +55,7 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
         connection = stack.enter_context(pool.connect(url, "bench"))
         known = server._collection
         sql = ServerFloor(connection, number=known.number, vector=known.vector_oid, dim=model.dim, k=K)
+        sql.make_tables()
         lines = _measure_put(embedded, server, pages, sqlite, sql)
         for store in (embedded, server):
             store.flush()

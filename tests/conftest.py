@@ -120,6 +120,25 @@ def s3(s3_server: str) -> str:
 
 
 @pytest.fixture(scope="session")
+def azure_server() -> Iterator[str]:
+    """The address of an emulator of Azure's blob storage."""
+    from tests.azure_server import started_azure
+
+    with started_azure() as server:
+        yield server
+
+
+@pytest.fixture
+def azure(azure_server: str) -> str:
+    """The address of a collection in a fresh container there."""
+    from tests.azure_server import make_address, make_container
+
+    container = f"clew-test-{os.getpid()}-{next(BUCKETS)}"
+    make_container(azure_server, container)
+    return make_address(azure_server, container)
+
+
+@pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The address of a server with pgvector."""
     if given := os.environ.get("CLEW_TEST_POSTGRES"):

@@ -26,6 +26,7 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
     sqlite = SqliteFloor(tmp_path / "raw.db")
     with pool.connect(postgres, "one") as connection:
         sql = ServerFloor(connection, number=server._number, vector=server._collection.vector_oid, dim=DIM, k=K)
+        sql.make_tables()
         for at, page in enumerate(pages):
             for store in (embedded, server):
                 store.put(page.document, page.chunks, page.vectors, page.terms)

@@ -11,6 +11,7 @@ from clew.core.settings import StoreConfig
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.lance import LanceStore
 from clew.drivers.store.postgres import PostgresStore
+from tests.azure_server import AZURITE
 from tests.pooler import PGBOUNCER, find_database, started_pooler
 from tests.soak import choose_runs
 
@@ -20,7 +21,12 @@ KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance")
 # All of the contract too, in `make soak`; `test_store_on_lance.py` has the part that differs most for every day.
 LONG = tuple(
     pytest.param(kind, marks=pytest.mark.soak)
-    for kind in ("lance-index", "lance-s3", *(("postgres-pooler",) if PGBOUNCER else ()))
+    for kind in (
+        "lance-index",
+        "lance-s3",
+        *(("lance-az",) if AZURITE else ()),
+        *(("postgres-pooler",) if PGBOUNCER else ()),
+    )
     if choose_runs(0, 1)
 )
 
@@ -62,7 +68,8 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             if config.exact_below == 0:
                 opened[-1].flush()  # so that there is a graph from the start
         elif request.param.startswith("lance"):
-            url = request.getfixturevalue("s3") if request.param == "lance-s3" else f"lance://{place}"
+            remote = {"lance-s3": "s3", "lance-az": "azure"}.get(request.param)
+            url = request.getfixturevalue(remote) if remote else f"lance://{place}"
             opened.append(LanceStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
         elif request.param == "memory":
             opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))

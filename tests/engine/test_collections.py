@@ -101,7 +101,8 @@ def test_dropping_on_a_server_leaves_no_row_and_no_graph(postgres: str) -> None:
             row[0]
             for row in server.execute(
                 "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
-                " WHERE a.attname = 'collection' AND c.relkind = 'r' AND c.relnamespace = 'clew'::regnamespace"
+                " WHERE a.attname = 'collection' AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+                " AND c.relnamespace = 'clew'::regnamespace"
             ).fetchall()
         ]
         assert {"documents", "pieces", "chunks", "signals", "summaries", "postings", "jobs", "shadows"} <= set(tables)

@@ -26,6 +26,12 @@ def page(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def lagging_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes a copy of the database, which is behind from then on, for a replica."""
+    monkeypatch.setattr("clew.drivers.store.postgres.connect.replica.check_replica", lambda *_: None)
+
+
+@pytest.fixture
 def open_with(postgres: str) -> Iterator[Callable[[str], Engine]]:
     opened: list[Engine] = []
 
@@ -39,6 +45,7 @@ def open_with(postgres: str) -> Iterator[Callable[[str], Engine]]:
         engine.close()
 
 
+@pytest.mark.usefixtures("lagging_copies")
 def test_the_replica_answers_searches_and_nothing_else(
     postgres: str, postgres_database: Callable[[str], str], page: Path, open_with: Callable[[str], Engine]
 ) -> None:
@@ -57,6 +64,54 @@ def test_the_replica_answers_searches_and_nothing_else(
         follower.drop(*[record.id for record in follower.list()])
     for strategy in ("semantic", "lexical", "hybrid"):
         assert engine.search("vault key", strategy=strategy) == []
+
+
+@pytest.mark.usefixtures("lagging_copies")
+def test_what_was_just_added_is_read_at_once_and_found_when_the_replica_has_it(
+    postgres: str, postgres_database: Callable[[str], str], tmp_path: Path, open_with: Callable[[str], Engine]
+) -> None:
+    with Engine.open(postgres, embedder="hashed"):
+        pass
+    copy = postgres_database(urlsplit(postgres).path[1:])
+    engine = open_with(copy)
+    for n in range(4):
+        (tmp_path / f"{n}.md").write_text(f"# Brief {n}\n\nDer Schlüssel {n} liegt nicht auf dem Tisch in der Küche.")
+    assert len(engine.add(tmp_path).added) == 4
+    assert engine.search("Schlüssel") == []  # the replica does not have it yet
+    assert engine.context("Schlüssel").passages == ()
+    assert len(list(engine.list())) == 4
+    # The languages are those of the change number, which the server has, so they are not remembered as none.
+    assert engine.status().languages == {"de": 4}
+    assert engine.opened.store.language_counts() == {"de": 4}
+    with Engine.open(copy, embedder="hashed") as follower:
+        follower.add(tmp_path)
+    assert [hit.document.title for hit in engine.search("Schlüssel 2", k=1, strategy="lexical")] == ["Brief 2"]
+    engine.drop(*[record.id for record in engine.list()])
+    (hit,) = engine.search("Schlüssel 2", k=1)  # found by the replica, gone from the server
+    assert "Tisch" in hit.chunk.text
+    assert engine.context("Schlüssel 2").text
+    assert engine.ask("Wo liegt der Schlüssel 2?").text
+
+
+def test_another_database_is_no_replica(
+    postgres: str, postgres_database: Callable[[str], str], page: Path, open_with: Callable[[str], Engine]
+) -> None:
+    with Engine.open(postgres, embedder="hashed") as engine:
+        engine.add(page)
+    copied, empty = postgres_database(urlsplit(postgres).path[1:]), postgres_database("template0")
+    for other in (copied, empty):  # one has the same collections, the other has no tables
+        secret = f"{other}{'&' if '?' in other else '?'}password=secret"
+        with pytest.raises(
+            SettingsError, match=r"store\.replica, .*, is another database than .*, or a copy"
+        ) as caught:
+            open_with(secret)
+        assert "secret" not in str(caught.value)
+
+
+def test_the_server_may_be_its_own_replica(postgres: str, page: Path, open_with: Callable[[str], Engine]) -> None:
+    engine = open_with(f"{postgres}{'&' if '?' in postgres else '?'}options=-c%20role%3Dclew_app")
+    engine.add(page)
+    assert [hit.document.title for hit in engine.search("vault key")] == ["Keys"]
 
 
 def test_the_server_answers_while_the_replica_cannot_be_used(
@@ -133,6 +188,9 @@ def test_a_streaming_replica_answers_searches_and_follows(
                 time.sleep(0.05)
             assert [hit.document.title for hit in engine.search("vault key")] == ["Keys"]
             assert not [line for line in caplog.messages if "replica" in line]
+            there.execute("SELECT pg_promote()")  # it takes changes of its own now
+            with pytest.raises(SettingsError, match="it was a replica and takes changes of its own now"):
+                Engine.open(address, embedder="hashed", settings=settings)
             there.close()
             standby.cleanup()
             assert [hit.document.title for hit in engine.search("vault key")] == ["Keys"]  # by the server

@@ -31,6 +31,7 @@ def keep_up(engine: Engine) -> list[str]:
     (ended,) = engine.run_jobs()
     assert (ended.id, ended.kind, ended.state, ended.error) == (queued.id, "maintain", "done", "")
     assert engine.search("gauge 7", k=6) == before
+    assert (ended.done, ended.total) == (1, 1)
     assert ended.message == "; ".join(ended.result["done"])
     return list(ended.result["done"])
 

@@ -92,6 +92,21 @@ def test_the_command_line_adds_evaluates_and_embeds_anew_with_a_cluster(
         assert list_rows(shared) == expected
 
 
+def test_a_node_that_cannot_import_is_said_in_one_line_and_nothing_is_added(
+    pages: Path, tmp_path: Path, local_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack_module() -> tuple[str, str]:
+        return "", "ModuleNotFoundError: No module named 'clew'"
+
+    monkeypatch.setattr("clew.ray.probe.try_import", lack_module)
+    own, run = ["--store", f"lance://{tmp_path}/lake", "--embedder", "hashed"], CliRunner().invoke
+    added = run(app, [*own, "add", str(pages), "--ray", "auto", "--workers", "1"])
+    assert added.exit_code == 5, added.output
+    (line,) = [line for line in added.stderr.splitlines() if line.startswith("clew: ")]
+    assert "cannot import Clew (ModuleNotFoundError: No module named 'clew'); install clew[ray] there" in line
+    assert run(app, [*own, "list", "--json"]).stdout.count('"title"') == 0
+
+
 def make_broken_embedder() -> Embedder:
     """An embedder that fails in the workers; its class is sent there, since they cannot import it."""
     from clew.drivers.embed.hashed import HashedEmbedder

@@ -67,7 +67,8 @@ def check_reachable(opened: Opened) -> None:
     if not opened.address:
         raise SettingsError(
             "workers on many machines cannot open this collection: one in a folder or in memory belongs to this "
-            "machine; open one on a server (postgresql://…), and `clew export` and `clew restore` move what there is"
+            "machine; keep it on a server (postgresql://…) or in object storage (s3://…): `clew export FILE`, then "
+            "`clew --path ADDRESS restore FILE` there"
         )
 
 

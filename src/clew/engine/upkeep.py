@@ -27,4 +27,6 @@ def enqueue_maintenance(engine: "Engine") -> Job:
 def run_maintenance(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str, Any]:  # noqa: ARG001
     """What was done, in words."""
     on_progress(Progress("maintaining", 0, 1, "collections"))
-    return {"done": engine.opened.store.maintain()}
+    done = engine.opened.store.maintain()
+    on_progress(Progress("maintaining", 1, 1, "collections"))
+    return {"done": done}

@@ -1,6 +1,6 @@
 """int8 vectors: the codes, their place in the name, and collections that store them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,51 @@ def test_int8_vectors_take_less_room(tmp_path: Path) -> None:
             assert engine.search("the vault is opened on day 6.", strategy="semantic")[0].document.uri == "6.md"
             sizes[name] = _sum_vectors(engine)
     assert sizes["hashed"] == 4 * sizes["hashed#int8"]
+
+
+def test_int8_vectors_take_half_the_room_on_a_server(postgres: str) -> None:
+    import psycopg
+
+    graph = StoreConfig(exact_below=0)
+    for name in ("hashed", "hashed#int8"):
+        config = Settings(embedder=EmbedderConfig(name=name), store=graph)
+        with Engine.open(postgres, collection=name.replace("#", "-"), settings=config) as engine:
+            engine.add_documents(DOCUMENTS)
+            assert engine.status().index == "pgvector HNSW, half precision"
+            found = engine.search("the vault is opened on day 6.", strategy="semantic")
+            assert found[0].document.uri == "6.md"
+            engine.erase([found[0].document.id])
+            assert engine.doctor(full=True).defects == ()
+    with psycopg.connect(postgres) as server:
+        sizes = "SELECT max(pg_column_size(vector)), max(pg_column_size(half)) FROM clew.signals"
+        ((whole, half),) = server.execute(sizes).fetchall()
+        dim = HashedEmbedder().dim
+        assert (whole // 4, half // 2) == (dim + 2, dim + 4)  # and a few bytes before them
+
+
+def test_int8_vectors_of_an_earlier_version_are_kept_in_half(
+    postgres_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    from clew.drivers.store.postgres.connect import setup
+
+    url, steps = postgres_database("template0"), setup.list_migrations()
+    with monkeypatch.context() as patch:
+        later = f"{steps[12][1]}; ALTER TABLE signals ADD COLUMN half halfvec"
+        patch.setattr(setup, "list_migrations", lambda: [*steps[:12], (steps[12][0], later)])
+        patch.setattr(setup.OpenCollection, "is_half", False)
+        with Engine.open(url, settings=Settings(embedder=INT8, store=StoreConfig(exact_below=0))) as engine:
+            engine.add_documents(DOCUMENTS[:8])
+            before = engine.search("keys are rotated on day 4", strategy="semantic")
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("ALTER TABLE clew.signals DROP COLUMN half")
+    with Engine.open(url) as engine:
+        assert engine.search("keys are rotated on day 4", strategy="semantic") == before
+        assert engine.doctor(full=True).defects == ()
+    with psycopg.connect(url) as server:
+        counted = server.execute("SELECT count(vector), count(half) FROM clew.signals").fetchone()
+    assert counted == (0, 8)
 
 
 def test_equal_answers_in_every_store(tmp_path: Path, place: str) -> None:

@@ -210,3 +210,10 @@ def test_a_setting_is_tuned_used_and_rolled_back(fresh: Clew) -> None:
     assert "not kept: nothing that was tried is better" in none.out
     assert fresh("tune").code == 2
     assert fresh("tune", "boxes.jsonl", "--try", "ingestion.chunk_size=99").code == 2
+
+
+def test_a_cluster_cannot_open_a_folder(judged: Clew) -> None:
+    done = judged("evaluate", "questions.jsonl", "--ray", "127.0.0.1:1")
+    assert (done.code, done.out) == (2, "")
+    assert "belongs to this machine; keep it on a server (postgresql://…) or in object storage (s3://…)" in done.err
+    assert "`clew --path ADDRESS restore FILE` there" in done.err

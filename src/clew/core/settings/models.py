@@ -21,7 +21,7 @@ class EmbedderConfig:
     price: float = 0.0  # per million tokens
     device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
     dim: int = 0  # numbers kept of each vector, the first ones; 0: all
-    int8: bool = False  # one byte for each number of a stored vector instead of four (Lance: two, PostgreSQL: four)
+    int8: bool = False  # one byte for each number of a stored vector instead of four (Lance and PostgreSQL: two)
     fast: str = "wordllama"  # the model whose vectors `add --fast` makes first
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from clew.core.languages import LANGUAGES
 
 MAX_COUNT = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
-_TERMS = tuple(map(make_language_term, _CODES))
+LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
 
 
 class LanguageMethods(ABC):
@@ -36,5 +36,9 @@ class LanguageMethods(ABC):
         return dict(counts)
 
     def _count_languages(self, at_most: int | None) -> dict[str, int]:
-        numbers = self.count_terms(_TERMS, at_most=at_most)
-        return {code: count for code, count in zip(_CODES, numbers, strict=True) if count}
+        return name_languages(self.count_terms(LANGUAGE_TERMS, at_most=at_most))
+
+
+def name_languages(counts: Sequence[int]) -> dict[str, int]:
+    """The counts of the terms of languages by language, without those that there are none of."""
+    return {code: count for code, count in zip(_CODES, counts, strict=True) if count}

@@ -12,11 +12,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.azure_server import AZURITE
 from tests.drivers.store.lance import work
 from tests.soak import choose_runs
 
 WRITERS = 4
 ONLY_LONG = [pytest.mark.soak, pytest.mark.skipif(not choose_runs(0, 1), reason="takes long: make soak")]
+ON_AZURE = [*ONLY_LONG, pytest.mark.skipif(AZURITE is None, reason="Azurite is not installed")]
 
 
 @pytest.fixture
@@ -79,11 +81,11 @@ def check_whole(address: str) -> dict[str, str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
-@pytest.mark.parametrize("kind", ["folder", pytest.param("s3", marks=ONLY_LONG)])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("s3", marks=ONLY_LONG), pytest.param("azure", marks=ON_AZURE)])
 def test_processes_write_the_same_documents_at_once(
     kind: str, root: Path, launcher: Launcher, request: pytest.FixtureRequest
 ) -> None:
-    address = request.getfixturevalue("s3") if kind == "s3" else f"lance://{root}"
+    address = f"lance://{root}" if kind == "folder" else request.getfixturevalue(kind)
     turns = choose_runs(1, 8)
     for n in range(WRITERS):
         launcher.start(address, root / f"said{n}", f"w{n}", turns)

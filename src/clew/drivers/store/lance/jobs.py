@@ -18,11 +18,15 @@ class LanceJobs:
     own_rows = "true"
     own_columns: Mapping[str, Any] = {}
 
-    def __init__(self, entries: EntryTable) -> None:
-        self._entries = entries
+    def __init__(self, entries: EntryTable, check_writable: Callable[[], None]) -> None:
+        self._entries, self._check_writable = entries, check_writable
 
     def run_exclusively(self, work: Callable[[Execute], T]) -> T:
-        """The result of work in one transaction; it is done again if another process was faster."""
+        """The result of work in one transaction; it is done again if another process was faster.
+
+        ReadOnlyStore for a version of the past: jobs have no versions, so it would be of the present.
+        """
+        self._check_writable()
 
         def decide(entries: Entries) -> T:
             with closing(_load(entries)) as db:

@@ -55,7 +55,7 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
         self._content.open()
         if as_of is None:
             self._register()
-        self.jobs = SqlJobQueue(LanceJobs(self._entries["jobs"]))
+        self.jobs = SqlJobQueue(LanceJobs(self._entries["jobs"], self._content.check_writable))
 
     def _register(self) -> None:
         """Writes the name of the collection where those of all are, unless it is there."""

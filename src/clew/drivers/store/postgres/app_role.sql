@@ -23,7 +23,7 @@ BEGIN
   END LOOP;
 END $$;
 GRANT USAGE ON SEQUENCE clew.chunk_rows TO clew_app;
-GRANT EXECUTE ON FUNCTION clew.build_graph(text), clew.drop_graph(text) TO clew_app;
+GRANT EXECUTE ON FUNCTION clew.build_graph(text), clew.drop_graph(text), clew.make_partition() TO clew_app;
 DO $$ BEGIN
   IF to_regnamespace('clew_seen') IS NOT NULL THEN
     GRANT USAGE ON SCHEMA clew_seen TO clew_app;

@@ -8,10 +8,10 @@ from clew.core.time import from_iso
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.connect.setup import migrate_tables, read_version
+from clew.drivers.store.postgres.partitions import ALL, drop_partition, empty_partition
 from clew.drivers.store.postgres.read import estimate_disk_usage
 from clew.drivers.store.postgres.search.graph import drop_graph
-
-ALL = "*"  # what a connection names to see which collections there are; no collection can have this name
+from clew.drivers.store.postgres.staged import make_switch_lock_key
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
@@ -46,11 +46,14 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
         record, number = _read_record(connection, name), int(found[0][0])
         for table in ("signals", "summaries"):  # and nobody builds them again while this connection is open
             drop_graph(connection, table, number)
-        with connection.transaction():
-            connection.execute("SELECT 1 FROM collections WHERE number = %s FOR UPDATE", (number,))  # writers wait
+        with connection.transaction():  # for which writers wait
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (make_switch_lock_key(number),))
+            connection.execute("SELECT 1 FROM collections WHERE number = %s FOR UPDATE", (number,))
+            empty_partition(connection, number)
             # The documents go while the collection is there: row security admits what belongs to them only then.
             connection.execute("DELETE FROM documents WHERE collection = %s", (number,))
             connection.execute("DELETE FROM collections WHERE number = %s", (number,))
+        drop_partition(connection, number)
     return record
 
 
@@ -71,5 +74,5 @@ def _read_record(connection: Connection, name: str) -> CollectionRecord:
         connection, "SELECT number, documents, chunks, embedder, created FROM collections WHERE name = %s", (name,)
     )
     ((updated,),) = pool.fetch_rows(connection, "SELECT max(updated) FROM documents WHERE collection = %s", (number,))
-    size = estimate_disk_usage(connection, chunks)
+    size = estimate_disk_usage(connection, number, chunks)
     return CollectionRecord(name, documents, chunks, embedder, created, from_iso(updated), size)

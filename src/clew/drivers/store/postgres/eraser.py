@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from psycopg import Connection, errors, sql
 
-from clew.drivers.store.postgres import binary
+from clew.core.quantize import round_to_int8
+from clew.drivers.store.postgres import binary, partitions
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
 
@@ -60,14 +61,16 @@ class PostgresEraser:
         """Rewrites the tables without dead rows, and their statistics, as far as the role may; what it could not do."""
         with translate_errors(self._pool.place), self._pool.open_connection() as connection:
             ((role,),) = fetch_rows(connection, "SELECT current_user::text")
-            tables = _list_tables(connection)
+            tables = _list_tables(connection, self._number)
             if not _owns_tables(connection):
                 names = ", ".join(f"clew.{table}" for table in tables)
                 return [
                     f"the role {role} may not rewrite the tables, whose files keep deleted rows until then; their "
                     f"owner runs VACUUM (FULL, ANALYZE) {names}"
                 ]
-            return [*_rewrite_tables(connection, tables), *_rewrite_statistics(connection, role)]
+            undone = _rewrite_tables(connection, tables)
+            partitions.analyse_whole(connection)
+            return [*undone, *_rewrite_statistics(connection, role)]
 
     def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
         """Every text, vector and term of the collection, with its column."""
@@ -82,14 +85,15 @@ class PostgresEraser:
         ]
 
 
-def _list_tables(connection: Connection) -> list[str]:
-    """The tables that hold rows of collections."""
+def _list_tables(connection: Connection, number: int) -> list[str]:
+    """The tables that hold rows of a collection, and those of its partition."""
     found = fetch_rows(
         connection,
         "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
         " AND relname <> 'migrations' ORDER BY 1",
     )
-    return [name for (name,) in found]
+    foreign = partitions.list_foreign_partitions(connection, number)
+    return [name for (name,) in found if name not in foreign]
 
 
 def _owns_tables(connection: Connection) -> bool:
@@ -147,9 +151,9 @@ def _read_stored_bytes(connection: Connection, number: int) -> Iterator[tuple[st
         connection,
         "SELECT table_name::text, column_name::text, udt_name::text FROM information_schema.columns"
         " WHERE table_schema = 'clew' AND table_name = ANY(%s)"
-        " AND udt_name IN ('text', 'bytea', 'jsonb', 'vector', '_int8', '_text')"
+        " AND udt_name IN ('text', 'bytea', 'jsonb', 'vector', 'halfvec', '_int8', '_text')"
         " UNION ALL SELECT 'postings', 'word', 'int8' ORDER BY 1, 2",
-        (_list_tables(connection),),
+        (_list_tables(connection, number),),
     )
     for table, column, kind in columns:
         if (table, column) in _OWN:
@@ -170,6 +174,8 @@ def _encode(value: object, kind: str) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     if kind == "vector" and isinstance(value, bytes):
         return binary.decode_vector(value).astype("<f4").tobytes()
+    if kind == "halfvec" and isinstance(value, bytes):  # int8 vectors, as they are read
+        return round_to_int8(np.frombuffer(value, ">f2", offset=4).astype(np.float32)[None]).astype("<f4").tobytes()
     if isinstance(value, bytes):
         return value
     return np.array(value, "<i8").tobytes()

@@ -72,8 +72,10 @@ c AS (
   SELECT n.row, n.doc, %(number)s, n.id, n.print, n.length, (%(words)s::bigint[])[n.first:n.last],
     {", ".join(f"n.{name}" for name in CHUNK_FIELDS)} FROM n RETURNING row),
 s AS (
-  INSERT INTO signals(row, collection, seconds, facets, vector)
-  SELECT n.row, %(number)s, n.seconds, (%(words)s::bigint[])[n.first:n.head], n.vector FROM n RETURNING row),
+  INSERT INTO signals(row, collection, seconds, facets, vector, half)
+  SELECT n.row, %(number)s, n.seconds, (%(words)s::bigint[])[n.first:n.head],
+    CASE WHEN NOT %(is_half)s::bool THEN n.vector END, CASE WHEN %(is_half)s::bool THEN n.vector::halfvec END
+  FROM n RETURNING row),
 p AS (
   INSERT INTO postings(word, chunk, collection, count, length)
   SELECT u.word, r.rows[u.owner], %(number)s, u.count, u.length
@@ -235,6 +237,7 @@ def _make_entry_params(
         "lasts": binary.encode_ints(starts + sizes),
         "seconds": binary.encode_floats([each.seconds for each in entries]),
         "vectors": binary.encode_vectors(vectors, collection.vector_oid),
+        "is_half": collection.is_half,
         "words": binary.encode_bigints(words),
         "posted": binary.encode_bigints(words[by_word]),
         "owners": binary.encode_ints(owners[by_word] + 1),

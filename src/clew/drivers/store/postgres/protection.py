@@ -73,7 +73,7 @@ def repair_protection(connection: Connection) -> None:
 def _list_open_tables(connection: Connection) -> list[str]:
     found = fetch_rows(
         connection,
-        "SELECT relname FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'"
+        "SELECT relname FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')"
         " AND NOT (relrowsecurity AND relforcerowsecurity) AND relname = ANY(%s)",
         (list(TABLES),),
     )

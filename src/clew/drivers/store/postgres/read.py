@@ -7,6 +7,7 @@ from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
+from clew.core.quantize import round_to_int8
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Vector
 from clew.drivers.store import codec
@@ -26,6 +27,7 @@ PIECE_ARRAYS = ", ".join(
     for name in codec.PIECE_COLUMNS.split(", ")
 )
 PIECE_WIDTH = len(codec.PIECE_COLUMNS.split(", "))
+CHUNK_VECTOR = "coalesce(s.vector, s.half::vector)"  # int8 vectors are kept in half precision
 EMBEDDER = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
@@ -190,13 +192,16 @@ def read_vectors_by_chunk_id(
     """The vectors of those of the chunks that exist."""
     read = fetch_rows(
         connection,
-        f"SELECT c.id, s.vector, {EMBEDDER} FROM chunks c JOIN signals s ON s.row = c.row"
+        f"SELECT c.id, {CHUNK_VECTOR}, {EMBEDDER} FROM chunks c JOIN signals s ON s.row = c.row"
         " WHERE c.collection = %s AND c.id = ANY(%s)",
         (collection.number, collection.number, list(chunk_ids)),
     )
     for *_, embedder in read[:1]:
         check_embedder_unchanged(collection, embedder)
-    return {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
+    vectors = {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
+    if collection.is_half:
+        return {chunk_id: round_to_int8(vector[None])[0] for chunk_id, vector in vectors.items()}
+    return vectors
 
 
 def read_calibration(connection: Connection, number: int) -> str:
@@ -217,11 +222,18 @@ def check_embedder_unchanged(collection: OpenCollection, embedder: str) -> None:
         raise model_switched_error(collection.place, embedder, collection.embedder)
 
 
-def estimate_disk_usage(connection: Connection, chunks: int) -> int:
-    """About how many bytes of the server's disk a collection takes: its share of the tables, by its chunks."""
-    ((total, all_chunks),) = fetch_rows(
+def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
+    """About how many bytes of the server's disk a collection takes: its partition, and its share of the other tables.
+
+    The share is by its chunks. Older collections share a partition, too.
+    """
+    ((own, shared, all_chunks),) = fetch_rows(
         connection,
-        "SELECT sum(pg_total_relation_size(oid))::int8, max(reltuples) FILTER (WHERE relname = 'chunks')"
+        "SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname = %s)::int8,"
+        " sum(pg_total_relation_size(oid))"
+        " FILTER (WHERE NOT relispartition OR relname = %s AND to_regclass(%s) IS NULL)::int8,"
+        " max(reltuples) FILTER (WHERE relname = 'chunks')"
         " FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'",
+        (f"postings_{number}", "postings_before", f"clew.postings_{number}"),
     )
-    return int(total * chunks / max(all_chunks, chunks, 1))
+    return int((own or 0) + shared * chunks / max(all_chunks, chunks, 1))

@@ -11,7 +11,7 @@ from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import Hit, Matrix, TermMatch, Vector
 from clew.drivers.store import checks, codec
-from clew.drivers.store.languages import LanguageMethods
+from clew.drivers.store.languages import LANGUAGE_TERMS, LanguageMethods, name_languages
 from clew.drivers.store.postgres.connect.pool import Row
 from clew.drivers.store.postgres.connect.replica import SearchPool
 from clew.drivers.store.postgres.search import filters, lexical
@@ -40,7 +40,8 @@ class SearchMethods(LanguageMethods):
         checked, alternatives = checks.check_vector(vector, self._dim), expand_filter(where)
         if k < 1 or not alternatives:
             return []
-        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_filter_conditions(alternatives))
+        conditions = filters.build_filter_conditions(alternatives)
+        query = NearestQuery(CHUNKS, self._number, checked, k, conditions, is_half=self._nearest.is_half)
 
         def search(connection: Connection) -> list[tuple[Row, float]]:
             subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
@@ -83,3 +84,11 @@ class SearchMethods(LanguageMethods):
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""
         hashes = hash_terms(terms)
         return self._searches.run(lambda connection: lexical.count_terms(connection, self._lexical, hashes, at_most))
+
+    def _count_languages(self, at_most: int | None) -> dict[str, int]:
+        """As of the change number, which a replica may not have reached: by the server."""
+        hashes = hash_terms(LANGUAGE_TERMS)
+        numbers = self._searches.run_on_server(
+            lambda connection: lexical.count_terms(connection, self._lexical, hashes, at_most)
+        )
+        return name_languages(numbers)

@@ -7,6 +7,7 @@ from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
 from clew.core.protocols import Embedder
+from clew.core.quantize import has_int8_vectors
 from clew.core.stored import StagedModel
 from clew.core.types import Matrix, Vector
 from clew.drivers.store.postgres import binary, read
@@ -25,7 +26,7 @@ from clew.drivers.store.staging import (
 # A document of one chunk may have that chunk's vector for its summary too.
 _SHARED = (
     "documents d JOIN summaries u ON u.row = d.row JOIN chunks c ON d.chunks = 1 AND c.doc = d.row"
-    " JOIN signals g ON g.row = c.row AND g.vector = u.vector"
+    " JOIN signals g ON g.row = c.row AND coalesce(g.vector = u.vector, g.half = u.vector::halfvec)"
 )
 _MISSING = {
     "chunks": "SELECT o.row, o.text, o.headings, o.context FROM chunks o WHERE o.collection = {0} AND o.row > %s"
@@ -41,6 +42,7 @@ _TEXTS = {
     " WHERE d.row = ANY(%s::bigint[]) FOR SHARE",
 }
 _TABLE = {"chunks": ("shadows", "signals"), "summaries": ("summary_shadows", "summaries")}
+_OF_SUMMARIES = ("vector = s.vector", "u.vector")
 T = TypeVar("T")
 
 
@@ -155,11 +157,15 @@ def take_switch_lock(connection: Connection, collection: OpenCollection) -> None
 def swap_staged_vectors(connection: Connection, number: int) -> None:
     """Exchanges the vectors in use with the staged ones: one statement sees both as they were."""
     connection.execute("SELECT set_config('clew.switching', 'on', true)")
-    for staged, used in _TABLE.values():
+    staged = read_staged_model(connection, number)
+    assert staged
+    is_half = has_int8_vectors(staged.embedder)
+    of_chunks = f"vector = {'NULL' if is_half else 's.vector'}, half = {'s.vector::halfvec' if is_half else 'NULL'}"
+    for table, used in _TABLE.values():
+        new, old = (of_chunks, "coalesce(u.vector, u.half::vector)") if used == "signals" else _OF_SUMMARIES
         connection.execute(
-            f"WITH a AS (UPDATE {used} u SET vector = s.vector FROM {staged} s"
-            f" WHERE s.row = u.row AND u.collection = {number}),"
-            f" b AS (UPDATE {staged} s SET vector = u.vector FROM {used} u"
+            f"WITH a AS (UPDATE {used} u SET {new} FROM {table} s WHERE s.row = u.row AND u.collection = {number}),"
+            f" b AS (UPDATE {table} s SET vector = {old} FROM {used} u"
             f" WHERE u.row = s.row AND s.collection = {number}) SELECT 1"
         )
     connection.execute(

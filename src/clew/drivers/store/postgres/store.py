@@ -56,7 +56,11 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods, 
         self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._collection.number
         self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
-        self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
+        try:
+            self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
+        except BaseException:
+            self._pool.close()
+            raise
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
 
@@ -255,7 +259,7 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods, 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
         state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, self._number))
-        size = self._pool.run_read(lambda connection: read.estimate_disk_usage(connection, state.chunks))
+        size = self._pool.run_read(lambda connection: read.estimate_disk_usage(connection, self._number, state.chunks))
         uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
         index = "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL"
         embedder = self._collection.embedder

@@ -7,6 +7,7 @@ from operator import itemgetter
 import numpy as np
 from psycopg import Connection
 
+from clew.core.quantize import round_to_int8
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
@@ -22,12 +23,12 @@ FROM documents d LEFT JOIN summaries u ON u.row = d.row WHERE d.row = ANY(%s::bi
 # Facets are among the postings too, with a count of 0.
 _CHUNKS = f"""
 WITH o AS MATERIALIZED ({codec.PIECE_OFFSETS.format("= ANY(%s::bigint[])")})
-SELECT c.doc, c.length, s.vector, t.words, t.counts, {codec.LISTED_CHUNK_COLUMNS}
+SELECT c.doc, c.length, {read.CHUNK_VECTOR}, t.words, t.counts, {codec.LISTED_CHUNK_COLUMNS}
 FROM chunks c JOIN documents d ON d.row = c.doc JOIN signals s ON s.row = c.row
   JOIN LATERAL (
     SELECT array_agg(p.word ORDER BY p.word) AS words, array_agg(p.count ORDER BY p.word) AS counts
     FROM unnest(c.words) AS w(word)
-      JOIN postings p ON p.word = w.word AND p.collection = c.collection AND p.chunk = c.row
+      JOIN postings p ON p.word = w.word AND p.collection = {{number}} AND p.chunk = c.row
     WHERE p.count > 0) t ON true LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece
 WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.piece, c.idx
 """
@@ -47,24 +48,26 @@ def read_stored_batch(
             f" ORDER BY row LIMIT {DOCUMENT_PAGE}",
             (collection.number, after, *params),
         )
-        docs = take_batch(sizes)
+        docs, chunks_sql = take_batch(sizes), _CHUNKS.replace("{number}", str(collection.number))
         if not docs:
             return after, []
         found = fetch_rows(connection, _DOCUMENTS, (binary.encode_bigints(docs),))
-        parts = fetch_rows(connection, _CHUNKS, (binary.encode_bigints(docs),) * 2)
+        parts = fetch_rows(connection, chunks_sql, (binary.encode_bigints(docs),) * 2)
     chunks = {row: list(group) for row, group in groupby(parts, itemgetter(0))}
-    return docs[-1], [_build_stored(columns, chunks.get(columns[0], []), dim) for columns in found]
+    half = collection.is_half
+    return docs[-1], [_build_stored(columns, chunks.get(columns[0], []), dim, is_half=half) for columns in found]
 
 
-def _build_stored(columns: Row, chunks: Sequence[Row], dim: int) -> StoredDocument:
+def _build_stored(columns: Row, chunks: Sequence[Row], dim: int, *, is_half: bool) -> StoredDocument:
     vector, pieces, record = columns[1], columns[2 : 2 + read.PIECE_WIDTH], columns[2 + read.PIECE_WIDTH :]
     document = codec.build_whole_document(codec.parse_record(record), read.zip_pieces(pieces))
     if len(chunks) != record[7]:
         raise damaged_error(f"the list of the chunks of the document {document.id!r}")
+    vectors = binary.decode_vectors([chunk[2] for chunk in chunks], dim)
     return StoredDocument(
         document,
         tuple(codec.parse_chunk(chunk[5:]) for chunk in chunks),
-        binary.decode_vectors([chunk[2] for chunk in chunks], dim),
+        round_to_int8(vectors) if is_half else vectors,
         tuple(
             PackedTerms(np.array(words or [], np.int64), np.array(counts or [], np.uint16), length)
             for _, length, _, words, counts, *_ in chunks

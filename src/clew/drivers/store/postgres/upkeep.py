@@ -3,6 +3,7 @@
 from psycopg import Connection, errors, sql
 
 from clew.core.settings import StoreConfig
+from clew.drivers.store.postgres import partitions
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -48,6 +49,7 @@ class UpkeepMethods:
                 return ["nothing done: the upkeep of this database is under way in another program"]
             is_owner = graph.is_owner(connection, "signals")
             left = sum(graph.drop_leftovers(connection, table, self._number) for table in GRAPHS if is_owner)
+            emptied = partitions.drop_leftovers(connection) if is_owner else 0
             self.flush()
             if not is_owner:
                 return ["the role does not own the tables; its owner, or autovacuum, removes deleted rows"]
@@ -55,6 +57,7 @@ class UpkeepMethods:
             for table in TABLES:
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier("clew", table)))
             done = [f"dropped {left} indexes that rebuilds of graphs had left"] if left else []
+            done += [f"dropped {emptied} partitions of collections that are gone"] if emptied else []
             done.append(f"vacuumed {len(TABLES)} tables, with about {before:,} deleted rows")
             state = graph.read_graph_state(connection, self._number)
             rows = {"signals": state.chunks, "summaries": state.documents}

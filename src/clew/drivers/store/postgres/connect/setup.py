@@ -6,6 +6,7 @@ from importlib.resources import files
 from psycopg import Connection, errors
 
 from clew.core.errors import DriverFailed, StoreMismatch
+from clew.core.quantize import has_int8_vectors
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 
@@ -23,6 +24,11 @@ class OpenCollection:
     embedder: str
     place: str  # for messages
 
+    @property
+    def is_half(self) -> bool:
+        """Whether the vectors of chunks are kept in half precision."""
+        return has_int8_vectors(self.embedder)
+
 
 def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> OpenCollection:
     """The collection, created if missing; StoreMismatch if it was filled by another model."""
@@ -32,10 +38,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> Op
         migrate_tables(connection, place)
         found = _find_collection(connection, collection)
         if not found:
-            connection.execute(
-                "INSERT INTO collections(name, embedder, dim) VALUES(%s, %s, %s) ON CONFLICT DO NOTHING",
-                (collection, embedder, dim),
-            )
+            _make_collection(connection, collection, embedder, dim)
             found = _find_collection(connection, collection)
         assert found
         number, name, width = found
@@ -115,6 +118,19 @@ def read_version(connection: Connection) -> int:
         return 0
     ((version,),) = pool.fetch_rows(connection, "SELECT coalesce(max(number), 0) FROM clew.migrations")
     return int(version)
+
+
+def _make_collection(connection: Connection, name: str, embedder: str, dim: int) -> None:
+    """Makes a collection and its partition, unless another program has just made it."""
+    statement = "INSERT INTO collections(name, embedder, dim) VALUES(%s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+    with connection.transaction():
+        if pool.fetch_rows(connection, statement, (name, embedder, dim)):
+            _make_partition(connection)
+
+
+def _make_partition(connection: Connection) -> None:
+    """Makes the table of the words of the collection of the connection."""
+    connection.execute("SELECT clew.make_partition()")
 
 
 def _find_collection(connection: Connection, name: str) -> tuple[int, str, int] | None:

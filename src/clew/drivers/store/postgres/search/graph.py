@@ -58,8 +58,9 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
         connection.execute("SELECT build_graph(%s)", (table,))
         return
     connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # the rest of an interrupted build
+    column = "half" if collection.is_half and table == "signals" else "vector"
     connection.execute(  # as the SQL function build_graph does, but while others write
-        f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw ((vector::halfvec({dim})) halfvec_l2_ops)"
+        f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw (({column}::halfvec({dim})) halfvec_l2_ops)"
         f" WITH (m = 16, ef_construction = 128) WHERE collection = {collection.number}"
     )
     connection.execute(f"ANALYZE {table}")

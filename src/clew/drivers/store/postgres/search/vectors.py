@@ -13,6 +13,7 @@ from typing import Any
 from psycopg import Connection
 
 from clew.core.cosine import compute_cosines
+from clew.core.quantize import round_to_int8
 from clew.core.types import Vector
 from clew.drivers.store import codec, order
 from clew.drivers.store.postgres import binary
@@ -25,6 +26,7 @@ MAX_BREADTH = 1000  # the most that pgvector takes
 SPARE = 16  # candidates beyond k, so that ties are broken by id
 HALF_SPARE = 32  # candidates beyond 2k from the graph, because half precision reorders neighbours
 READ_SPARE = 3  # of them, those whose vectors are read beyond k: sending a vector takes a while
+HALF_SLACK = 5e-4  # half precision changes a cosine by 1.3e-4 at most (64 dimensions; less with more)
 MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the server
 
 
@@ -52,6 +54,12 @@ class NearestQuery:
     vector: Vector
     k: int
     conditions: SqlFragment
+    is_half: bool = False  # the vectors are kept in half precision, and are int8 vectors
+
+    @property
+    def column(self) -> str:
+        """The column of the vectors."""
+        return "s.half" if self.is_half else "s.vector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,8 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
         source = f"(SELECT DISTINCT x.row FROM ({subset.sql}) x) y JOIN {source} ON s.row = y.row"
         params = subset.params
     sql = (
-        f"WITH n AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {source}"
+        f"WITH n AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
+        f" {query.column}::vector <=> %s::vector AS far FROM {source}"
         f" WHERE s.collection = {query.number}{query.conditions.sql} ORDER BY far LIMIT %s)"
         f" SELECT n.far, 0, n.vector, {query.table.columns} FROM n {query.table.joins}"
     )
@@ -79,7 +88,7 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
     while True:
         vector = binary.encode_vector(query.vector)
         found = fetch_rows(connection, sql, (vector, *params, *query.conditions.params, limit))
-        if len(found) < limit or _is_untied(found, query.k) or limit >= MAX_CANDIDATES:
+        if len(found) < limit or _is_untied(found, query) or limit >= MAX_CANDIDATES:
             return _rescore(found, query)
         limit *= 4
 
@@ -97,7 +106,7 @@ def search_graph(connection: Connection, query: NearestQuery, options: GraphOpti
         found = fetch_rows(connection, build_graph_sql(query, limit, read), params, prepare=True)
         if not found or found[0][1] < limit:
             return None
-        if _is_untied(found, query.k) or limit >= MAX_CANDIDATES:
+        if _is_untied(found, query) or limit >= MAX_CANDIDATES:
             return _rescore(found, query)
         limit, read = limit * 4, limit * 4
 
@@ -109,25 +118,27 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
     """
     half = f"halfvec({len(query.vector)})"
     return (
-        f"WITH g AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {query.table.name} s"
+        f"WITH g AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
+        f" {query.column}::vector <=> %s::vector AS far FROM {query.table.name} s"
         f" WHERE s.collection = {query.number}{query.conditions.sql}"
         f" AND (SELECT embedder = %s FROM collections WHERE number = {query.number})"
-        f" ORDER BY s.vector::{half} <-> %s::vector::{half} LIMIT {limit})"
+        f" ORDER BY {query.column}::{half} <-> %s::vector::{half} LIMIT {limit})"
         f" SELECT n.far, (SELECT count(*) FROM g), n.vector, {query.table.columns}"
         f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n {query.table.joins}"
     )
 
 
-def _is_untied(found: Sequence[Row], k: int) -> bool:
+def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
     """Whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
     distances = sorted(columns[0] for columns in found)
-    return bool(distances[-1] - distances[k - 1] > order.SLACK)
+    return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else order.SLACK))
 
 
 def _rescore(found: Sequence[Row], query: NearestQuery) -> list[tuple[Row, float]]:
     """The columns of the k nearest, and their cosines in full precision."""
     if not found:
         return []
-    scores = compute_cosines(binary.decode_vectors([columns[2] for columns in found], len(query.vector)), query.vector)
+    read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))
+    scores = compute_cosines(round_to_int8(read) if query.is_half else read, query.vector)
     best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
     return [(found[position][3:], score) for position, score in best]

@@ -1,6 +1,6 @@
 """Whether the embedder knows the languages of a collection, and which one to take if it does not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,18 @@ MULTILINGUAL = "multilingual"
 
 def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
     """The languages that the embedder does not know, with their chunks, most first; none if they are few."""
-    known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder))
+    known = _list_known_languages(embedder)
     if not known or sum(counts.values()) < MIN_CHUNKS:
         return {}
     foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}
     if sum(foreign.values()) <= MAX_FOREIGN * sum(counts.values()):
         return {}
     return dict(sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _list_known_languages(embedder: Embedder) -> Set[str]:
+    """The languages that an embedder knows; none if it does not say."""
+    return getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(_get_model(embedder)) or frozenset()
 
 
 def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int) -> str:
@@ -49,7 +54,7 @@ def _get_model(embedder: Embedder) -> str:
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:
     """The report, with a note if the collection is in languages that the embedder does not know."""
-    if not report.added and not report.changed:
+    if (not report.added and not report.changed) or not _list_known_languages(opened.embedder):
         return report
     try:
         counts = opened.store.language_counts()

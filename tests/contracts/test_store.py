@@ -388,12 +388,17 @@ def test_searches_that_begin_together_find_what_each_finds_alone(make_store: Mak
     put(store, bundle("map", ["anchor", "rope"]))
     asked = np.stack([vector(1), vector(2)])
     alone = [list_scores(store.search_vectors(each, 9, few)) for each in asked]
-    store.begin_searches(asked, 9, few)
+    words = [{"anchor": 1, "bell": 2}, {}, {"rope": 1}]
+    by_words = [list_scores(store.search_terms(each, 9, few)) for each in words]
+    store.begin_searches(asked, words, 9, few)
+    assert [list_scores(store.search_terms(each, 9, few)) for each in words] == by_words
     assert [list_scores(store.search_vectors(each, 9, few)) for each in asked] == alone
     assert [list_scores(store.search_vectors(each, 2, few)) for each in asked] == [hits[:2] for hits in alone]
-    store.begin_searches(asked, 9)
+    store.begin_searches(asked, words, 9)
     assert store.drop(["map"]) == 1
     assert [list_scores(store.search_vectors(each, 9)) for each in asked] == alone
+    assert collect_ids(store.search_terms(words[0], 9)) == {"log/anchor/0", "log/bell/0"}
+    assert store.search_terms(words[2], 9) == []
 
 
 def test_chunks_are_found_by_their_ids(make_store: MakeStore) -> None:

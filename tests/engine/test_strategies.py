@@ -11,10 +11,11 @@ import pytest
 
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, SettingsError, record
 from clew.core.protocols import Role
-from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConfig, SearchConfig
+from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConfig, SearchConfig, StoreConfig
 from clew.core.types import Hit, Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.llm.scripted import ScriptedLLM
+from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.query.search.boost import mix_chunk_and_document_scores
 from clew.query.search.judge import parse_grade, probability_to_grade
 
@@ -359,6 +360,38 @@ def test_many_questions_are_embedded_in_one_call() -> None:
             assert found == [asks(text) for text in asked]
             assert {hit.document.id for hits in found for hit in hits} <= PAGES.keys() - {"lunch"}
         assert list(engine.search_many([])) == []
+
+
+def test_a_batch_finds_in_the_shard_what_each_search_finds_alone_and_each_reads_the_state_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(store=StoreConfig(exact_below=3), search=SearchConfig(cache=0))
+    read, asked = list[int](), ["signing keys", "soup at noon", "signing keys", "the", "tides of the moon"] * 20
+    few = Filter(documents=frozenset({"vault", "tides", "lunch"}))
+    with Engine.open(tmp_path / "shard", embedder="hashed", settings=settings) as engine:
+        engine.add_documents(Document(name, text) for name, text in PAGES.items())
+        assert engine.status().index == "qdrant-edge shard"
+        for strategy, where in product(("semantic", "lexical", "hybrid", "document_boost"), (EVERYTHING, few)):
+            asks = partial(engine.search, k=3, strategy=strategy, where=where)
+            assert engine.search_many(asked, k=3, strategy=strategy, where=where) == [asks(text) for text in asked]
+        engine.drop("lunch")
+        found = engine.search_many(asked, k=3)
+        assert found == [engine.search(text, k=3) for text in asked]
+        assert {hit.document.id for hits in found for hit in hits} <= PAGES.keys() - {"lunch"}
+        engine.add_documents(Document(f"ship {n}", f"the signing keys of ship {n}") for n in range(60))
+        engine.search("pager")  # the index catches up
+        again = Database.read_state_anew
+
+        def count_reads(database: Database) -> CollectionState:
+            read.append(1)
+            return again(database)
+
+        monkeypatch.setattr(Database, "read_state_anew", count_reads)
+        for strategy in ("semantic", "lexical", "hybrid"):
+            engine.search("signing keys", strategy=strategy)
+        assert len(read) == 3
+        engine.search_many([f"signing keys of ship {n}" for n in range(65)])
+        assert len(read) == 3 + 2  # two batches of at most 64
 
 
 def test_settings_are_read_from_a_file(tmp_path: Path) -> None:

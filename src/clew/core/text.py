@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain, repeat
-from operator import itemgetter
 from threading import Lock
 
 import Stemmer
@@ -32,8 +31,6 @@ from clew.core.memo import Memo
 from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies
-_WordTerms = tuple[tuple[str, ...], tuple[str, ...]]  # of a word: its stems, its function words
-_get_stems, _get_function_words = itemgetter(0), itemgetter(1)
 
 # Scripts written without spaces: Thai, Lao, Myanmar, Khmer, Kana, Han; and Hangul, which attaches particles to words.
 _UNSPACED = (
@@ -91,26 +88,19 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
 def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
     """The terms of each text, stemmed in the one language of all: the sentences of a document, say."""
     split = list(map(split_words, texts))
-    looked_up = _look_up_words(split, "en")
-    common = set(chain.from_iterable(map(_get_function_words, chain.from_iterable(looked_up))))
+    every = set(chain.from_iterable(words for words, _ in split))
+    common = set(chain.from_iterable(map(_FUNCTION_WORDS.__getitem__, every)))
     common.update(filter(is_function_word, chain.from_iterable(bigrams for _, bigrams in split)))
     language = "en"
     if not is_english(common):
         language = guess_languages(list(chain.from_iterable(map(_split_pieces, texts))))[0]
-        looked_up = _look_up_words(split, language)
-    stems = []
-    for text, own, (_, bigrams) in zip(texts, looked_up, split, strict=True):
-        found = set(chain.from_iterable(map(_get_stems, own)))
+    table, stems = _get_stem_table(language), []
+    for text, (words, bigrams) in zip(texts, split, strict=True):
+        found = set(chain.from_iterable(map(table.__getitem__, words)))
         if bigrams:
             found.update(chain.from_iterable(map(_stem_piece, bigrams, repeat((language,)))))
         stems.append(found or set(map(strip_diacritics, _split_pieces(text))))
     return stems
-
-
-def _look_up_words(split: Sequence[tuple[list[str], list[str]]], language: str) -> list[list[_WordTerms]]:
-    """The stems and function words of the words of each text."""
-    table = _get_word_table(language)
-    return [list(map(table.__getitem__, words)) for words, _ in split]
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
@@ -176,18 +166,23 @@ def split_runs(text: str) -> tuple[str, list[str]]:
 
 
 @cache
-def _get_word_table(language: str) -> Memo[str, _WordTerms]:
-    """The stems of the pieces of each word in a language, and those of its pieces that are function words of any."""
+def _get_stem_table(language: str) -> Memo[str, tuple[str, ...]]:
+    """The stems of the pieces of each word in a language."""
 
-    def make(word: str) -> _WordTerms:
-        if piece := fold_plain_word(word):
-            return _stem_piece(piece, languages), (piece,) if is_function_word(piece) else ()
-        pieces = expand_word(word)
-        stems = tuple(chain.from_iterable(map(_stem_piece, pieces, repeat(languages))))
-        return stems, tuple(filter(is_function_word, pieces))
+    def make(word: str) -> tuple[str, ...]:
+        pieces = (piece,) if (piece := fold_plain_word(word)) else expand_word(word)
+        return tuple(chain.from_iterable(map(_stem_piece, pieces, repeat((language,)))))
 
-    languages = (language,)
     return Memo(make, max_key=_MAX_TERM_LENGTH)
+
+
+def _list_function_words(word: str) -> tuple[str, ...]:
+    """Those of the pieces of a word that are function words of any language."""
+    pieces = (piece,) if (piece := fold_plain_word(word)) else expand_word(word)
+    return tuple(filter(is_function_word, pieces))
+
+
+_FUNCTION_WORDS = Memo(_list_function_words, max_key=_MAX_TERM_LENGTH)
 
 
 def fold_plain_word(word: str) -> str:

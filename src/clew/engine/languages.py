@@ -120,7 +120,7 @@ def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:
     """The report, with a note if the collection is in languages that the embedder does not know."""
-    if not report.added and not report.changed:
+    if (not report.added and not report.changed) or not find_known_languages(opened.embedder):
         return report
     try:
         found = describe_foreign_languages(opened)

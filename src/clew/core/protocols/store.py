@@ -187,8 +187,8 @@ class Store(Protocol):
         is the number of candidates that it explores (None: its default).
         """
 
-    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:
-        """Says that `search_vectors` is called for each of these unit vectors next, with at most this k.
+    def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
+        """Says that `search_vectors` and `search_terms` are called for each of these next, with at most this k.
 
         A store may compute in one pass what they share; results are the same. False where a search mostly waits for
         another process, so that several are better made in parallel.

@@ -121,9 +121,9 @@ class BoundedStore:
         """The nearest admitted chunks."""
         return self._redact_hits(self.inner.search_vectors(vector, k, self.where & where, mode=mode, breadth=breadth))
 
-    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:
-        """Whether the searches of several vectors were begun in one pass."""
-        return self.inner.begin_searches(vectors, k, self.where & where)
+    def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
+        """Whether several searches were begun in one pass."""
+        return self.inner.begin_searches(vectors, terms, k, self.where & where)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The documents with the nearest summaries, of those that are admitted whole."""

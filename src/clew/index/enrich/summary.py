@@ -121,6 +121,8 @@ def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tup
 
     The first sentence counts a little more, since documents tend to open with what they are about.
     """
+    if len(spans) <= MAX_SENTENCES:
+        return spans
     terms = extract_terms_of_each([text[start:end] for start, end in spans])
     frequency = Counter(chain.from_iterable(terms))
     scores = [

@@ -49,7 +49,7 @@ class EvidenceSource:
         cosines = [
             found.get(hit.chunk.id, background) if math.isnan(hit.similarity) else hit.similarity for hit in hits
         ]
-        terms = self._extract_terms(query)
+        terms = self.extract_terms(query)
         matched = self._store.match_terms(terms, ids)
         matches = [matched.get(each, NO_MATCH) for each in ids]
         certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
@@ -70,7 +70,7 @@ class EvidenceSource:
 
         Their terms are in no index, so that every term of the query counts the same.
         """
-        asked = self._extract_terms(query)
+        asked = self.extract_terms(query)
         certainty = len(asked) / (len(asked) + 1)
         found = [self._analyser.extract_text_terms(each, query.text) for each in summaries]
         share = certainty * np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
@@ -86,13 +86,13 @@ class EvidenceSource:
         """The best chunks by meaning and by words that are not among the hits, so that any list is judged alike."""
         vector = embed_query(query, self.embedder)
         nearest = self._store.search_vectors(vector, RIVALS, query.where)
-        matching = self._store.search_terms(self._extract_terms(query), RIVALS, query.where)
+        matching = self._store.search_terms(self.extract_terms(query), RIVALS, query.where)
         known = {hit.chunk.id for hit in hits}
         return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
 
     def match_together(self, query: Query, expanded: Query) -> float:
         """The greatest share of the terms that only the expanded query has, in chunks with most terms of the query."""
-        own, both = self._extract_terms(query), self._extract_terms(expanded)
+        own, both = self.extract_terms(query), self.extract_terms(expanded)
         added = {term: count for term, count in both.items() if term not in own}
         found = [hit for terms in (own, both) for hit in self._store.search_terms(terms, TOGETHER, query.where)]
         ids = list({hit.chunk.id: None for hit in found})
@@ -118,7 +118,8 @@ class EvidenceSource:
         """The language of the query where that is sure; "" if it is not."""
         return self._analyser.find_language(query.text)
 
-    def _extract_terms(self, query: Query) -> Terms:
+    def extract_terms(self, query: Query) -> Terms:
+        """The terms of a query."""
         return self._analyser.extract_terms(query.text)
 
 
@@ -165,7 +166,8 @@ def fuse_by_evidence(
             cosines, evidence = source.gather(query, hits)
             trust = source.trust_words(query, evidence)
             scores = _combine(hits, evidence, page_weight, message_weight, words_trust=trust).tolist()
-            order = sorted(range(len(hits)), key=lambda place: (-scores[place], hits[place].chunk.id))
+            keys = [(-score, hit.chunk.id) for score, hit in zip(scores, hits, strict=True)]
+            order = sorted(range(len(hits)), key=keys.__getitem__)
             ranked = evidence.take(order)
             first = max(query.k, MIN_ASSESSED)
             relevances = estimate_relevance(ranked, first=first, intent=estimate_intent(query.text))

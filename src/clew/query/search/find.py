@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
+from clew.core.scope import search_scope
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.trace import step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
@@ -34,6 +36,7 @@ from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
 MAX_K = 1_000_000
+BATCH_SIZE = 64  # queries that are searched in one pass
 _STORE_ONLY = frozenset({"semantic", "lexical", "hybrid", "document_boost"})  # built-in strategies that ask no model
 Prepared = tuple[Drivers, Strategy]  # a strategy, and what it was made of
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
@@ -84,8 +87,8 @@ class Finder:
 
         Results are cached until the collection changes, unless a strategy of the user's own takes part.
         """
-        key = self._make_cache_key(query, name, settings)
-        with step("search") as trace:
+        with search_scope() if self._asks_store_only(name) else nullcontext(), step("search") as trace:
+            key = self._make_cache_key(query, name, settings)
             trace.notes["strategy"] = name
             if query.text:
                 trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
@@ -118,10 +121,19 @@ class Finder:
         if queries:  # a search by words needs the vectors too, for the relevance of its hits
             vectors = self._embedder.embed([query.text for query in queries], role="query")
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
-        builtin = name in _STORE_ONLY and STRATEGIES.items() <= self.strategies.items()
-        if builtin and queries and self._begin_searches(queries, settings):  # threads would only wait for one another
-            prepared = self._prepare(name, settings)
-            return [self.find(query, name, settings, prepared=prepared) for query in queries]
+        if not self._asks_store_only(name):
+            return self._find_in_parallel(queries, name, settings)
+        found: list[list[Hit]] = []
+        for start in range(0, len(queries), BATCH_SIZE):
+            some = queries[start : start + BATCH_SIZE]
+            with search_scope():
+                prepared = self._prepare(name, settings)
+                if not self._begin_searches(some, name, prepared[0]):
+                    return self._find_in_parallel(queries, name, settings)
+                found += [self.find(query, name, settings, prepared=prepared) for query in some]
+        return found
+
+    def _find_in_parallel(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
         calls = [partial(self.find, query, name, settings) for query in queries]
         return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
 
@@ -129,13 +141,21 @@ class Finder:
         drivers = self.build_drivers(settings)
         return drivers, drivers.build_strategy(name)
 
-    def _begin_searches(self, queries: Sequence[Query], settings: Settings) -> bool:
-        """Tells the store which vectors are searched next; False where searches are better made in parallel."""
+    def _asks_store_only(self, name: str) -> bool:
+        """Whether a strategy is a built-in one that asks no model but the embedder: it takes milliseconds."""
+        return name in _STORE_ONLY and STRATEGIES.items() <= self.strategies.items()
+
+    def _begin_searches(self, queries: Sequence[Query], name: str, drivers: Drivers) -> bool:
+        """Tells the store what is searched next; False where searches are better made in parallel."""
+        search = drivers.settings.search
         vectors = [query.vector for query in queries if query.vector is not None]
-        if not vectors:
-            return self._store.begin_searches(np.empty((0, self._embedder.dim), np.float32), 0)
-        depth = max(max(query.depth, query.k * settings.search.overfetch, 15) for query in queries)
-        return self._store.begin_searches(np.stack(vectors), depth, queries[0].where)
+        if search.mode != "ann" or search.nprobe is not None:  # what is searched in one pass is searched as by default
+            vectors = []
+        depth = max(query.depth if name == "hybrid" else max(query.k * search.overfetch, 15) for query in queries)
+        made = np.stack(vectors) if vectors else np.empty((0, self._embedder.dim), np.float32)
+        evidence = drivers.evidence
+        terms = [evidence.extract_terms(query) for query in queries]
+        return self._store.begin_searches(made, terms, depth, queries[0].where)
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""

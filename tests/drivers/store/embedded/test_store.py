@@ -18,7 +18,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
-from clew.drivers.store.embedded import build, checkpoint, connection, schema, shard, tables, write
+from clew.drivers.store.embedded import build, candidates, checkpoint, connection, schema, tables, write
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.database import read_stored_embedder_name
 from clew.drivers.store.embedded.folder import HOME
@@ -201,7 +201,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenIndex("no")
 
-    monkeypatch.setattr(shard.ShardIndex, "_query_shard", broken)
+    monkeypatch.setattr(candidates.Candidates, "find", broken)
     store = open_store(folder)
     with pytest.raises(DriverFailed, match="index failed twice"):
         store.search_vectors(rows(1, 1)[0], 3)

@@ -22,8 +22,6 @@ from clew.drivers.store.embedded.index import RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.postings import Postings, Slots
 from clew.drivers.store.embedded.signals import Rows, Signals
 
-AHEAD_BATCH = 64  # vectors that are compared with all chunks in one product
-MAX_AHEAD = 1024  # vectors whose results are kept until they are asked for
 GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
 
 
@@ -72,11 +70,11 @@ class ExactIndex:
                 self._reset()
                 self._apply_changes(state)
             is_whole = self._columns.used - len(self._removed) == state.chunks
-            if not is_whole and self._database.read_state().change == state.change:
+            if not is_whole and self._database.read_state_anew().change == state.change:
                 self._reset()
                 raise damaged_error("the table of the vectors and terms")
 
-    def search_vectors(self, query: VectorQuery) -> RowScores:
+    def search_vectors(self, query: VectorQuery, state: CollectionState) -> RowScores:  # noqa: ARG002
         """The k rows of greatest cosine; always exact. What judges the hits of a search asks the same for fewer."""
         change = self._change
         for known_at, last, found in (self._last, self._ahead.get(query.vector.tobytes(), self._last)):
@@ -87,16 +85,22 @@ class ExactIndex:
         self._last = change, query, found
         return found
 
-    def compare_ahead(self, vectors: Matrix, k: int, where: Filter) -> None:
+    def search_ahead(
+        self,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],  # noqa: ARG002
+        k: int,
+        where: Filter,
+        state: CollectionState,  # noqa: ARG002
+    ) -> list[int]:
         """Compares vectors that are searched next with all chunks, as one product of matrices."""
         change, view = self._change, self._take_view(where)
         columns, ahead = view.columns, dict[bytes, tuple[int, VectorQuery, RowScores]]()
-        for start in range(0, min(len(vectors), MAX_AHEAD), AHEAD_BATCH):
-            some = vectors[start : start + AHEAD_BATCH]
-            for vector, scores in zip(some, some @ columns.vectors[: columns.used].T, strict=True):
-                query = VectorQuery(vector, k, where)
-                ahead[vector.tobytes()] = change, query, self._compare_vectors(query, view, scores)
+        for vector, scores in zip(vectors, vectors @ columns.vectors[: columns.used].T, strict=True):
+            query = VectorQuery(vector, k, where)
+            ahead[vector.tobytes()] = change, query, self._compare_vectors(query, view, scores)
         self._ahead = ahead
+        return [row for _, _, found in ahead.values() for row, _ in found]
 
     @staticmethod
     def _compare_vectors(query: VectorQuery, view: View, all_scores: Vector | None = None) -> RowScores:

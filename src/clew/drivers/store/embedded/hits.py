@@ -30,10 +30,12 @@ class HitCache:
         if missing:
             with self._database.reader as db:
                 fresh = read.read_hits(db, missing)
+            loaded |= fresh
             if len(cached) + len(fresh) > MAX_HITS:
                 cached.clear()
-            cached.update(fresh)
-            loaded |= fresh
+                cached.update(loaded)
+            else:
+                cached.update(fresh)
         return loaded
 
     def clear(self) -> None:

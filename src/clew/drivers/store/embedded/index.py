@@ -6,7 +6,7 @@ from typing import Protocol
 
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import TermMatch, Vector
+from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store.embedded.database import CollectionState
 
 RowScores = list[tuple[int, float]]  # rows of chunks and their scores, best first
@@ -45,11 +45,16 @@ class Index(Protocol):
     def catch_up(self, state: CollectionState) -> None:
         """Applies every change of the database up to a state."""
 
-    def search_vectors(self, query: VectorQuery) -> RowScores:
+    def search_vectors(self, query: VectorQuery, state: CollectionState) -> RowScores:
         """The best rows by cosine."""
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The best rows by BM25, with the collection's counts as of a state."""
+
+    def search_ahead(
+        self, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter, state: CollectionState
+    ) -> list[int]:
+        """Does at once what searches that are made next share; the rows that they may find, as far as it is known."""
 
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a state."""

@@ -23,6 +23,7 @@ from clew.drivers.store.embedded.files import PRIVATE_FOLDER
 from clew.drivers.store.embedded.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.embedded.index import BrokenIndex, Index
 from clew.drivers.store.embedded.lock import LockRefused, try_lock
+from clew.drivers.store.embedded.row_cache import RowCache, stack_vectors
 from clew.drivers.store.embedded.seal import has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
 
@@ -44,6 +45,7 @@ class IndexManager:
         self._database = database
         self._folder = folder
         self._config = config
+        self._rows = RowCache(database)
         self._lock = threading.RLock()
         self._flush_lock = threading.Lock()
         self._lock_file: BinaryIO | None = None
@@ -70,10 +72,12 @@ class IndexManager:
         index.catch_up(state)
         return index
 
-    def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
-        """The vectors of those of the chunks that exist, from memory; None where there is no exact index of a state."""
-        exact = self._exact
-        return exact.get_vectors(state, chunk_ids) if exact else None
+    def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that exist, by id."""
+        if (exact := self._exact) and (known := exact.get_vectors(state, chunk_ids)) is not None:
+            return known
+        read = self._rows.load_chunks(state, chunk_ids)
+        return dict(zip([each[1] for each in read], stack_vectors(read, self._database.dim), strict=True))
 
     def discard_broken_shard(self, index: Index, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""
@@ -133,7 +137,7 @@ class IndexManager:
                 if is_built and self._shard:
                     self._shard.close_without_saving()
                     self._shard = None
-                index = self.get_caught_up_index(self._database.read_state())
+                index = self.get_caught_up_index(self._database.read_state_anew())
                 if isinstance(index, ShardIndex):
                     try:
                         index.save()
@@ -206,7 +210,7 @@ class IndexManager:
     def _open_shard(self) -> ShardIndex:
         """The shard on disk if it is sound, else a new one that is filled from the database."""
         assert self._folder
-        home, state = self._folder / HOME, self._database.read_state()  # under our lock no shard is ahead of it
+        home, state = self._folder / HOME, self._database.read_state_anew()  # under our lock no shard is ahead of it
         home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         usable = _list_usable_shards(home, state, self._database.dim)
         newest = max(usable, key=lambda each: _freshness_key(each[1]), default=None)
@@ -215,7 +219,7 @@ class IndexManager:
                 _delete_path(other)
         if newest:
             try:
-                index = ShardIndex(newest[0], self._database, newest[1])
+                index = ShardIndex(newest[0], self._database, newest[1], rows=self._rows)
                 if self._has_all_chunks(index, state):
                     return index
                 index.save_and_close()
@@ -224,7 +228,7 @@ class IndexManager:
                 log.warning("%s: the index cannot be read and is rebuilt: %s", home, error)
             _delete_path(newest[0])
         checkpoint = build.make_empty_checkpoint(state, self._database.dim)
-        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint)
+        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint, rows=self._rows)
         index.catch_up(state)
         index.save()
         if not self._has_all_chunks(index, state):
@@ -236,7 +240,7 @@ class IndexManager:
         """Whether a shard has as many chunks as the database, once it has caught up."""
         for _ in range(CHECK_ATTEMPTS):
             index.catch_up(state)
-            count, now = index.count_chunks(), self._database.read_state()
+            count, now = index.count_chunks(), self._database.read_state_anew()
             if now.change == state.change:
                 return count == state.chunks
             state = now

@@ -15,15 +15,15 @@ from clew.core.facets import (
     get_facet_values,
 )
 from clew.core.filter import Filter
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Vector
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.checksums import check_values, damaged_error
 from clew.drivers.store.embedded import schema, sums
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.places import check_places
-from clew.drivers.store.embedded.signals import check_rows, make_placeholders
-from clew.drivers.store.embedded.vectors import unpack_vector, unpack_vectors
+from clew.drivers.store.embedded.signals import make_placeholders
+from clew.drivers.store.embedded.vectors import unpack_vectors
 
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
 _PIECES = ", ".join(f"p.{name}" for name in codec.PIECE_COLUMNS.split(", "))
@@ -184,19 +184,6 @@ def read_hits(db: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Hit]:
     check_places(db, read)
     hits = codec.parse_hits((columns[:-1], 0.0) for columns in read)
     return {columns[-1]: hit for columns, hit in zip(read, hits, strict=True)}
-
-
-def read_vectors_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-    """The vectors of those of the chunks that exist."""
-    with database.read_transaction() as db:
-        read = db.execute(
-            "SELECT s.row, s.sum, s.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
-            " WHERE c.id IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(chunk_ids)),),
-        ).fetchall()
-        check_rows(database, db, read)
-    check_ids({each[2] for each in read}, chunk_ids)
-    return {chunk_id: unpack_vector(vector, database.dim) for _, _, chunk_id, vector in read}
 
 
 def check_ids(found: Set[str], wanted: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """The methods of the embedded store that search, by vectors and by words."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,12 @@ from clew.drivers.store import checks, order
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import read
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.exact import ExactIndex
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.term_ids import pack_terms
 
+MAX_AHEAD = 8192  # hits of searches that are made in one pass
 MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
@@ -41,14 +42,15 @@ class SearchMethods:
         checked = checks.check_vector(vector, self._database.dim)
         return self._search_index(VectorQuery(checked, k, where, mode == "exact", breadth))
 
-    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:
-        """Compares several vectors with all chunks in one pass, where the index is in memory."""
+    def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
+        """Searches all of them in one pass, and reads the chunks that they may find in one statement."""
         checked = [checks.check_vector(vector, self._database.dim) for vector in vectors]
+        packed = [each for each in map(pack_terms, terms) if len(each.hashes)]
         state = self._database.read_state()
-        if state.chunks and checked:
+        if state.chunks and 0 < len(checked) * k <= MAX_AHEAD:
             index = self._indexes.get_caught_up_index(state)
-            if isinstance(index, ExactIndex):
-                index.compare_ahead(np.stack(checked), k, where)
+            with suppress(BrokenIndex):  # the search that follows rebuilds it
+                self._hits.load_hits(state, index.search_ahead(np.stack(checked), packed, k, where, state))
         return True
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
@@ -87,7 +89,7 @@ class SearchMethods:
             index = self._indexes.get_caught_up_index(state)
             try:
                 if isinstance(query, VectorQuery):
-                    found = index.search_vectors(query)
+                    found = index.search_vectors(query, state)
                 else:
                     found = index.search_terms(query, state)
             except BrokenIndex as error:
@@ -100,7 +102,7 @@ class SearchMethods:
             loaded = self._hits.load_hits(state, [row for row, _ in found])
             hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
             is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
-            if is_complete or self._database.read_state().change == state.change:
+            if is_complete or self._database.read_state_anew().change == state.change:
                 if not is_complete and len(hits) < len(found):
                     raise damaged_error("the table of the chunks")
                 break

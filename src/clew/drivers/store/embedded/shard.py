@@ -5,8 +5,8 @@ for words it is also checked that nothing beyond the candidates could have score
 """
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -16,28 +16,25 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 
 from clew.core.cosine import compute_cosines
-from clew.core.facets import expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Counts, Hashes, PackedTerms
-from clew.core.types import TermMatch
+from clew.core.types import Matrix, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import frequencies, points, signals
+from clew.drivers.store.embedded.candidates import Candidates, request_matching, request_nearest, translate_errors
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex, RowScores, TermQuery, VectorQuery
+from clew.drivers.store.embedded.row_cache import RowCache, join_terms, stack_vectors
 from clew.drivers.store.embedded.seal import break_seal, has_right_seal, write_seal
 from clew.drivers.store.embedded.signals import RowTerms, Tombstone
 
-BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
 SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
 SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word search to take as few candidates
 MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the shard
 SAVE_EVERY = 5_000  # rows: what is replayed at most after a crash
 DELETE_BATCH = 1_000
-# Under a filter the search also visits neighbours of rows that it excludes, however many it admits: without this a
-# filter that admits half finds .95 of the ten nearest, with it .997, and takes 1.7 times as long.
-FILTERED = edge.AcornSearchParams(enable=True, max_selectivity=1.0)
 
 
 class ShardIndex:
@@ -46,15 +43,17 @@ class ShardIndex:
     name = "qdrant-edge shard"
     rereads = True
 
-    def __init__(self, folder: Path, database: Database, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, folder: Path, database: Database, checkpoint: Checkpoint, *, rows: RowCache | None = None
+    ) -> None:
         """Opens the shard in a folder, or creates an empty one if the checkpoint is a new one."""
         self.checkpoint = checkpoint
         self.folder = folder
         self._database = database
         self._lock = threading.RLock()
         self._saved = checkpoint
-        self._read = (-1, signals.NO_TERMS)  # by the last search by words, and the change that it is of
-        with _translate_errors():
+        self._rows = rows or RowCache(database)
+        with translate_errors():
             place = folder / "shard"
             is_new = not checkpoint.counts
             if not is_new and not has_right_seal(folder):
@@ -69,10 +68,11 @@ class ShardIndex:
                 self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, database.embedder))
                 for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
                     self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
+            self._candidates = Candidates(self._shard)
 
     def catch_up(self, state: CollectionState) -> None:
         """Applies every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
-        with self._lock, _translate_errors():
+        with self._lock, translate_errors():
             if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
                 return
             tombstones = signals.read_tombstones(self._database, self.checkpoint.change, state)
@@ -88,20 +88,20 @@ class ShardIndex:
                 added = np.concatenate([batch.signals.terms, *batch.removed_terms])
                 self._frequencies = frequencies.update_document_frequencies(self._frequencies, added)
                 self._advance_checkpoint(len(batch.signals.ids), row=batch.last_row)
+            self._candidates.forget()
 
-    def search_vectors(self, query: VectorQuery) -> RowScores:
+    def search_vectors(self, query: VectorQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest cosine that the shard finds."""
-        nearest, limit = edge.Query.Nearest(query.vector.tolist(), using=points.DENSE), query.k + SPARE
+        limit = query.k + SPARE
         while True:
-            breadth = max(query.breadth or BREADTH, limit)
-            params = edge.SearchParams(hnsw_ef=breadth, exact=query.exact, acorn=FILTERED)
-            near = self._query_shard(nearest, limit, query.where, params)
+            near = self._candidates.find(request_nearest(query, limit))
             is_tied = len(near) == limit and near[query.k - 1].score - near[-1].score <= order.SLACK
             if not is_tied or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
-        rows, ids, vectors = signals.read_vectors_by_row(self._database, [int(point.id) for point in near])
-        return order.top_k(rows, ids, compute_cosines(vectors, query.vector), query.k)
+        read = self._rows.load_rows(state, [int(point.id) for point in near])
+        cosines = compute_cosines(stack_vectors(read, self._database.dim), query.vector)
+        return order.top_k([each[0] for each in read], [each[1] for each in read], cosines, query.k)
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a state.
@@ -111,39 +111,37 @@ class ShardIndex:
         candidate could have, no other chunk is missing.
         """
         hashes, k = query.terms.hashes, query.k
-        weights = self._weigh_terms(query.terms, state)
-        nearest = edge.Query.Nearest(points.make_sparse_vector(hashes, weights.tolist()), using=points.TERMS)
-        growth = max(1.0, state.average_chunk_length / self.checkpoint.average) * 1.0001
-        is_precise = growth < SMALL_GROWTH and len(weights) > 1  # with one word, many are equal
-        limit = k + SPARE if is_precise else max(2 * k, k + 50)
+        weights, growth = self._weigh_terms(query.terms, state), self._measure_growth(state)
+        limit = _choose_limit(k, growth, len(weights))
         while True:
-            near = self._query_shard(nearest, limit, query.where, None)
-            read = signals.read_terms_by_row(self._database, [int(point.id) for point in near])
+            near = self._candidates.find(request_matching(hashes, weights, limit, query.where))
+            read = join_terms(self._rows.load_rows(state, [int(point.id) for point in near]))
             scores = _score_rows_by_bm25(read, hashes, weights, state.average_chunk_length)
             is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > near[-1].score * growth
             if is_complete or len(near) < limit or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
-        self._read = state.change, read
         best = order.top_k(read.rows, read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
-    def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the collection's counts as of a state.
+    def search_ahead(
+        self, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter, state: CollectionState
+    ) -> list[int]:
+        """Finds the candidates of searches that are made next, all in one pass; their rows."""
+        growth = self._measure_growth(state)
+        requests = [request_nearest(VectorQuery(vector, k, where), k + SPARE) for vector in vectors]
+        for each in terms:
+            weights = self._weigh_terms(each, state)
+            limit = _choose_limit(k, growth, len(weights))
+            requests.append(request_matching(each.hashes, weights, limit, where))
+        rows = self._candidates.find_ahead(requests)
+        self._rows.load_rows(state, rows)
+        return rows
 
-        What was read for the last search by words, whose hits these mostly are, is not read again.
-        """
-        weights, average = self._weigh_terms(terms, state), state.average_chunk_length
-        change, read = self._read
-        known = set(read.ids) if change == state.change else set[str]()
-        missing = [each for each in chunk_ids if each not in known]
-        if len(missing) == len(chunk_ids):
-            return _match_rows(signals.read_terms_by_chunk_id(self._database, missing), terms.hashes, weights, average)
-        matched = _match_rows(read, terms.hashes, weights, average)
-        if missing:
-            others = signals.read_terms_by_chunk_id(self._database, missing)
-            matched |= _match_rows(others, terms.hashes, weights, average)
-        return {each: matched[each] for each in chunk_ids if each in matched}
+    def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
+        read = join_terms(self._rows.load_chunks(state, chunk_ids))
+        return _match_rows(read, terms.hashes, self._weigh_terms(terms, state), state.average_chunk_length)
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
@@ -155,20 +153,21 @@ class ShardIndex:
 
     def count_chunks(self) -> int:
         """How many chunks are in the shard."""
-        with _translate_errors():
+        with translate_errors():
             return self._shard.count(edge.CountRequest(exact=True))
 
     def build_graph(self) -> None:
         """Builds the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
-        with self._lock, _translate_errors():
+        with self._lock, translate_errors():
             break_seal(self.folder)
             self._shard.optimize()
+            self._candidates.forget()
             self.checkpoint = replace(self.checkpoint, unindexed=0)
             self._saved = replace(self._saved, change=-1)
 
     def save(self) -> None:
         """Saves the shard and its checkpoint; returns when both are safe on disk."""
-        with self._lock, _translate_errors():
+        with self._lock, translate_errors():
             if self.checkpoint != self._saved:
                 break_seal(self.folder)
                 self._shard.flush()
@@ -191,14 +190,18 @@ class ShardIndex:
             try:
                 self.save()
             finally:
-                with _translate_errors():
+                with translate_errors():
                     self._shard.close()
-            with _translate_errors():
+            with translate_errors():
                 write_seal(self.folder)
 
     def _weigh_terms(self, terms: PackedTerms, state: CollectionState) -> Floats:
         """The weight of each term of a query."""
         return bm25.weigh_terms(terms.counts, self.count_having(terms.hashes), state.chunks)
+
+    def _measure_growth(self, state: CollectionState) -> float:
+        """By how much a score can be greater than the shard's."""
+        return max(1.0, state.average_chunk_length / self.checkpoint.average) * 1.0001
 
     def _remove_rows(self, tombstones: list[Tombstone]) -> None:
         """Deletes rows; those that were added and removed since it last caught up were never in it."""
@@ -220,30 +223,11 @@ class ShardIndex:
         if self.checkpoint.unindexed - self._saved.unindexed > SAVE_EVERY:
             self.save()
 
-    def _query_shard(
-        self, query: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
-    ) -> list[edge.ScoredPoint]:
-        alternatives = expand_filter(where)
-        if not alternatives:
-            return []
-        with _translate_errors():
-            request = edge.QueryRequest(
-                limit=limit, query=query, filter=points.make_filter(alternatives), params=params
-            )
-            return self._shard.query(request)
 
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    """Turns what the shard raises into BrokenIndex: a plain Exception, or a panic, which is not even that."""
-    try:
-        yield
-    except (OSError, ValueError, EOFError) as error:
-        raise BrokenIndex(str(error)) from error
-    except BaseException as error:
-        if type(error) is Exception or type(error).__name__ == "PanicException":
-            raise BrokenIndex(str(error)) from error
-        raise
+def _choose_limit(k: int, growth: float, words: int) -> int:
+    """How many candidates a search by so many words takes at first; with one word, many are equal."""
+    is_precise = growth < SMALL_GROWTH and words > 1
+    return k + SPARE if is_precise else max(2 * k, k + 50)
 
 
 def _match_rows(read: RowTerms, words: Hashes, weights: Floats, average: float) -> dict[str, TermMatch]:

@@ -82,48 +82,6 @@ def read_tombstones(database: Database, change: int, upto: CollectionState) -> l
     return None if pruned > change else tombstones
 
 
-def read_vectors_by_row(database: Database, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
-    """Those of the rows that still exist, the ids of their chunks, and their vectors; none after a switch of model."""
-    sql = "SELECT row, sum, id, vector FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
-    with database.reader as db:
-        read = db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
-        check_rows(database, db, read)
-    matrix = unpack_vectors([each[3] for each in read], database.dim)
-    return [each[0] for each in read], [each[2] for each in read], matrix
-
-
-def read_terms_by_row(database: Database, rows: Sequence[int]) -> RowTerms:
-    """The terms of those of the rows that still exist."""
-    return _read_terms(database, make_placeholders(rows), rows)
-
-
-def read_terms_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> RowTerms:
-    """The terms of those of the chunks that exist."""
-    rows = "SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-    return _read_terms(database, rows, (json.dumps(list(chunk_ids)),))
-
-
-def _read_terms(database: Database, rows: str, params: Sequence[Any]) -> RowTerms:
-    sql = f"SELECT row, sum, id, length, terms, counts FROM signals WHERE row IN ({rows})"
-    with database.reader as db:
-        read = db.execute(sql, params).fetchall()
-        check_rows(database, db, read)
-    return _parse_row_terms(read)
-
-
-def check_rows(database: Database, db: sqlite3.Connection, read: Sequence[Sequence[Any]]) -> None:
-    """CollectionDamaged if a signal, of which row and checksum are the first columns, is not as it was written.
-
-    A row is compared the first time that an open store reads it: it never changes, and one search reads many.
-    """
-    known = database.checked
-    rows = [each[0] for each in read if known.get(each[0]) != each[1]]
-    for start in range(0, len(rows), BATCH):
-        some = rows[start : start + BATCH]
-        sql = f"SELECT {COLUMNS} FROM signals WHERE row IN ({make_placeholders(some)})"
-        _check_signals(database, db.execute(sql, some).fetchall())
-
-
 def _check_signals(database: Database, read: Sequence[Sequence[Any]]) -> None:
     for columns in read:
         check_signal(columns[:-1], columns[-1])
@@ -142,20 +100,6 @@ def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) ->
 def make_placeholders(values: Sequence[object]) -> str:
     """As many question marks as values: faster than a JSON list, which SQLite would have to parse and sort."""
     return ",".join("?" * len(values))
-
-
-def _parse_row_terms(read: list[Any]) -> RowTerms:
-    return RowTerms(
-        [each[0] for each in read],
-        [each[2] for each in read],
-        np.array([each[3] for each in read], np.float64),
-        np.frombuffer(b"".join([each[4] for each in read]), np.int64),
-        np.frombuffer(b"".join([each[5] for each in read]), np.uint16),
-        np.array([len(each[4]) // 8 for each in read], np.int64),
-    )
-
-
-NO_TERMS = _parse_row_terms([])
 
 
 def _parse_signals(read: list[Any], dim: int) -> Signals:

@@ -207,8 +207,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        known = self._indexes.get_vectors(self._database.read_state(), chunk_ids)
-        return read.read_vectors_by_chunk_id(self._database, chunk_ids) if known is None else known
+        return self._indexes.get_vectors(self._database.read_state(), chunk_ids)
 
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""

@@ -222,7 +222,13 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
             found = search.find_nearest(snapshot, checked, k, alternatives, is_exact=is_exact, breadth=breadth)
             return read.read_hits(snapshot, [(row, score) for row, _, score in found])
 
-    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:  # noqa: ARG002
+    def begin_searches(
+        self,
+        vectors: Matrix,  # noqa: ARG002
+        terms: Sequence[Terms],  # noqa: ARG002
+        k: int,  # noqa: ARG002
+        where: Filter = EVERYTHING,  # noqa: ARG002
+    ) -> bool:
         """False: searches are better made in parallel."""
         return False
 

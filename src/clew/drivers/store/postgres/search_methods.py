@@ -49,7 +49,13 @@ class SearchMethods(LanguageMethods):
 
         return codec.parse_hits(self._searches.run(search))
 
-    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:  # noqa: ARG002
+    def begin_searches(
+        self,
+        vectors: Matrix,  # noqa: ARG002
+        terms: Sequence[Terms],  # noqa: ARG002
+        k: int,  # noqa: ARG002
+        where: Filter = EVERYTHING,  # noqa: ARG002
+    ) -> bool:
         """False: searches are better made in parallel."""
         return False
 

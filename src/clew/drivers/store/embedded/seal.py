@@ -13,7 +13,7 @@ from pathlib import Path
 from xxhash import xxh3_64
 
 SEAL = "seal.json"
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
 
 
@@ -40,18 +40,21 @@ def has_right_seal(folder: Path) -> bool:
 
 
 def _list_sums(folder: Path) -> Iterator[tuple[str, str]]:
+    buffer = memoryview(
+        bytearray(BLOCK)
+    )  # for all files: a new one for each block takes longer
     for place, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
             if name not in _VOLATILE and not name.endswith(".new"):
                 path = Path(place, name)
                 with suppress(FileNotFoundError):
-                    yield path.relative_to(folder).as_posix(), _hash_file(path)
+                    yield path.relative_to(folder).as_posix(), _hash_file(path, buffer)
 
 
-def _hash_file(path: Path) -> str:
+def _hash_file(path: Path, buffer: memoryview) -> str:
     hasher = xxh3_64()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            hasher.update(block)
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(buffer):
+            hasher.update(buffer[:size])
     return hasher.hexdigest()

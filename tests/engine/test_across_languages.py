@@ -114,3 +114,35 @@ def test_a_collection_in_one_language_by_its_settings_knows_no_other() -> None:
     settings = Settings(ingestion=IngestionConfig(language="de"))
     with Engine.open(":memory:", embedder=plan(meant=0.6, chance=0.1), settings=settings) as engine:
         assert not any("expected_words" in hit.scores for hit in fill(engine).search(QUESTION))
+
+
+def test_texts_in_a_language_that_the_embedder_does_not_know_change_nothing() -> None:
+    question, strange = "Which team rotates the server keys?", "屋顶上有一只猫，它在那里睡觉，太阳很好。"
+    embedder = ChosenEmbedder({question: {"q": 1.0}, MEANT: {"q": 0.5}, strange: {"q": 0.6}}, languages={"en"})
+    with Engine.open(":memory:", embedder=embedder, reranker="") as engine:
+        pages = [Document("meant", MEANT), *(Document(f"en{at}", f"{PAGES['boats']} {at}") for at in range(4))]
+        engine.add_documents(pages)
+        before = engine.search(question)[0]
+        engine.add_documents([Document("strange", strange)])
+        hits = engine.search(question)
+        assert hits[0].document.id == before.document.id == "meant"
+        assert not any("expected_words" in hit.scores for hit in hits)
+
+
+def test_a_question_of_some_words_is_taken_for_its_likely_language() -> None:
+    question = "kahve makinesini kim temizliyor?"  # no stop word of a list
+    pages = {
+        "meant": "The espresso machine on the third floor is descaled by Priya and that is on Fridays.",
+        "zh": PAGES["cat"],
+        "tr": "Öğle yemeği saat on iki ile iki arasında verilir ve menü için bir gün önceden haber vermek gerekir.",
+    }
+    embedder = ChosenEmbedder({question: {"q": 1.0}, pages["meant"]: {"q": 0.4}, pages["zh"]: {"q": 0.1}})
+    embedder.languages = {"en", "tr", "zh"}
+    with Engine.open(":memory:", embedder=embedder, reranker="") as engine:
+        engine.add_documents([Document(id_, text) for id_, text in pages.items()])
+        assert find(engine, question=question)[0] == "meant"
+        with record() as trace:
+            engine.search(question)
+        step = trace.find("search")
+        assert step
+        assert step.notes["language"] == "tr"

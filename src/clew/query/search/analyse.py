@@ -9,7 +9,7 @@ On XQuAD in three languages in one collection, this is as good as analysing each
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import lru_cache
 
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
@@ -22,7 +22,7 @@ from clew.core.text import Terms, extract_terms
 MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query is in it
 MAX_LANGUAGES = 8
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
-
+MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -78,22 +78,35 @@ class QueryAnalyser:
         return bool(own) and own not in known
 
     def find_language(self, text: str) -> str:
-        """The language of a query where that is sure; "" if it is not."""
-        return _find_own_language(text) if self._language == "auto" else self._language
+        """The language that a query is likely in; "" if there is no telling."""
+        return find_likely_language(text) if self._language == "auto" else self._language
 
-    def list_other_languages(self, text: str) -> list[str]:
-        """The languages of the collection that a query is surely not in; none if they are few, or it is in none.
+    def list_other_languages(self, text: str, known: Set[str]) -> list[str]:
+        """The languages of the collection that a query is not in and that an embedder knows with the query's own.
 
-        A query whose own language is not sure may be in any that is written like it.
+        None if they are few, or the query is in none of the collection's. `known` are the languages of the embedder,
+        empty if it may know all. A query of which the language is not clear may be in any that is written like it.
         """
         counts = self._count_languages() if self._language == "auto" else {}
         if len(counts) < 2 or self.is_foreign(text):
             return []
-        own, scripts = _find_own_language(text), set(count_scripts(text))
+        own, scripts = find_likely_language(text), set(count_scripts(text))
         possible = {own} if own else {code for code in counts if list_scripts(code) & scripts}
         others = [code for code in counts if code not in possible and code != UNKNOWN]
         is_notable = sum(counts[code] for code in others) >= MAIN_SHARE * sum(counts.values())
-        return others if possible & counts.keys() and is_notable else []
+        if not is_notable or possible.isdisjoint(counts) or (known and possible.isdisjoint(known)):
+            return []
+        return [code for code in others if not known or code in known]
+
+    def can_do_without_words(self, text: str, known: Set[str]) -> bool:
+        """Whether an embedder that knows these languages, or any if they are none, finds more than a query's own.
+
+        It knows the query's, as far as that is clear, and another main language of the collection.
+        """
+        counts = self._count_languages() if self._language == "auto" else {}
+        own = find_likely_language(text) if counts else ""
+        main = {code for code in _list_main(counts) if code != UNKNOWN and (not known or code in known)}
+        return (not own or not known or own in known) and len(main | {own or next(iter(main), "")}) > 1
 
     def choose_languages(self, text: str) -> tuple[tuple[str, ...], str]:
         """The languages to analyse a query in, and its own where that is sure; none if the collection has none."""
@@ -124,8 +137,16 @@ class QueryAnalyser:
 
 
 def find_query_language(text: str, setting: str) -> str:
-    """The language that a query is taken for: that of the setting unless it is "auto"; "und" where none is sure."""
-    return _find_own_language(text) or UNKNOWN if setting == "auto" else setting
+    """The language that a query is taken for: that of the setting unless it is "auto"; "und" where none is likely."""
+    return find_likely_language(text) or UNKNOWN if setting == "auto" else setting
+
+
+def find_likely_language(text: str) -> str:
+    """The language of a query that is sure or, of some words together, likely; "" if there is none."""
+    own = _find_own_language(text)
+    if own or len(_WORD.findall(text)) < MIN_LIKELY_WORDS:
+        return own
+    return next((code for code, probability in rank_languages(text) if probability >= MIN_LIKELY_PROBABILITY), "")
 
 
 def _list_main(counts: Mapping[str, int]) -> list[str]:

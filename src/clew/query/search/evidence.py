@@ -57,7 +57,7 @@ class EvidenceSource:
         strength = certainty * np.array([each.strength for each in matches])
         meaning = self._calibration.scale(np.array(cosines), background)
         evidence = Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
-        others = self._analyser.list_other_languages(query.text)
+        others = self._list_other_languages(query)
         if not others:
             return cosines, evidence
         foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, ids)
@@ -77,7 +77,7 @@ class EvidenceSource:
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning = self._calibration.scale(np.array(list(cosines.values())), background)
         evidence = Evidence(meaning, share, share, summaries)
-        if others := self._analyser.list_other_languages(query.text):
+        if others := self._list_other_languages(query):
             evidence = evidence.expect_words([detect_language(each) in others for each in summaries])
         relevances = estimate_relevance(evidence, intent=estimate_intent(query.text)) if cosines else []
         return dict(zip(cosines, relevances, strict=True))
@@ -104,19 +104,22 @@ class EvidenceSource:
     def trust_words(self, query: Query, evidence: Evidence) -> float:
         """How far the words of a query can be trusted: less in another language than the texts.
 
-        Where only some of the hits are in another language and the embedder knows the query's, meaning can do without
-        words, so that they count by how near the best come to what is expected of the best meaning.
+        Where the embedder knows the query's language and another of the collection, meaning can do without words, so
+        that they count by how near the best come to what is expected of the best meaning.
         """
         if self._analyser.is_foreign(query.text):
             return FOREIGN_TRUST
         known = find_known_languages(self.embedder)
-        if any(evidence.foreign) and (not known or self.find_language(query) in known):
+        if len(evidence.words) and self._analyser.can_do_without_words(query.text, known):
             return min(float(evidence.words.max()) / EXPECTED_WORDS, 1.0)
         return 1.0
 
     def find_language(self, query: Query) -> str:
-        """The language of the query where that is sure; "" if it is not."""
+        """The language that the query is likely in; "" if there is no telling."""
         return self._analyser.find_language(query.text)
+
+    def _list_other_languages(self, query: Query) -> list[str]:
+        return self._analyser.list_other_languages(query.text, find_known_languages(self.embedder))
 
     def extract_terms(self, query: Query) -> Terms:
         """The terms of a query."""

@@ -40,9 +40,7 @@ def has_right_seal(folder: Path) -> bool:
 
 
 def _list_sums(folder: Path) -> Iterator[tuple[str, str]]:
-    buffer = memoryview(
-        bytearray(BLOCK)
-    )  # for all files: a new one for each block takes longer
+    buffer = memoryview(bytearray(BLOCK))  # for all files: a new one for each block takes longer
     for place, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):

@@ -71,7 +71,24 @@ def test_most_of_the_chunks_say_the_language_of_a_document(open_engine: OpenEngi
     engine = open_engine(embedder="hashed:32", settings=settings)
     mixed = "\n\n".join(f"# {each}\n\n{PAGES[each]}" for each in ("de", "en", "de"))
     engine.add_documents([Document("mixed", mixed), Document("en", PAGES["en"])])
-    assert {record.id: record.language for record in engine.list()} == {"mixed": "de", "en": "en"}
+    tied = "\n\n".join(f"# {each}\n\n{PAGES[each]}" for each in ("en", "tr", "de"))
+    late = "\n\n".join([f"# en\n\n{PAGES['en']}", *(f"# {at}\n\n{PAGES['ro']} {at}" for at in range(40))])
+    engine.add_documents([Document("tied", tied), Document("late", late)])
+    expected = {"mixed": "de", "en": "en", "tied": "de", "late": "ro"}
+    assert {record.id: record.language for record in engine.list()} == expected
+    assert {each: engine.read(each).language for each in expected} == expected
+
+
+def test_a_read_tells_the_language_without_the_index(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("search_terms", "count_terms", "language_counts"):
+        monkeypatch.setattr(type(engine.opened.store), name, None)
+    assert {code: engine.read(code).language for code in PAGES} == {code: code for code in PAGES}
+
+
+def test_a_language_that_is_set_is_that_of_every_document(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32", settings=Settings(ingestion=IngestionConfig(language="tr")))
+    engine.add_documents([Document("de", PAGES["de"])])
+    assert [record.language for record in engine.list()] == [engine.read("de").language] == ["tr"]
 
 
 def test_a_message_that_is_hidden_does_not_say_the_language(open_engine: OpenEngine) -> None:
@@ -84,6 +101,9 @@ def test_a_message_that_is_hidden_does_not_say_the_language(open_engine: OpenEng
     )
     assert [record.language for record in engine.list()] == ["tr"]
     assert [record.language for record in engine.list(Filter(authors={"ada"}))] == ["de"]
+    (record,) = engine.list()
+    assert engine.read(record.id).language == "tr"
+    assert engine.read(record.id, where=Filter(authors={"ada"})).language == "de"
 
 
 def test_a_trace_names_the_language_that_a_question_was_taken_for(engine: Engine) -> None:

@@ -64,6 +64,17 @@ def test_a_price_a_number_or_a_version_that_is_not_there_is_named(page: str, que
     assert reason in refused.reason
 
 
+LIMIT = "La limite est de cent vingt euros par nuit, sauf à Paris où la limite est de cent soixante euros."
+
+
+@pytest.mark.parametrize(
+    "asked", ["Quelle est la limite par nuit à Paris ?", "What is the limit for a hotel night in Paris?"]
+)
+def test_a_name_is_known_in_any_language_by_how_it_is_written(asked: str) -> None:
+    assert ask(asked, LIMIT, settings=OVERLAP).found
+    assert ask("Quelle est la limite par nuit à Calais ?", LIMIT, settings=OVERLAP).reason == "Calais is not mentioned"
+
+
 def test_what_states_the_price_number_or_version_answers() -> None:
     assert ask("What does a stilling tube cost?", "A stilling tube costs £40.", settings=OVERLAP).found
     assert ask(

@@ -72,6 +72,20 @@ def test_the_summary_of_a_single_chunk_has_a_vector_of_its_own(
     assert hit.score == pytest.approx(0.7 * 0.5 + 0.3 * 0.95, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# 门禁卡\n\n门禁卡丢失后请立即报告前台。新卡两天内发放。\n",
+        "# 入館証\n\n入館証をなくしたら受付に届けてください。再発行は二日です。\n",
+    ],
+)
+def test_the_summary_of_a_page_without_spaces_holds_its_sentences(open_engine: OpenEngine, text: str) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents([Document("card", text, title="card")])
+    first = text.split("\n\n")[1].partition("。")[0]
+    assert summaries(engine)["card"].startswith(f"card: {first}。")
+
+
 def test_who_made_a_summary_is_recorded(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed", llm=ScriptedLLM("About it.", name="small"))
     engine.add_documents([Document("given", "Of tides.", summary="By hand."), Document("plain", "Of the harbour.")])

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from clew.core.errors import DriverMissing
 from clew.core.languages import LANGUAGES
-from clew.core.scripts import SHARED_SCRIPTS, UNSPACED, USUAL_LANGUAGE, count_scripts, list_scripts
+from clew.core.scripts import SHARED_SCRIPTS, UNSPACED, UNSPACED_WEIGHT, USUAL_LANGUAGE, count_scripts, list_scripts
 from clew.core.stop_words import STOP_WORDS
 
 SAMPLE = 300  # characters that are looked at
@@ -21,7 +21,6 @@ MIN_LETTERS = 20  # of a text in a script that languages share
 MIN_PROBABILITY = 0.5
 MIN_SURE_PROBABILITY = 0.8  # of a language that is not the usual one of its script and whose words we do not know
 _RANKED = 5  # guesses of the model
-_UNSPACED_WEIGHT = 3  # a character of these scripts says as much as so many letters
 _MIN_KANA = 0.1  # share of the characters of a Japanese text
 # Words of English that hardly any other language has; of so many words in a text, it is English.
 _ENGLISH = frozenset(
@@ -66,7 +65,7 @@ def find_main_script(text: str) -> str:
         return "Latn" if any(map(str.isalpha, text)) else ""
     counts = count_scripts(text)
     for script in UNSPACED & counts.keys():
-        counts[script] *= _UNSPACED_WEIGHT
+        counts[script] *= UNSPACED_WEIGHT
     if counts["Kana"] and counts["Kana"] >= _MIN_KANA * (counts["Kana"] + counts["Hani"]):
         counts["Kana"] += counts.pop("Hani", 0)
     return max(counts, key=lambda script: (counts[script], script), default="") if counts.total() else ""

@@ -19,6 +19,7 @@ _BLOCKS: Final = (
 )  # fmt: skip
 # Written without spaces, or with words that particles are attached to.
 UNSPACED: Final = frozenset({"Hani", "Kana", "Hang", "Thai", "Laoo", "Khmr", "Mymr"})
+UNSPACED_WEIGHT = 3  # a character of these scripts says as much as so many letters
 _STARTS: Final = tuple(start for start, _ in _BLOCKS)
 
 # Where one language is the only one of its script, or by far the usual one: that of a word of this script in a text of

@@ -81,7 +81,8 @@ class Document:
     `add` fills in `hash` (of the content) and `stamp` (the state of the file), by which the next `add` skips it.
     `access` are the labels of those who may see it; None: everybody. `summary_by` names who wrote the summary. The
     store fills in `created` and `updated`, the times of the first and the last writing, where they are not given.
-    `language` is filled in by `read`: that of most of its chunks, "und" where none is clear.
+    `language` is filled in by `read`: that of most of its chunks, of languages with as many the first by code ("de"
+    before "en"), "und" where none is clear. Of a long document some of the chunks are looked at.
     """
 
     id: str
@@ -122,7 +123,8 @@ INCOMPLETE = "incomplete "  # a hash that begins so is that of a document whose 
 class DocumentRecord:
     """A document in a list: everything but its text and sections.
 
-    `language` is filled in by `list`: that of most of its chunks, "und" where none is clear.
+    `language` is filled in by `list`: that of most of its chunks, of languages with as many the first by code ("de"
+    before "en"), "und" where none is clear.
     """
 
     id: str

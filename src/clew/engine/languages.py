@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.errors import DriverFailed
-from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import EMBEDDER_LANGUAGES, find_known_languages
 from clew.core.protocols import Embedder, Store, TokenEncoder
 from clew.core.report import Report, SourceFailure
-from clew.core.types import DocumentRecord
+from clew.core.types import Document, DocumentRecord
+from clew.index.chunk.terms import find_chunk_language, get_page_text
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened
@@ -21,31 +21,35 @@ MIN_CHUNKS = 20  # of which such a share says something
 MAX_FOREIGN_OF_FEW = 0.5  # share of fewer chunks
 MIN_FOREIGN = 3  # chunks in one such language
 MULTILINGUAL = "multilingual"
+MAX_DETECTED = 32  # chunks whose language is detected to tell that of one document
 
 
 def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[DocumentRecord]:
     """The records with their languages."""
     counts = store.language_counts(exact=True)
-    found = _count_by_document(store, counts, EVERYTHING)
+    found = _count_by_document(store, counts)
     for record in records:
         yield replace(record, language=_choose_language(record, counts, found))
 
 
-def find_main_language(store: Store, doc_ids: Sequence[str]) -> str:
-    """The language of most of the chunks of documents."""
-    where, counts = Filter(documents=frozenset(doc_ids)), store.language_counts(exact=True)
-    found = _count_by_document(store, counts, where)
-    languages = Counter[str]()
-    for record in store.documents(where):
-        languages[_choose_language(record, counts, found)] += record.chunks
-    return languages.most_common(1)[0][0] if languages else ""
+def find_main_language(store: Store, documents: Sequence[Document], *, language: str) -> str:
+    """The language of most of the chunks of documents, as `name_languages` tells it, but without a look at the index.
+
+    Where `language` is "auto", that of their chunks is detected again: of all, or of some that are spread over them.
+    """
+    found = [(chunk, document) for document in documents for chunk in store.chunks(document.id)]
+    if not found or language != "auto":
+        return language if found else ""
+    looked_at = min(len(found), MAX_DETECTED)
+    spread = (found[len(found) * at // looked_at] for at in range(looked_at))
+    return _choose_known(Counter(find_chunk_language(chunk, get_page_text(document)) for chunk, document in spread))
 
 
-def _count_by_document(store: Store, counts: Mapping[str, int], where: Filter) -> dict[str, Counter[str]]:
+def _count_by_document(store: Store, counts: Mapping[str, int]) -> dict[str, Counter[str]]:
     """The chunks of each document in each language but the most frequent one, which all the others are in."""
     found: dict[str, Counter[str]] = {}
     for code in _sort_languages(counts)[1:]:
-        for hit in store.search_terms({make_language_term(code): 1}, counts[code], where):
+        for hit in store.search_terms({make_language_term(code): 1}, counts[code]):
             found.setdefault(hit.chunk.doc_id, Counter())[code] += 1
     return found
 
@@ -56,7 +60,12 @@ def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: M
         return ""
     own = Counter(found.get(record.id, {}))
     own[_sort_languages(counts)[0]] += record.chunks - own.total()
-    known = {code: count for code, count in own.items() if count > 0 and code != UNKNOWN}
+    return _choose_known(own)
+
+
+def _choose_known(counts: Mapping[str, int]) -> str:
+    """The known language of most chunks, of two with as many the first by code; "und" where there is none."""
+    known = {code: count for code, count in counts.items() if count > 0 and code != UNKNOWN}
     return _sort_languages(known)[0] if known else UNKNOWN
 
 

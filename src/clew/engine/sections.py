@@ -1,5 +1,6 @@
 """Sources that were added in sections: found by the name of the source, and read as one document."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from clew.core.errors import NotFound
@@ -19,16 +20,20 @@ def read_document_or_sections(opened: Opened, name: str) -> Document:
     """
     try:
         document = opened.store.document(resolve_document(opened, name))
-        return replace(document, language=find_main_language(opened.store, [document.id]))
+        return _name_language(opened, document, [document])
     except NotFound:
         if sections := find_sections(opened, name):
-            ids = [record.id for record in sections]
-            return replace(
-                join_sections([*map(opened.store.document, ids)]), language=find_main_language(opened.store, ids)
-            )
+            parts = [opened.store.document(record.id) for record in sections]
+            return _name_language(opened, join_sections(parts), parts)
         if uri := _find_only_file(opened, name):
             return read_document_or_sections(opened, uri)
         raise
+
+
+def _name_language(opened: Opened, document: Document, parts: Sequence[Document]) -> Document:
+    """The document with the language of the stored ones that it is made of."""
+    language = find_main_language(opened.store, parts, language=opened.settings.ingestion.language)
+    return replace(document, language=language)
 
 
 def _find_only_file(opened: Opened, name: str) -> str:

@@ -14,8 +14,13 @@ _PIECES = 3  # of a document that are looked at together, where a chunk does not
 
 def count_document_terms(document: Document, chunks: Sequence[Chunk], *, language: str) -> list[dict[str, int]]:
     """The term frequencies of the chunks of a document."""
-    page = "" if is_thread(document) else document.text
+    page = get_page_text(document)
     return [count_chunk_terms(chunk, language=language, page=page) for chunk in chunks]
+
+
+def get_page_text(document: Document) -> str:
+    """The text that may say the language of its chunks: that of a page; the messages of a thread may be in several."""
+    return "" if is_thread(document) else document.text
 
 
 def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[str, int]:

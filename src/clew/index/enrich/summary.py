@@ -11,8 +11,9 @@ from typing import TypeVar
 from clew.core.errors import CostLimit
 from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
+from clew.core.scripts import UNSPACED_WEIGHT
 from clew.core.sentences import split_sentences
-from clew.core.text import extract_terms_of_each
+from clew.core.text import extract_terms_of_each, split_runs
 from clew.core.types import Document
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ CALLER = "caller"  # in Document.summary_by: given with the document
 MAX_CHARS = 50_000  # of a document in the prompt
 TRUNCATED = "...[truncated]"
 MAX_SENTENCES = 3
+MIN_SENTENCE_CHARS = 30  # shorter ones are labels or fragments
 MAX_SENTENCE_CHARS = 400  # longer ones are lists or tables
 PROMPT = """Summarise this document in two or three sentences that capture its main topic, the key entities and its
 purpose. Say what makes it unique and what someone would search for to find it.
@@ -111,9 +113,15 @@ def generate_llm_summary(document: Document, llm: LLM) -> str:
 
 def _is_informative_sentence(sentence: str) -> bool:
     """Whether a sentence makes sense by itself: not a heading, a row of a table, a fence or a single word."""
-    return 30 <= len(sentence) <= MAX_SENTENCE_CHARS and not sentence.lstrip().startswith(
-        ("#", "|", "```", ">", "- [", "<")
-    )
+    if len(sentence) > MAX_SENTENCE_CHARS or sentence.lstrip().startswith(("#", "|", "```", ">", "- [", "<")):
+        return False
+    return len(sentence) >= MIN_SENTENCE_CHARS or _count_letters(sentence) >= MIN_SENTENCE_CHARS
+
+
+def _count_letters(sentence: str) -> int:
+    """The length of a sentence, as if it were written in letters."""
+    _, runs = split_runs(sentence)
+    return len(sentence) + (UNSPACED_WEIGHT - 1) * sum(map(len, runs))
 
 
 def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain, filterfalse
 
-from clew.core.text import extract_terms
+from clew.core.function_words import is_function_word
+from clew.core.text import extract_terms, tokenize_words
 from clew.query.answer.facts import find_facts
 from clew.query.answer.question import asks_for_amount, states_amount
 
@@ -61,11 +63,20 @@ def explain_unnamed(question: str, texts: Sequence[str]) -> str:
 
     Abbreviations do not count: a text may spell them out.
     """
-    terms: set[str] = set()
-    for text in texts:
-        terms |= extract_terms(text).keys()
-    for fact in find_facts(question):
-        words = extract_terms(fact.text).keys()
-        if fact.kind == "name" and words and not fact.text.isupper() and not words & terms:
-            return f"{fact.text} is not mentioned"
-    return ""
+    unnamed = (name for name in list_missing_names(question, texts) if not name.isupper())
+    return next((f"{name} is not mentioned" for name in unnamed), "")
+
+
+def list_missing_names(question: str, texts: Sequence[str]) -> list[str]:
+    """The names of the question of which no text has a word, be it by its stem or as it is written.
+
+    A name has no language of its own: English makes "pari" of Paris, and French leaves it.
+    """
+    names = [fact.text for fact in find_facts(question) if fact.kind == "name"]
+    known = set(chain.from_iterable(map(_list_name_words, texts))) if names else set[str]()
+    return [name for name in names if (words := _list_name_words(name)) and not words & known]
+
+
+def _list_name_words(text: str) -> set[str]:
+    """The stems of a text, and its words as they are written but for case and diacritics, without function words."""
+    return {*extract_terms(text), *filterfalse(is_function_word, tokenize_words(text))}

@@ -8,11 +8,11 @@ it fit better. `python -m studies.answers` and `studies.abstention --pairs` show
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from clew.core.languages import FUNCTION_WORDS
-from clew.core.text import extract_terms
 from clew.core.unicode import MARKS
-from clew.query.answer.facts import find_facts
+from clew.query.answer.absent import list_missing_names
 
 Score = Callable[[str, str], float]  # the log-odds that a text answers a question
 
@@ -48,15 +48,7 @@ def find_objection(question: str, part: str, chunk: str, score: Score) -> str:
 
 def find_missing_names(question: str, texts: Sequence[str]) -> frozenset[str]:
     """The words of the question's names of which no text has a word."""
-    terms: set[str] = set()
-    for text in texts:
-        terms |= extract_terms(text).keys()
-    missing: set[str] = set()
-    for fact in find_facts(question):
-        words = extract_terms(fact.text).keys()
-        if fact.kind == "name" and words and not words & terms:
-            missing.update(_WORD.findall(fact.text))
-    return frozenset(missing)
+    return frozenset(chain.from_iterable(map(_WORD.findall, list_missing_names(question, texts))))
 
 
 def _leave_out_words(question: str) -> Iterator[tuple[str, str]]:

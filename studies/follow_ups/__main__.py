@@ -1,8 +1,8 @@
 """`python -m studies.follow_ups`: is a short question after others taken for a follow-up only where it is one?
 
 96 questions were written over 40 pages before the rule that is judged here: 48 keyword queries for something else than
-what was talked of, and 48 follow-ups, a third of them without a word that says so. Every second one was in sight when
-the rule was chosen (`--half chosen`); the others are held out.
+what was talked of, and 48 follow-ups. Every second one was in sight when the rule was chosen (`--half chosen`); the
+others are held out. The last row counts the follow-ups that no word shows to be one.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clew import Document, Engine, Message, drivers, record
 from clew.core.settings import EmbedderConfig
+from clew.query.rewrite.ellipsis import is_elliptic
 
 FOLDER = Path(__file__).parent
 HALVES = {"chosen": 0, "held-out": 1}
@@ -77,10 +78,15 @@ def search_turns(engine: Engine, turns: Sequence[Turn], strategy: str) -> list[O
 def make_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The table."""
     yield "| questions | | searched rightly | page first | alone |\n|---|---|---|---|---|"
-    for name, is_follow_up in (("on something new", False), ("follow-ups", True)):
-        some = [each for each in outcomes if each.turn.is_follow_up == is_follow_up]
+    follow_ups = [each for each in outcomes if each.turn.is_follow_up]
+    kinds = {
+        "on something new": [each for each in outcomes if not each.turn.is_follow_up],
+        "follow-ups": follow_ups,
+        "of these, without a word that says so": [each for each in follow_ups if not is_elliptic(each.turn.text)],
+    }
+    for name, some in kinds.items():
         right, first, alone = (
-            sum(getattr(each, name) for each in some) for name in ("is_right", "is_first", "is_first_alone")
+            sum(getattr(each, field) for each in some) for field in ("is_right", "is_first", "is_first_alone")
         )
         yield f"| {name} | {len(some)} | {right} | {first} | {alone} |"
 

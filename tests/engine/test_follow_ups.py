@@ -131,6 +131,27 @@ def test_keywords_for_something_new_are_searched_as_they_are(engine: Engine, tex
     assert hits[0].document.id in ("badge", "parking")
 
 
+NAMES = {
+    "Men in Black cast": "Men in Black: the cast is led by Will Smith and Tommy Lee Jones.",
+    "Ale house opening hours": "The ale house has its opening hours on the door.",
+    "AND gate truth table": "The truth table of an AND gate has one row with a true output.",
+    "This American Life host": "This American Life: the host is Ira Glass.",
+    "那英的歌": "那英的歌在酒店大厅播放。",
+}
+
+
+def test_names_that_open_like_a_follow_up_are_searched_as_they_are() -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        texts = {**PAGES, **NAMES, "pager": CONVERSATIONS["en"][1]}
+        engine.add_documents([Document(name, text) for name, text in texts.items()])
+        for text in NAMES:
+            hits, query = search_after(engine, "who carries the pager?", text)
+            assert query == text
+            assert hits[0].document.id == text
+        for text in ("and the warranty?", "this warranty for contractors?", "¿a quién se lo pido?", "那周末"):
+            assert search_after(engine, "who carries the pager?", text)[1] != text
+
+
 def test_keywords_that_belong_to_what_was_talked_of_are_expanded(engine: Engine) -> None:
     for device in ("scanner", "printer"):
         hits, query = search_after(engine, f"what does the {device} cost?", "warranty")

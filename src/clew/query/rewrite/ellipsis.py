@@ -1,21 +1,26 @@
 """Does a question need the conversation before it? By what it leaves out or points to.
 
 A pronoun is no reason where the question itself says what it stands for ("Is herpes lethal, and how is it
-transmitted?"), nor where it stands for nothing ("Is it possible to …"). The words of English are here, those of other
+transmitted?"), nor where it stands for nothing ("Is it possible to …"). Keywords may open like a follow-up ("AND gate",
+"Men in Black", "那英的歌"): such an opening makes a fragment at most. The words of English are here, those of other
 languages in `follow_up_words`.
 """
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from clew.core.detect import find_main_script
 from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
 from clew.core.stop_words import STOP_WORDS
 from clew.core.text import tokenize_words
-from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, QUESTION_WORD, FollowUpWords
+from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, MODAL, QUESTION_WORD, UNSHARED_OPENING, FollowUpWords
 from clew.query.rewrite.keywords import extract_content_words
 
-_FOLLOW_UP_OPENING = re.compile(r"\W*(?:(?:what|how) about|and|or|but|why not)\b", re.IGNORECASE)
+_FOLLOW_UP_OPENING = re.compile(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
+# A title and what is asked of it: "This American Life host".
+_TITLE_OPENING = re.compile(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
+_ASKS = re.compile(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:it|they|them|he|him|she)\b", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
 # Where "that" begins neither a relative clause nor one with a subject of its own.
@@ -44,7 +49,7 @@ _MIN_WORDS = 4  # below which a question that is no sentence is a fragment
 _MIN_CONTENT_WORDS = 2
 _MAX_LETTERS = 12  # of a question that says little, in a script without spaces
 _MIN_STOP_WORDS = 2  # of a language of Latin letters, by which a question is taken to be in it
-_MAX_SHARED = 2  # letters of an opening that other languages may have
+_MAX_SHARED = 2  # letters of an opening that many languages have
 
 
 def is_elliptic(question: str) -> bool:
@@ -53,7 +58,10 @@ def is_elliptic(question: str) -> bool:
     It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), or has a pronoun or
     demonstrative for something that it does not name.
     """
-    if _FOLLOW_UP_OPENING.match(question) or any(_follows_up(question, *each) for each in _find_words(question)):
+    opening = _FOLLOW_UP_OPENING.match(question)
+    if opening and not _may_open_keywords(question, opening):
+        return True
+    if any(_follows_up(question, *each) for each in _find_words(question)):
         return True
     content = extract_content_words(question)
     compares = len(content) <= _MIN_CONTENT_WORDS and bool(_COMPARING.search(question))
@@ -61,11 +69,18 @@ def is_elliptic(question: str) -> bool:
 
 
 def is_fragment(question: str) -> bool:
-    """Whether a question is short and no whole one, or has one content word at most: a follow-up, or keywords.
+    """Whether a question is a follow-up or keywords: short and no whole one, of one content word, or by its opening.
 
     Only what the collection has tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
     """
-    if any(words.weak_ending and words.weak_ending.search(question) for words, _ in _find_words(question)):
+    found = [words for words, _ in _find_words(question)]
+    if (
+        _FOLLOW_UP_OPENING.match(question)
+        or _opens_with_title(question)
+        or any(map(partial(_may_open, question), found))
+    ):
+        return True
+    if any(words.weak_ending and words.weak_ending.search(question) for words in found):
         return sum(map(str.isalpha, question)) <= _MAX_LETTERS
     spaced = question.split()
     if len(spaced) == 1:  # one word, or a script without spaces
@@ -98,31 +113,59 @@ def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]
 def _follows_up(question: str, words: FollowUpWords, stop_words: frozenset[str]) -> bool:
     """Whether a question has the follow-up words of a language.
 
-    Those of Latin letters share short words (e, en, ou): what follows one that opens a question must be of the
-    language, too, and what points back must not be its only one.
+    Those of Latin letters share words with one another and with names (e, en, ou, men, ale): another word of a question
+    that one opens must be of the language, too, after a short one the next, and what points back must not be its only
+    one.
     """
     if words.ending and words.ending.search(question):
         return True
     shares_words = find_main_script(question) == "Latn"
     if opening := words.opening.match(question):
-        after = _WORD.search(question.casefold(), opening.end())
-        is_known = after is not None and after[0] in stop_words
-        return not shares_words or is_known or len(opening["word"]) > _MAX_SHARED
+        word, after = opening["word"], _WORD.findall(question.casefold(), opening.end())
+        known = after[:1] if len(word) <= _MAX_SHARED else after
+        return not shares_words or UNSHARED_OPENING.fullmatch(word) is not None or not stop_words.isdisjoint(known)
     if words.pointer is None or not words.pointer.search(question):
         return False
     return (not shares_words or len(stop_words) >= _MIN_STOP_WORDS) and _says_little(question)
+
+
+def _may_open(question: str, words: FollowUpWords) -> bool:
+    """Whether a question opens like a follow-up in a language, by more than a word that many languages have."""
+    opening = (words.weak_opening and words.weak_opening.match(question)) or words.opening.match(question)
+    return opening is not None and (find_main_script(question) != "Latn" or len(opening["word"]) > _MAX_SHARED)
+
+
+def _may_open_keywords(question: str, opening: re.Match[str]) -> bool:
+    """Whether the "and", "or" or "but" that opens a question may belong to a name or keywords: "AND gate"."""
+    if opening["word"] is None or question.isupper():
+        return False
+    if opening["word"].isupper():
+        return True
+    after = _WORD.findall(question, opening.end())
+    if not after or "?" in question:
+        return False
+    is_title = opening["word"].istitle() and after[0].istitle()
+    return is_title or STOP_WORDS["en"].isdisjoint(map(str.casefold, after))
+
+
+def _opens_with_title(question: str) -> bool:
+    """Whether a question opens with a demonstrative that seems to belong to a title, and asks nothing about it."""
+    return _TITLE_OPENING.match(question) is not None and not _ASKS.search(question)
 
 
 def _says_little(question: str) -> bool:
     """Whether a question has two content words at most, or as few letters where nothing separates words."""
     if find_main_script(question) in UNSPACED:
         return sum(map(str.isalpha, question)) <= _MAX_LETTERS
-    return len(extract_content_words(question)) <= _MIN_CONTENT_WORDS
+    content = [word for word in extract_content_words(question) if not MODAL.fullmatch(word)]
+    return len(content) <= _MIN_CONTENT_WORDS
 
 
 def _points_outside(question: str) -> bool:
     """Whether a pronoun or demonstrative stands for something that the question does not name before it."""
     plain = _EXPLETIVE.sub(" ", _IT_AS_NAME.sub(" ", question))
+    if _opens_with_title(plain):
+        plain = _TITLE_OPENING.sub("", plain, count=1)
     if _DEMONSTRATIVE.search(plain):
         return True
     if (possessive := _POSSESSIVE.search(plain)) and not extract_content_words(plain[: possessive.start()]):

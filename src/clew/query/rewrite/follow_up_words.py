@@ -13,12 +13,16 @@ from typing import Final, NamedTuple
 
 
 class FollowUpWords(NamedTuple):
-    """The patterns of a language. After a weak ending a question may be one of its own, too ("週末は?")."""
+    """The patterns of a language.
+
+    With a weak ending a question may be one of its own, too ("週末は?"), with a weak opening a name ("那英的歌").
+    """
 
     opening: re.Pattern[str]
     pointer: re.Pattern[str] | None
     ending: re.Pattern[str] | None
     weak_ending: re.Pattern[str] | None
+    weak_opening: re.Pattern[str] | None = None
 
 
 def _compile_spaced(opening: str, pointer: str = "", ending: str = "") -> FollowUpWords:
@@ -32,13 +36,16 @@ def _compile_spaced(opening: str, pointer: str = "", ending: str = "") -> Follow
     )
 
 
-def _compile_unspaced(opening: str, pointer: str, ending: str, weak_ending: str = "") -> FollowUpWords:
+def _compile_unspaced(
+    opening: str, pointer: str, ending: str, weak_ending: str = "", weak_opening: str = ""
+) -> FollowUpWords:
     """Patterns of a script in which nothing separates words, or particles are attached to them."""
     return FollowUpWords(
         re.compile(rf"\W*(?P<word>{opening})"),
         re.compile(pointer),
         re.compile(rf"(?:{ending})\W*$"),
         re.compile(rf"(?:{weak_ending})\W*$") if weak_ending else None,
+        re.compile(rf"\W*(?P<word>{weak_opening})") if weak_opening else None,
     )
 
 
@@ -52,11 +59,11 @@ FOLLOW_UP_WORDS: Final[Mapping[str, FollowUpWords]] = MappingProxyType(
         "fr": _compile_spaced(
             "et|ou|mais|sinon|qu[’']en est-il|quid",
             r"cela|ça|celui-ci|celle-ci|ceux-ci|celles-ci|lui|eux|ils|elles|aussi|qui l(?:e|a|es)\b"
-            r"|(?:qui|on) l[’']\w+",
+            r"|(?:qui|on) l[’']\w+|(?:qui|quand|où|comment|quel(?:le)?s?)(?: \w+){1,2} (?:son|sa|ses|leurs?)",
         ),
         "es": _compile_spaced(
             "y|e|o|pero|qu[eé] (?:pasa|hay) con|qu[eé] tal",
-            "eso|esto|ello|él|ella|ellos|ellas|lo mismo|también|(?:quién|quien|quiénes) l[oa]s?",
+            "eso|esto|ello|él|ella|ellos|ellas|lo mismo|también|(?:quién|quien|quiénes|me|te|se|nos) l[oa]s?",
         ),
         "it": _compile_spaced("e|ed|o|ma", "ciò|questo|quello|esso|essa|essi|lo stesso|anche|chi l[oaie]"),
         "pt": _compile_spaced("e|ou|mas|que tal", "isso|isto|ele|ela|eles|elas|o mesmo|também|quem [oa]s?"),
@@ -89,15 +96,18 @@ FOLLOW_UP_WORDS: Final[Mapping[str, FollowUpWords]] = MappingProxyType(
         ),
         "hi": _compile_spaced("और|या|लेकिन|तो", "यह|वह|वे|इसे|उसे|इसका|उसका|उन्हें|भी", "का क्या|के बारे में क्या"),
         "zh": _compile_unspaced(
-            "那(?!不勒斯|霸)|另外|以及|而且|但是|或者|[它她]|他(?![汀人乡鄉国國])",
+            r"(?:那[么麼]?|他|她)(?=\W)|那(?=[么麼个個些是在有要如怎什谁誰我你您他她它])|另外|以及|而且|但是|或者|它"
+            "|[他她](?=[们們是的有在会會能要也怎什])",
             "它|他们|她们|他們|她們",
             "呢|也是吗|也是嗎|也一样吗|也一樣嗎",
+            weak_opening="那(?!不勒斯|霸)|她|他(?![汀人乡鄉国國])",
         ),
         "ja": _compile_unspaced(
-            "では|じゃ[あ、]|それ|その|そこ|そちら|で、|でも、|彼(?:は|が|ら|女|の)",
-            "それ|そこ|そちら|彼ら|彼女",
+            "では|じゃ[あ、]|(?:それ|そこ)[はがをにもでの、]|それら|その(?:、|場合)|そちら|で、|でも、|彼(?:は|が|ら|女|の)",
+            "それ[はがをにもでの]|そこ[はがをにもでの]|そちら|彼ら|彼女",
             "はどう(?:です|でしょう)?か?|は(?:いかが|如何)ですか|も(?:同じ)?ですか",
             "は|って|の場合",
+            "その|それ|そこ",
         ),
         "ko": _compile_unspaced(
             "그럼|그러면|그리고|그건|그것|그게|그거|그런데|근데|또는|혹은",
@@ -121,5 +131,14 @@ QUESTION_WORD: Final = re.compile(
     r"|kto|kiedy|gdzie|dlaczego|jak|któr[yae]|kdo|kdy|kde|proč|kter[ýáé]|kolik|cine|când|unde|cum|cât"
     r"|кто|что|когда|где|почему|как|как(?:ой|ая|ое|ие)|сколько|хто|що|коли|чому|скільки"
     r"|ποιος|ποια|ποιο|τι|πότε|πού|γιατί|πώς|kim|hangi|nasıl|siapa|apa|kapan|bagaimana|mengapa|berapa)\b",
+    re.IGNORECASE,
+)
+
+# Openings in Latin letters that no name or other language begins with: some words, several, or with marks.
+UNSHARED_OPENING: Final = re.compile(r"[Uu]nd|[Oo]ch|[Pp]eki|[Vv]eya|[Aa]tau|[Tt]etapi|[Mm]utta|.* .*|.*[^\x00-\x7f].*")
+
+# Verbs that say nothing of the subject of a question and are no stop words.
+MODAL: Final = re.compile(
+    r"doi(?:t|vent|s)|peu(?:t|vent|x)|faut|puede[ns]?|puedo|debe[ns]?|debo|deve|devono|devo|può|posso|possono|pode[m]?",
     re.IGNORECASE,
 )

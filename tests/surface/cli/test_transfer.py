@@ -91,6 +91,11 @@ def test_reembed_and_back(fresh: "Clew") -> None:
     stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
     assert stopped.code == 4
     assert "stopped at 0.0000 spent" in stopped.err
+    assert "are kept" not in stopped.out
+    assert fresh("reembed", "--to", "hashed:64").code == 0
+    (fresh.folder / "pages" / "new.md").write_text("A new page on buoys.")
+    assert fresh("add", "pages/new.md", CLEW_EMBEDDER__NAME="hashed:64").code == 0
+    assert " embedded (chunks and summaries), the others were there; " in fresh("reembed", "--back").out
 
 
 def test_room_that_could_not_be_given_back_is_given_back_by_the_next_discard(

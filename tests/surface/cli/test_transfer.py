@@ -131,3 +131,10 @@ def test_room_that_could_not_be_given_back_is_given_back_by_the_next_discard(
     assert "note: free room: there were no unused vectors; the room that was free" in again.stderr
     assert file.stat().st_size < 0.7 * before
     assert run(app, ["-p", place, "reembed", "--discard"]).exit_code == 3
+
+
+def test_a_model_whose_name_is_wrong_is_refused(fresh: "Clew") -> None:
+    assert fresh("add", "pages").code == 0
+    for name in ("hashed#int8#int8", "hashed#00064", "hashed#٦٤"):
+        assert fresh("reembed", "--to", name).code == 2, name
+    assert "of 'hashed+nonsense'. There are: bge-small" in fresh("reembed", "--to", "hashed+nonsense").err

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
-from clew.core.quantize import INT8_MARK, has_int8_vectors
+from clew.core.quantize import has_int8_vectors
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
 from clew.drivers.addresses import MEMORY as MEMORY
@@ -29,7 +29,7 @@ from clew.drivers.addresses import is_server_address as is_server_address
 from clew.drivers.addresses import is_shared as is_shared
 from clew.drivers.addresses import resolve_folder
 from clew.drivers.embed.names import DIM_MARK as DIM_MARK
-from clew.drivers.embed.names import check_joined, split_dim
+from clew.drivers.embed.names import check_joined, remove_int8_mark, split_dim
 from clew.drivers.embed.names import shape_embedder as shape_embedder
 
 HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
@@ -75,7 +75,7 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
     int8, "one+other" are two as one.
     """
     if config.int8 or has_int8_vectors(config.name):
-        plain = make_embedder(replace(config, name=config.name.removesuffix(INT8_MARK), int8=False))
+        plain = make_embedder(replace(config, name=remove_int8_mark(config.name), int8=False))
         return shape_embedder(plain, replace(config, dim=0, int8=True))
     if "+" in config.name:
         from clew.drivers.embed.joined import join_embedders

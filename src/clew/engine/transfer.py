@@ -15,6 +15,7 @@ from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import DerivedEmbedder, find_derivation
 from clew.engine.add import make_ingest_context
+from clew.engine.discard import discard_vectors
 from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
 from clew.index.add.calibrate import calibrate_once
@@ -97,7 +98,8 @@ def reembed(
     """Embeds every chunk and summary with another model and switches the collection to it; no chunk is cut anew.
 
     Searches use the former vectors until all new ones are there, changes are caught up with, and interrupted work
-    continues. The former vectors are kept: `back` switches to them again, `discard` deletes the ones not in use. To
+    continues. The former vectors are kept: `back` switches to them again, `discard` deletes the ones not in use and
+    gives their room back to the disk; what it could not give back is in `failed`, and the next `discard` does it. To
     int8 or shorter vectors of the model in use no text is embedded: they are made from the vectors that are there, and
     counted as `reused`; the way back to whole vectors asks the model. With the
     address of a Ray cluster (`ray`) its `workers` hold the model, by default one for each core or, with `gpus` for
@@ -108,11 +110,10 @@ def reembed(
     opened = engine.opened
     started, before = monotonic(), opened.store.stats()
     staged = opened.store.staged_model()
-    if (back and not (staged and staged.was_used)) or (discard and not staged):
+    if discard and (report := discard_vectors(opened.store)):
+        return replace(report, seconds=monotonic() - started)
+    if discard or (back and not (staged and staged.was_used)):
         raise NotFound(f"there are no vectors of another model beside those of {before.embedder}")
-    if discard:
-        opened.store.discard_staged()
-        return Report(seconds=monotonic() - started)
     model, config = staged.embedder if back and staged else to, None
     if isinstance(model, str):
         config = replace(opened.settings.embedder, name=model)
@@ -129,9 +130,10 @@ def reembed(
         if on_progress:
             spent = monotonic() - started
             left = spent / count * (total - count)
-            on_progress(Progress("embedding", count, total, "texts", count / spent, left))
+            on_progress(Progress(stage, count, total, unit, count / spent, left))
 
     derive = find_derivation(model, before.embedder)
+    stage, unit = ("converting", "vectors") if derive else ("embedding", "texts")
     options = RayOptions(ray, workers, gpus)
     options.check()
     options = RayOptions(None) if derive else options

@@ -4,6 +4,7 @@ The job is written down before the first document is added, and held while the `
 free, and whoever works next upgrades what is there.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from clew.core.jobs import ACTIVE, UPGRADE, Job, Upgrade
 from clew.core.protocols import Embedder, JobQueue
 from clew.core.report import OnProgress, SourceFailure
 from clew.core.settings import EmbedderConfig, Settings
+from clew.engine.discard import discard_vectors
 from clew.engine.lease import Lease
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from clew.engine.opened import Opened
 
 ADDING: Final = "adding"  # its stage while documents are added
+log = logging.getLogger("clew")
 Notes = tuple[SourceFailure, ...]
 
 
@@ -76,7 +79,9 @@ def run_upgrade(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str
             return {"embedded": made, "stopped": report.stopped}
     staged = engine.opened.store.staged_model()
     if staged and staged.embedder == job.request["from"]:
-        engine.opened.store.discard_staged()
+        discarded = discard_vectors(engine.opened.store)
+        for failure in discarded.failed if discarded is not None else ():
+            log.warning("%s", failure.reason)
     return {"embedded": made}
 
 

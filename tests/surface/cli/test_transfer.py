@@ -1,7 +1,20 @@
 """export, restore and reembed through the command line."""
 
+import json
 import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from clew import Document, DriverFailed, Engine
+from clew.core.report import Progress
+from clew.drivers.store.embedded import eraser, schema
+from clew.surface.cli.app import app
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
@@ -52,21 +65,76 @@ def test_reembed_and_back(fresh: "Clew") -> None:
     done = fresh("reembed", "--to", "hashed:64")
     assert done.code == 0, done.err
     assert re.fullmatch(
-        r"\d+ texts embedded \(chunks and summaries\); the collection uses hashed:64 \(64 dimensions\)\n", done.out
+        r"\d+ texts embedded \(chunks and summaries\); the collection uses hashed:64 \(64 dimensions\); "
+        r"the former vectors are kept until `clew reembed --discard`\n",
+        done.out,
     )
     assert fresh("search", "keys").code == 7  # the environment still names the old one
     assert fresh.hits("keys", CLEW_EMBEDDER__NAME="hashed:64")
     shape = fresh("reembed", "--back", "--json").json
     assert (shape["embedder"], shape["dim"], shape["embedded"]) == ("hashed", 256, 0)
     assert fresh.hits("keys") == before
-    assert fresh("reembed", "--discard").out == "unused vectors deleted; the collection uses hashed\n"
+    assert fresh("reembed", "--discard").out == "no unused vectors are left; the collection uses hashed\n"
     assert fresh("reembed", "--discard").code == 3
-    assert fresh("reembed").code == 2
+    for options in ((), ("--back", "--discard")):
+        refused = fresh("reembed", *options)
+        assert (refused.code, "exactly one of --to NAME, --back and --discard" in refused.err) == (2, True)
     converted = fresh("reembed", "--to", "hashed#64#int8")
-    assert converted.out.endswith(
-        "vectors of chunks and summaries converted, none embedded; the collection uses hashed#64#int8 (64 dimensions)\n"
+    assert (
+        "vectors of chunks and summaries converted, none embedded; the collection uses hashed#64#int8 (64 dimensions); "
+        in converted.out
     )
-    assert fresh("reembed", "--back").code == fresh("reembed", "--discard").code == 0
+    assert fresh("reembed", "--back").out.startswith(
+        "all vectors were there, none embedded; the collection uses hashed"
+    )
+    assert fresh("reembed", "--discard").code == 0
     stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
     assert stopped.code == 4
     assert "stopped at 0.0000 spent" in stopped.err
+    assert "are kept" not in stopped.out
+    assert fresh("reembed", "--to", "hashed:64").code == 0
+    (fresh.folder / "pages" / "new.md").write_text("A new page on buoys.")
+    assert fresh("add", "pages/new.md", CLEW_EMBEDDER__NAME="hashed:64").code == 0
+    assert " embedded (chunks and summaries), the others were there; " in fresh("reembed", "--back").out
+
+
+def test_room_that_could_not_be_given_back_is_given_back_by_the_next_discard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "a.clew")
+    with Engine.open(place, embedder="hashed:1024") as engine:
+        engine.add_documents([Document(f"{n}", f"The vault is opened on day {n}.") for n in range(100)])
+        told = list[Progress]()
+        engine.reembed("hashed:1024#int8", on_progress=told.append)
+        assert (told[-1].stage, told[-1].unit) == ("converting", "vectors")
+    run, file = CliRunner().invoke, next(tmp_path.rglob(schema.FILE))
+    monkeypatch.setattr(schema, "WRITE_TIMEOUT", 0.2)
+
+    def fail(folder: Path) -> None:
+        raise DriverFailed("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(eraser, "connection", SimpleNamespace(connect=fail))
+        failed = run(app, ["-p", place, "reembed", "--discard"])
+    assert failed.exit_code == 4
+    assert re.search(r"failed: free room: the vectors are deleted, but .*the disk is full", failed.stderr)
+    before = file.stat().st_size
+    with closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM chunks").fetchone()
+        refused = run(app, ["-p", place, "reembed", "--discard", "--json"])
+        assert refused.exit_code == 4
+        assert "there were no unused vectors, but" in json.loads(refused.stdout)["failed"][0]["reason"]
+        reader.execute("ROLLBACK")
+        again = run(app, ["-p", place, "reembed", "--discard"])
+    assert again.exit_code == 0
+    assert "note: free room: there were no unused vectors; the room that was free" in again.stderr
+    assert file.stat().st_size < 0.7 * before
+    assert run(app, ["-p", place, "reembed", "--discard"]).exit_code == 3
+
+
+def test_a_model_whose_name_is_wrong_is_refused(fresh: "Clew") -> None:
+    assert fresh("add", "pages").code == 0
+    for name in ("hashed#int8#int8", "hashed#00064", "hashed#٦٤"):
+        assert fresh("reembed", "--to", name).code == 2, name
+    assert "of 'hashed+nonsense'. There are: bge-small" in fresh("reembed", "--to", "hashed+nonsense").err

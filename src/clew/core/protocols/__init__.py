@@ -16,7 +16,7 @@ from clew.core.protocols.models import (
 )
 from clew.core.protocols.records import KeepsRecords, RecordKind, RecordStore
 from clew.core.protocols.sessions import SessionStore
-from clew.core.protocols.store import Mode, Store
+from clew.core.protocols.store import Mode, ReclaimsRoom, Store
 from clew.core.protocols.tokens import KeepsTokens, TokenEncoder
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "LLMFailure",
     "Mode",
     "Reader",
+    "ReclaimsRoom",
     "RecordKind",
     "RecordStore",
     "Reranker",

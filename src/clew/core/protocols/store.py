@@ -1,7 +1,7 @@
 """Protocol of a store: the documents of one collection with their chunks, vectors and terms."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols.eraser import Eraser
@@ -246,3 +246,11 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Releases all resources; closing twice is allowed."""
+
+
+@runtime_checkable
+class ReclaimsRoom(Protocol):
+    """A store whose files keep the room of what is deleted until they are rewritten."""
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:
+        """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""

@@ -8,7 +8,7 @@ from collections.abc import Set
 
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import Embedder
-from clew.core.quantize import has_int8_vectors
+from clew.core.quantize import INT8_MARK, has_int8_vectors
 from clew.core.settings import EmbedderConfig
 from clew.core.suggest import format_suggestion
 
@@ -18,6 +18,15 @@ _ALLOWED = (
     "after # comes the length that vectors are cut to (bge-small#128) or int8 (bge-small#int8), or both in that order "
     "(bge-small#128#int8)"
 )
+_BETWEEN = "two names go with a plus between."
+
+
+def remove_int8_mark(name: str) -> str:
+    """The name without the "#int8" at its end; SettingsError if there are two."""
+    plain = name.removesuffix(INT8_MARK)
+    if has_int8_vectors(plain):
+        raise SettingsError(f"embedder.name is {name!r}; {_ALLOWED}")
+    return plain
 
 
 def split_dim(name: str, known: Set[str]) -> tuple[str, int]:
@@ -34,6 +43,11 @@ def split_dim(name: str, known: Set[str]) -> tuple[str, int]:
         return name, 0
     if has_int8_vectors(model) or model.partition(DIM_MARK)[0] in known - {model}:
         raise SettingsError(f"embedder.name is {name!r}; {_ALLOWED}")
+    if str(int(dim)) != dim:
+        raise SettingsError(
+            f"embedder.name is {name!r}; the length after # is in the digits 0 to 9, without a zero before it, as in "
+            "bge-small#128"
+        )
     if int(dim) < 2:
         raise SettingsError(f"embedder.name is {name!r}; vectors are cut to 2 numbers or more, as in bge-small#128")
     return model, int(dim)
@@ -47,9 +61,9 @@ def check_joined(name: str, known: Set[str]) -> None:
     labels = [f"{key}…" if key.endswith(":") else key for key in known]
     for part in parts:
         if not _is_known(part, known):
-            hint = format_suggestion(part, labels) if part else "two names go with a plus between"
+            hint = format_suggestion(part, labels, max_names=1, cutoff=0.6) if part else _BETWEEN
             raise NotFound(
-                f"there is no embedder {part!r}, of {name!r}{f'; {hint}' if hint else ''}. "
+                f"there is no embedder {part!r}, of {name!r}{f'; {hint}' if hint else '.'} "
                 f"There are: {', '.join(labels)}"
             )
     if len(parts) > 2:

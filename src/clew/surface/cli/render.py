@@ -77,6 +77,11 @@ def print_report(report: Report, *, as_json: bool = False) -> None:
         (f"; {format_duration(report.seconds)}" if report.seconds >= 1 else "", "dim"),
         (f"; cost {report.cost:.4f}" if report.cost else "", "dim"),
     )
+    print_problems(report)
+
+
+def print_problems(report: Report) -> None:
+    """Prints why the work stopped, notes and failures on stderr."""
     if report.stopped:
         print_line((report.stopped, "yellow"), err=True)
     for note in report.noted:

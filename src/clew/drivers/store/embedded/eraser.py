@@ -88,6 +88,15 @@ def _drop_tombstones(db: sqlite3.Connection) -> None:
     db.execute("UPDATE meta SET change = change + 1, pruned = change + 1")
 
 
+def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:
+    """The share of the database's file that it does not use: free pages, and what a rewrite could not cut off yet."""
+    pages, free, size = (
+        int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+    )
+    whole = max(pages * size, (folder / schema.FILE).stat().st_size)
+    return 1 - (pages - free) * size / whole
+
+
 def rewrite_database(folder: Path) -> list[str]:
     """Rewrites the database without free pages and empties its log; what could not be done, as sentences."""
     file = folder / schema.FILE

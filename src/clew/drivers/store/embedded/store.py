@@ -1,6 +1,5 @@
 """The embedded store: a folder with one collection, the database that is its source of truth and an index over it."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -17,7 +16,7 @@ from clew.drivers.store import checks
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.embedded import claims, put, read, staged, write
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.eraser import EmbeddedEraser, rewrite_database
+from clew.drivers.store.embedded.eraser import EmbeddedEraser, measure_free_share, rewrite_database
 from clew.drivers.store.embedded.folder import measure_disk_usage
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.inspect import InspectMethods
@@ -31,8 +30,6 @@ from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.embedded.tokens import TokenMethods
 from clew.drivers.store.entries import DocumentEntries, make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
-
-log = logging.getLogger("clew")
 
 
 class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, TokenMethods):
@@ -148,13 +145,17 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         return other
 
     def discard_staged(self) -> bool:
-        """Deletes the staged vectors and gives their room back to the disk; whether there were any."""
+        """Deletes the staged vectors; whether there were any."""
         with self._database.write_transaction() as db:
-            was_there = staged.discard_staged_vectors(db)
-        if was_there and self._folder:
-            for problem in rewrite_database(self._folder):
-                log.warning("the vectors are deleted, and their room will be used again, but %s", problem)
-        return was_there
+            return staged.discard_staged_vectors(db)
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:
+        """Rewrites the database without free pages, where these are such a share of it; what could not be done."""
+        if self._folder is None:
+            return None
+        with self._database.reader as db:
+            share = measure_free_share(db, self._folder)
+        return rewrite_database(self._folder) if share >= min_share else None
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
         """Sets the stamp of a document whose file was touched but not changed; the change number stays."""

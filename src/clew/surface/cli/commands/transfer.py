@@ -69,9 +69,12 @@ def reembed(
     as_json: o.Json = False,
 ) -> None:
     """Switch to another embedder. Searches keep working meanwhile; the former vectors are kept until --discard."""
+    from clew.core.errors import SettingsError
     from clew.surface.cli import progress, render
     from clew.surface.to_json import to_json
 
+    if (to is not None) + back + discard != 1:
+        raise SettingsError("give exactly one of --to NAME, --back and --discard")
     with open_engine(ctx, _AS_STORED) as engine:  # the one it has now
         with progress.report_progress() as on_progress:
             report = engine.reembed(
@@ -88,18 +91,23 @@ def reembed(
     if as_json:
         render.print_json({**to_json(report), "embedder": stats.embedder, "dim": stats.dim})
     elif discard:
-        render.print_line((f"unused vectors deleted; the collection uses {stats.embedder}", ""))
+        render.print_line((f"no unused vectors are left; the collection uses {stats.embedder}", ""))
+        render.print_problems(report)
     else:
-        made = _describe_vectors(report)
-        render.print_line((f"{made}; the collection uses {stats.embedder} ({stats.dim} dimensions)", ""))
-        if report.stopped:
-            render.print_line((report.stopped, "yellow"), err=True)
-    if report.stopped:
+        uses = f"the collection uses {stats.embedder} ({stats.dim} dimensions)"
+        kept = "" if report.stopped else "; the former vectors are kept until `clew reembed --discard`"
+        render.print_line((f"{_describe_vectors(report)}; {uses}{kept}", ""))
+        render.print_problems(report)
+    if report.stopped or report.failed:
         raise typer.Exit(INCOMPLETE)
 
 
 def _describe_vectors(report: "Report") -> str:
     """What was done to have the vectors of the other embedder."""
+    made = report.reused + report.embedded
+    if not made and not report.stopped:
+        return "all vectors were there, none embedded" if report.chunks else "there was nothing to embed"
+    rest = ", the others were there" if made < report.chunks and not report.stopped else ""
     if report.reused:
-        return f"{format_count(report.reused, 'vector')} of chunks and summaries converted, none embedded"
-    return f"{format_count(report.embedded, 'text')} embedded (chunks and summaries)"
+        return f"{format_count(report.reused, 'vector')} of chunks and summaries converted, none embedded{rest}"
+    return f"{format_count(report.embedded, 'text')} embedded (chunks and summaries){rest}"

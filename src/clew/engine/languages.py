@@ -11,7 +11,6 @@ from clew.core.languages import EMBEDDER_LANGUAGES, find_known_languages
 from clew.core.protocols import Embedder, Store, TokenEncoder
 from clew.core.report import Report, SourceFailure
 from clew.core.types import Document, DocumentRecord
-from clew.index.chunk.terms import find_chunk_language, get_page_text
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened
@@ -37,6 +36,8 @@ def find_main_language(store: Store, documents: Sequence[Document], *, language:
 
     Where `language` is "auto", that of their chunks is detected again: of all, or of some that are spread over them.
     """
+    from clew.index.chunk.terms import find_chunk_language, get_page_text  # no search needs it
+
     found = [(chunk, document) for document in documents for chunk in store.chunks(document.id)]
     if not found or language != "auto":
         return language if found else ""

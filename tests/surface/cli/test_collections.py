@@ -86,6 +86,7 @@ def test_the_list_shows_when_a_document_was_added_and_changed(fresh: Clew) -> No
     (after,) = fresh("list", "--json").json["documents"]
     assert after["created"] == before["created"]
     assert after["updated"] > before["updated"]
-    *_, created, updated = fresh("list").out.rstrip("\n").split("\t")
+    *_, created, updated, language = fresh("list").out.rstrip("\n").split("\t")
     assert created == after["created"][:19].replace("T", " ")
     assert updated == after["updated"][:19].replace("T", " ")
+    assert language == after["language"] == "en"

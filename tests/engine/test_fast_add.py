@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, JobConfig, Settings, SettingsError, StoreMismatch
+from clew import Document, Engine, Filter, JobConfig, Settings, SettingsError, StoreMismatch, drivers
 from clew.core.jobs import UPGRADE
+from clew.core.protocols import Embedder, Store
 from clew.core.settings import EmbedderConfig
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import staging
@@ -69,6 +70,21 @@ def test_it_is_opened_by_the_name_of_either_model_until_it_is_upgraded(place: st
         assert other.status().embedder == "hashed"
     with pytest.raises(StoreMismatch):
         open_engine(place, "hashed:32")
+
+
+def test_it_is_opened_while_its_upgrade_ends(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_engine(place) as engine:
+        engine.add_documents(PAGES, fast=True)
+        plain = drivers.open_store
+
+        def open_as_it_ends(*given: Any, embedder: Embedder, **options: Any) -> Store:
+            if embedder.name == "hashed:32":
+                engine.run_jobs()
+            return plain(*given, embedder=embedder, **options)
+
+        monkeypatch.setattr(drivers, "open_store", open_as_it_ends)
+        with open_engine(place) as other:
+            assert other.status().embedder == "hashed"
 
 
 def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

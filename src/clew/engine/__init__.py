@@ -125,13 +125,12 @@ class Engine:
         try:
             store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         except StoreMismatch:
-            from clew.engine.upgrade import find_embedder_before
+            from clew.engine.upgrade import open_during_upgrade
 
-            before = embedder_config and stored and find_embedder_before(path, collection, embedder, settings)
-            if not before:
+            if not embedder_config:
                 raise
-            embedder_config, embedder = replace(settings.embedder, name=before.name), before
-            store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
+            store, embedder = open_during_upgrade(path, collection, embedder, settings)
+            embedder_config = replace(settings.embedder, name=embedder.name)
         records = drivers.find_records(store, folder)
         given = settings
         try:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clew import drivers
-from clew.core.errors import SettingsError
+from clew.core.errors import SettingsError, StoreMismatch
 from clew.core.filter import EVERYTHING
 from clew.core.jobs import ACTIVE, UPGRADE, Job, Upgrade
-from clew.core.protocols import Embedder, JobQueue
+from clew.core.protocols import Embedder, JobQueue, Store
 from clew.core.report import OnProgress, SourceFailure
 from clew.core.settings import EmbedderConfig, Settings
 from clew.engine.discard import discard_vectors
@@ -109,18 +109,25 @@ def make_target(opened: "Opened") -> Embedder | None:
     return drivers.make_embedder(replace(config, name=found.to)) if found else None
 
 
-def find_embedder_before(path: str | Path, collection: str, embedder: Embedder, settings: Settings) -> Embedder | None:
-    """The fast embedder of a collection that is being upgraded to this one; None if it is not."""
+def open_during_upgrade(
+    path: str | Path, collection: str, embedder: Embedder, settings: Settings
+) -> tuple[Store, Embedder]:
+    """The store of a collection that is being upgraded to this embedder, and the fast one, which it has until then.
+
+    If the upgrade has just ended, the store is opened with this embedder; StoreMismatch if it is not upgraded to it.
+    """
     stored = drivers.read_stored_embedder_name(path, collection)
     fast = drivers.make_embedder(_name_fast(settings.embedder))
-    if stored != fast.name:
-        return None
-    store = drivers.open_store(path, collection, embedder=fast, config=settings.store)
     try:
+        store = drivers.open_store(path, collection, embedder=fast, config=settings.store) if stored else None
+    except StoreMismatch:
+        store = None
+    if store is not None:
         found = _find_upgrade_from(store.jobs, fast.name)
-    finally:
+        if found and found.to == embedder.name:
+            return store, fast
         store.close()
-    return fast if found and found.to == embedder.name else None
+    return drivers.open_store(path, collection, embedder=embedder, config=settings.store), embedder
 
 
 def _name_fast(config: EmbedderConfig) -> EmbedderConfig:

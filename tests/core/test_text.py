@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
 from clew.core.sentences import split_sentences
-from clew.core.text import estimate_tokens, extract_terms, extract_terms_of_each, prepend_headings, tokenize_words
+from clew.core.text import estimate_tokens, extract_terms, prepend_headings, tokenize_words
 
 
 def cut(text: str) -> list[str]:
@@ -96,14 +96,6 @@ def test_a_long_text_without_function_words_is_taken_as_english() -> None:
 def test_a_language_may_be_given() -> None:
     assert extract_terms("Versicherungen", language="de") == {"versicher": 1}
     assert extract_terms("Versicherungen", language="en") == {"versicherungen": 1}
-
-
-def test_sentences_of_one_text_are_stemmed_in_its_language() -> None:
-    sentences = ["Wir haben die Häuser und die Gärten gesehen.", "Häuser, Gärten!"]
-    assert extract_terms_of_each(sentences)[1] == {"haus", "gart"}
-    assert extract_terms_of_each(sentences)[0] == set(extract_terms(sentences[0]))
-    assert extract_terms_of_each(["Who are you?"]) == [{"who", "are", "you"}]
-    assert extract_terms_of_each([]) == []
 
 
 def test_an_unknown_language_is_refused_with_those_there_are() -> None:

@@ -56,14 +56,19 @@ def make_language_term(code: str) -> str:
 def analyse_text(text: str, language: str) -> dict[str, int]:
     """Term frequencies of a stored text in a language; never empty if the text has a letter or a digit."""
     language = DEFAULT if language == UNKNOWN else language
-    spaced, runs = split_runs(text)
-    terms_of_word = _get_term_table(language)
-    found = Counter(chain.from_iterable(map(terms_of_word.__getitem__, spaced.split())))
-    if runs:
-        found.update(_list_terms(chain.from_iterable(map(_split_run, runs)), language))
-    if found:
+    if found := Counter(list_terms(text, language)):
         return found
     return dict(Counter(map(strip_diacritics, _list_pieces(text, language))) or Counter(filter(str.isalnum, text)))
+
+
+def list_terms(text: str, language: str) -> list[str]:
+    """The terms of a text in a language as often as they occur; none if it has stop words alone."""
+    spaced, runs = split_runs(text)
+    words = spaced.replace(", ", " ").replace(". ", " ").split()  # a word and its comma are no other word
+    found = list(chain.from_iterable(map(_get_term_table(language).__getitem__, words)))
+    if runs:
+        found += _make_terms(chain.from_iterable(map(_split_run, runs)), language)
+    return found
 
 
 @cache
@@ -73,13 +78,13 @@ def _get_term_table(language: str) -> Memo[str, tuple[str, ...]]:
     def make(word: str) -> tuple[str, ...]:
         if is_plain and (piece := fold_plain_word(word)):
             return (term,) if (term := _make_term(piece, language)) else ()
-        return tuple(_list_terms(_expand(word, language), language))
+        return tuple(_make_terms(_expand(word, language), language))
 
     is_plain = language not in _TURKIC  # an ASCII word is one piece, in lower case; nor has it marks to lose
     return Memo(make, max_key=_MAX_WORD_CHARS)
 
 
-def _list_terms(pieces: Iterable[str], language: str) -> Iterator[str]:
+def _make_terms(pieces: Iterable[str], language: str) -> Iterator[str]:
     for piece in pieces:
         if term := _make_term(piece, language):
             yield term

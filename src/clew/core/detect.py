@@ -20,11 +20,16 @@ SAMPLE = 300  # characters that are looked at
 MIN_LETTERS = 20  # of a text in a script that languages share
 MIN_PROBABILITY = 0.5
 MIN_SURE_PROBABILITY = 0.8  # of a language that is not the usual one of its script and whose words we do not know
+_PIECES = 3  # of a page whose beginning does not say its language
 _RANKED = 5  # guesses of the model
 _MIN_KANA = 0.1  # share of the characters of a Japanese text
 # Words of English that hardly any other language has; of so many words in a text, it is English.
 _ENGLISH = frozenset(
-    ("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will")
+    (
+        *("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will"),
+        *("these", "those", "between", "than", "through", "during", "after", "other", "they", "would", "should"),
+        *("could", "your", "what", "when", "into", "while", "because", "there", "about", "whether", "using", "its"),
+    )
 )
 _MIN_ENGLISH, _MIN_ENGLISH_SHARE = 3, 0.15
 _WORD = re.compile(r"[^\W\d_]+")
@@ -51,6 +56,14 @@ def detect_language(text: str) -> str:
     known = STOP_WORDS.get(code, frozenset())
     enough = MIN_PROBABILITY if known.intersection(words) else MIN_SURE_PROBABILITY
     return code if probability >= enough else otherwise
+
+
+@lru_cache(maxsize=16)
+def detect_page_language(text: str) -> str:
+    """The language of pieces of a long text: from its beginning, and from within."""
+    size = SAMPLE // _PIECES
+    starts = [max(0, len(text) - size) * at // _PIECES for at in range(_PIECES)]
+    return detect_language(" ".join(text[start : start + size] for start in starts))
 
 
 def rank_languages(text: str) -> list[tuple[str, float]]:

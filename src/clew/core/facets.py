@@ -159,6 +159,8 @@ def _encode_facet(name: str, value: str) -> str:
 
 
 def _flatten_values(value: Any) -> Iterable[str]:
+    if isinstance(value, str):  # most are
+        return [value]
     if value is None:
         return []
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -1,31 +1,19 @@
 """The language of a text, guessed by its function words and by the letters of its words; see `clew.core.text`."""
 
 import re
-from collections import Counter
-from collections.abc import Sequence, Set
-from itertools import chain
+from collections.abc import Sequence
 
 from clew.core.languages import FUNCTION_WORDS, LETTER_PATTERNS
 
 _LATIN_LANGUAGES = tuple(LETTER_PATTERNS)
 _LETTER_REGEXES = {code: re.compile(pattern) for code, pattern in LETTER_PATTERNS.items()}
 _ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
-_LANGUAGES_OF = {
-    word: tuple(code for code in _LATIN_LANGUAGES if word in FUNCTION_WORDS[code]) for word in _ALL_FUNCTION_WORDS
-}
 _LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
 
 
 def is_function_word(piece: str) -> bool:
     """Whether a piece is a function word of any language."""
     return piece in _ALL_FUNCTION_WORDS
-
-
-def is_english(function_words: Set[str]) -> bool:
-    """Whether there are more function words of English than of any other language."""
-    votes = Counter(chain.from_iterable(map(_LANGUAGES_OF.__getitem__, function_words)))
-    english = votes.pop("en", 0)
-    return english > max(votes.values(), default=0)
 
 
 def guess_languages(pieces: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-MAX_KEYS = 1 << 16
+MAX_KEYS = 1 << 17
 
 
 class Memo(dict[K, V]):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from queue import Empty, Full, Queue
+from queue import Empty, Queue, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
@@ -142,17 +142,21 @@ def prefetch(
     `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here
     whenever another `idle_seconds` have passed without an item.
     """
-    waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
+    waiting = SimpleQueue[tuple[T] | BaseException | None]()
+    places = SimpleQueue[None]()  # one for each item that may wait: faster than a bounded queue
+    for _ in range(max_ahead):
+        places.put(None)
     closed = Event()
     refused: list[T] = []
 
     def offer(item: tuple[T] | BaseException | None) -> bool:
         while not closed.is_set():
             try:
-                waiting.put(item, timeout=0.1)
-                return True
-            except Full:
+                places.get(timeout=0.1)
+            except Empty:
                 continue
+            waiting.put(item)
+            return True
         return False
 
     def work() -> None:
@@ -180,6 +184,7 @@ def prefetch(
                     waited = 0.0
                 continue
             waited = 0.0
+            places.put(None)
             if item is None:
                 return
             if isinstance(item, BaseException):

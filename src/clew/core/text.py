@@ -18,16 +18,15 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import chain, repeat
+from functools import lru_cache
+from itertools import chain
 from threading import Lock
 
 import Stemmer
 
 from clew.core.errors import SettingsError
-from clew.core.function_words import guess_languages, is_english, is_function_word
+from clew.core.function_words import guess_languages
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS, STEMMERS
-from clew.core.memo import Memo
 from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies
@@ -83,24 +82,6 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
     if not is_query:
         languages = languages[:1]
     return _count_stems(text, pieces, languages)
-
-
-def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
-    """The terms of each text, stemmed in the one language of all: the sentences of a document, say."""
-    split = list(map(split_words, texts))
-    every = set(chain.from_iterable(words for words, _ in split))
-    common = set(chain.from_iterable(map(_FUNCTION_WORDS.__getitem__, every)))
-    common.update(filter(is_function_word, chain.from_iterable(bigrams for _, bigrams in split)))
-    language = "en"
-    if not is_english(common):
-        language = guess_languages(list(chain.from_iterable(map(_split_pieces, texts))))[0]
-    table, stems = _get_stem_table(language), []
-    for text, (words, bigrams) in zip(texts, split, strict=True):
-        found = set(chain.from_iterable(map(table.__getitem__, words)))
-        if bigrams:
-            found.update(chain.from_iterable(map(_stem_piece, bigrams, repeat((language,)))))
-        stems.append(found or set(map(strip_diacritics, _split_pieces(text))))
-    return stems
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
@@ -163,26 +144,6 @@ def split_runs(text: str) -> tuple[str, list[str]]:
     text = compose(text)
     runs = UNSPACED_RUN.findall(text)
     return (UNSPACED_RUN.sub(" ", text), runs) if runs else (text, runs)
-
-
-@cache
-def _get_stem_table(language: str) -> Memo[str, tuple[str, ...]]:
-    """The stems of the pieces of each word in a language."""
-
-    def make(word: str) -> tuple[str, ...]:
-        pieces = (piece,) if (piece := fold_plain_word(word)) else expand_word(word)
-        return tuple(chain.from_iterable(map(_stem_piece, pieces, repeat((language,)))))
-
-    return Memo(make, max_key=_MAX_TERM_LENGTH)
-
-
-def _list_function_words(word: str) -> tuple[str, ...]:
-    """Those of the pieces of a word that are function words of any language."""
-    pieces = (piece,) if (piece := fold_plain_word(word)) else expand_word(word)
-    return tuple(filter(is_function_word, pieces))
-
-
-_FUNCTION_WORDS = Memo(_list_function_words, max_key=_MAX_TERM_LENGTH)
 
 
 def fold_plain_word(word: str) -> str:

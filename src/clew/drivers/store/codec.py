@@ -103,8 +103,8 @@ def parse_access(text: str | None) -> frozenset[str] | None:
 
 def times_to_text(document: Document, created: str | None) -> tuple[str, str]:
     """When a document was written first and last, as ISO 8601: as it says itself, else kept (`created`) or now."""
-    now = datetime.now(UTC)
-    return to_iso(document.created) or created or now.isoformat(), to_iso(document.updated) or now.isoformat()
+    now = datetime.now(UTC).isoformat()
+    return to_iso(document.created) or created or now, to_iso(document.updated) or now
 
 
 def sections_to_json(sections: Sequence[Section]) -> str:

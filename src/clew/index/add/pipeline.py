@@ -252,7 +252,7 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
     return NewDocument(
         replace(prepared.document, summary=summary.text, summary_by=summary.by),
         chunks,
-        np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty,
+        np.array([vectors[chunk.id] for chunk in chunks], np.float32) if chunks else empty,
         count_document_terms(prepared.document, chunks, language=recipe.language),
         vectors[summary.text] if summary.text and chunks else None,
     )

@@ -1,15 +1,13 @@
 """The terms by which a chunk is indexed; both ways of adding, whole sources and single messages, count them here."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from clew.core.analyse import UNKNOWN, analyse_text, make_language_term
-from clew.core.detect import SAMPLE, detect_language
+from clew.core.detect import SAMPLE, detect_language, detect_page_language
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
 
 OWN_WEIGHT = 2  # times that a message's own terms are counted, against once for those that it quotes
-_PIECES = 3  # of a document that are looked at together, where a chunk does not say its language
 
 
 def count_document_terms(document: Document, chunks: Sequence[Chunk], *, language: str) -> list[dict[str, int]]:
@@ -43,14 +41,6 @@ def find_chunk_language(chunk: Chunk, page: str = "") -> str:
     return (
         detect_language(chunk.text[:SAMPLE])
         or (detect_language(chunk.index_text[:SAMPLE]) if chunk.index_text != chunk.text else "")
-        or (_detect_page_language(page) if page else "")
+        or (detect_page_language(page) if page else "")
         or UNKNOWN
     )
-
-
-@lru_cache(maxsize=16)
-def _detect_page_language(text: str) -> str:
-    """The language of pieces of a text: from its beginning, and from within."""
-    size = SAMPLE // _PIECES
-    starts = [max(0, len(text) - size) * at // _PIECES for at in range(_PIECES)]
-    return detect_language(" ".join(text[start : start + size] for start in starts))

@@ -8,12 +8,14 @@ from itertools import chain
 from threading import Event
 from typing import TypeVar
 
+from clew.core.analyse import DEFAULT, list_terms
+from clew.core.detect import SAMPLE, detect_language, detect_page_language
 from clew.core.errors import CostLimit
 from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
 from clew.core.scripts import UNSPACED_WEIGHT
 from clew.core.sentences import split_sentences
-from clew.core.text import extract_terms_of_each, split_runs
+from clew.core.text import split_runs
 from clew.core.types import Document
 
 T = TypeVar("T")
@@ -131,7 +133,8 @@ def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tup
     """
     if len(spans) <= MAX_SENTENCES:
         return spans
-    terms = extract_terms_of_each([text[start:end] for start, end in spans])
+    language = detect_language(text[:SAMPLE]) or detect_page_language(text) or DEFAULT
+    terms = [set(list_terms(text[start:end], language)) for start, end in spans]
     frequency = Counter(chain.from_iterable(terms))
     scores = [
         (sum(map(frequency.__getitem__, found)) / (len(found) + 5) * (1.25 if position == 0 else 1.0), -position)

@@ -36,7 +36,9 @@ _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!\n]")
 # What any block but a paragraph begins with; "=" and "-" underline a heading, ":" may begin the second row of a table.
-_BLOCK_MARKUP = re.compile(r"(?:\A|\n)(?:    | *(?:[-#>+*=_`~|<\[:]|\d{1,9}[.)]))")
+_BLOCK_MARKUP = r"(?:    | *(?:[-#>+*=_`~|<\[:]|\d{1,9}[.)]))"
+_FIRST_MARKUP = re.compile(_BLOCK_MARKUP)
+_LATER_MARKUP = re.compile(rf"\n{_BLOCK_MARKUP}")  # begins with one character, which is found much faster
 _PLAIN_PARAGRAPH = re.compile(r"[^ \n][^\n]*(?:\n *[^ \n][^\n]*)*")
 _MAX_HEADING_CHARS = 1_000  # a longer one is cut
 _MAX_HEADING_MARKS = 40  # with more, a heading is no markup, and parsing it would take time that grows with its square
@@ -94,7 +96,9 @@ def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
 
 def _is_plain(text: str) -> bool:
     """Whether a text is nothing but paragraphs: no line begins with markup, and it has spaces and newlines alone."""
-    return not _BLOCK_MARKUP.search(text) and text.replace("\n", "").isprintable()
+    if _FIRST_MARKUP.match(text) or _LATER_MARKUP.search(text):
+        return False
+    return text.replace("\n", "").isprintable()
 
 
 def find_line_starts(text: str) -> list[int]:

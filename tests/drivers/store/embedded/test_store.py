@@ -23,6 +23,7 @@ from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.database import read_stored_embedder_name
 from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.index import BrokenIndex
+from clew.drivers.store.embedded.shard import ShardIndex
 from clew.drivers.store.embedded.store import EmbeddedStore
 
 DIM = 16
@@ -255,6 +256,53 @@ def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: p
     store = open_store(folder, dim=dim)
     assert [store.search_vectors(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
     store.close()
+
+
+def harm_copy(copy: Path) -> None:
+    for file in (copy / "shard").rglob("*.dat"):
+        file.write_bytes(bytes(len(file.read_bytes())))
+
+
+def refuse_copy(_: Path) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [lambda _: None, harm_copy, refuse_copy], ids=["sound", "harmed", "refused"])
+def test_a_graph_is_extended_by_what_was_added_and_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
+) -> None:
+    """Searches find what they should in a copy that was extended, and where the copy is of no use."""
+    dim, copies = 256, list[Path]()
+    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    copy_to = ShardIndex.copy_to
+
+    def copy_and_spoil(index: ShardIndex, target: Path) -> None:
+        copies.append(target)
+        copy_to(index, target)
+        spoil(target)
+
+    monkeypatch.setattr(ShardIndex, "copy_to", copy_and_spoil)
+    store, memory = open_store(folder, dim=dim), EmbeddedStore(None, embedder="m", dim=dim)
+    for first, end in ((0, 24), (24, 32)):
+        for each in (store, memory):
+            for n in range(first, end):
+                put(each, f"d{n}", 50, dim=dim)
+        store.flush()
+        assert bool(copies) == (first > 0)
+        for each in (store, memory):
+            each.drop(["d1"])  # after the graph was built first
+    stored = read_checkpoint(find_shard(folder))
+    assert stored
+    assert stored.unindexed == 0
+    asked = rows(3, 40, dim)
+    exact = [memory.search_vectors(vector, 10) for vector in asked]
+    assert [store.search_vectors(vector, 10, mode="exact") for vector in asked] == exact
+    assert [store.search_vectors(vector, 10, breadth=2000) for vector in asked] == exact
+    assert store.search_terms({"anchor": 1, "bell": 1}, 50) == memory.search_terms({"anchor": 1, "bell": 1}, 50)
+    assert ("is built anew" in caplog.text) == (spoil is refuse_copy)
+    store.close()
+    memory.close()
 
 
 def test_searches_go_on_without_a_graph(

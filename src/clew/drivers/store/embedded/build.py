@@ -1,22 +1,26 @@
-"""Builds a shard with its graph from the database, in a process of its own.
+"""Builds a shard with its graph, in a process of its own.
 
 qdrant-edge holds the interpreter's lock while it builds a graph, a minute for 100,000 chunks, and a server would not
-answer meanwhile. So a child process builds a new shard in a new folder, and the parent uses the old one until then.
+answer meanwhile. So a child process builds a new shard in a new folder, and the parent uses the old one until then. A
+copy of the old one is extended where most of its rows are in the graph and its weights still hold: the others are added
+to it. Else the shard is filled from the database.
 """
 
 import logging
+import shutil
 import subprocess
 import sys
 import uuid
 from pathlib import Path
 
-from clew.drivers.store.embedded.checkpoint import Checkpoint
+from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex
 from clew.drivers.store.embedded.shard import ShardIndex
 
 MIN_ROWS = 2_000  # fewer unindexed rows than this are scanned faster than a graph is built
-UNINDEXED_SHARE = 5  # a graph is rebuilt when one row in this many is not in it
+UNINDEXED_SHARE = 5  # a graph is built again when one row in this many is not in it
+EXTENDED_SHARE = 2  # … and extended unless more than one row in this many is not
 MAX_DRIFT = 1.5  # … or when the average length is this many times the one of the stored weights
 
 log = logging.getLogger(__name__)
@@ -26,10 +30,23 @@ def is_rebuild_due(checkpoint: Checkpoint | None, state: CollectionState) -> boo
     """Whether a new shard would be searched much faster than the one of a checkpoint (None: there is no shard)."""
     if checkpoint is None:
         return state.chunks > MIN_ROWS
-    drift = max(1.0, state.average_chunk_length) / checkpoint.average
-    unindexed = checkpoint.unindexed + state.last_row - checkpoint.row
-    is_scattered = unindexed > max(MIN_ROWS, state.chunks // UNINDEXED_SHARE)
-    return state.chunks > MIN_ROWS and (is_scattered or not 1 / MAX_DRIFT < drift < MAX_DRIFT)
+    is_scattered = _count_unindexed(checkpoint, state) > max(MIN_ROWS, state.chunks // UNINDEXED_SHARE)
+    return state.chunks > MIN_ROWS and (is_scattered or not _has_right_weights(checkpoint, state))
+
+
+def is_worth_extending(checkpoint: Checkpoint, state: CollectionState) -> bool:
+    """Whether to add to the graph of a shard takes less time than to build another."""
+    is_mostly_indexed = EXTENDED_SHARE * _count_unindexed(checkpoint, state) <= state.chunks
+    return is_mostly_indexed and _has_right_weights(checkpoint, state)
+
+
+def _count_unindexed(checkpoint: Checkpoint, state: CollectionState) -> int:
+    return checkpoint.unindexed + state.last_row - checkpoint.row
+
+
+def _has_right_weights(checkpoint: Checkpoint, state: CollectionState) -> bool:
+    """Whether the average length is still about that of the stored weights."""
+    return 1 / MAX_DRIFT < max(1.0, state.average_chunk_length) / checkpoint.average < MAX_DRIFT
 
 
 def make_shard_path(home: Path) -> Path:
@@ -38,7 +55,10 @@ def make_shard_path(home: Path) -> Path:
 
 
 def build_shard_in_subprocess(collection: Path, target: Path, database: Database) -> bool:
-    """Builds a new shard with its graph in a child process; whether it succeeded. A failure is logged."""
+    """Builds a shard with its graph in a child process, from the copy in `target` or anew; whether it succeeded.
+
+    A failure is logged.
+    """
     command = [sys.executable, "-m", __name__, str(collection), str(target), database.embedder, str(database.dim)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -50,16 +70,33 @@ def build_shard_in_subprocess(collection: Path, target: Path, database: Database
 
 
 def build_shard(collection: Path, target: Path, *, embedder: str, dim: int) -> None:
-    """Fills a new shard from the database and builds its graph."""
+    """Extends the shard that was copied to `target`, or fills a new one from the database, and builds its graph."""
     database = Database(collection, embedder=embedder, dim=dim)
     try:
         state = database.read_state()
-        index = ShardIndex(target, database, make_empty_checkpoint(state, dim))
-        index.catch_up(state)
+        index = _open_copy(target, database, state)
+        if index is None:
+            index = ShardIndex(target, database, make_empty_checkpoint(state, dim))
+            index.catch_up(state)
         index.build_graph()
         index.save_and_close()
     finally:
         database.close()
+
+
+def _open_copy(target: Path, database: Database, state: CollectionState) -> ShardIndex | None:
+    """The shard that was copied there, as far as the state; None, and nothing is there, if it is not sound."""
+    if checkpoint := read_checkpoint(target):
+        try:
+            index = ShardIndex(target, database, checkpoint)
+            index.catch_up(state)
+            if index.count_chunks() == state.chunks:
+                return index
+            index.close_without_saving()
+        except BrokenIndex as error:
+            log.warning("%s: the copy cannot be extended: %s", target, error)
+    shutil.rmtree(target, ignore_errors=True)
+    return None
 
 
 def make_empty_checkpoint(state: CollectionState, dim: int) -> Checkpoint:

@@ -8,6 +8,9 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from clew.drivers.store.embedded.database import CollectionState
+from clew.drivers.store.embedded.folder import list_own_shards
+
 FORMAT = 1
 FILE = "mark.json"
 _KEYS = {"collection_id": "birth", "unindexed": "loose"}  # fields whose key in the file differs
@@ -50,3 +53,21 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(folder / FILE)
+
+
+def list_usable_shards(home: Path, state: CollectionState, dim: int) -> list[tuple[Path, Checkpoint]]:
+    """The shards on disk that are of this collection and can catch up with it from their checkpoint."""
+    read = [(folder, read_checkpoint(folder)) for folder in list_own_shards(home)]
+    return [
+        (folder, checkpoint)
+        for folder, checkpoint in read
+        if checkpoint
+        and (checkpoint.collection_id, checkpoint.dim) == (state.collection_id, dim)
+        and state.pruned <= checkpoint.change <= state.change
+        and checkpoint.row <= state.last_row
+    ]
+
+
+def get_freshness(checkpoint: Checkpoint) -> tuple[int, int]:
+    """By which the best of several is found: most rows in its graph, then the latest."""
+    return -checkpoint.unindexed, checkpoint.change

@@ -16,7 +16,7 @@ from clew.core.settings import StoreConfig
 from clew.core.types import Vector
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import build, frequencies, signals
-from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
+from clew.drivers.store.embedded.checkpoint import get_freshness, list_usable_shards, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.exact import ExactIndex
 from clew.drivers.store.embedded.files import PRIVATE_FOLDER
@@ -128,9 +128,11 @@ class IndexManager:
                     return
                 home, current = self._folder / HOME, self._shard.checkpoint if self._shard else None
                 self._building = build.make_shard_path(home)
-            on_disk = [checkpoint for _, checkpoint in _list_usable_shards(home, state, self._database.dim)]
-            newest = current or max(on_disk, key=_freshness_key, default=None)
+            on_disk = [checkpoint for _, checkpoint in list_usable_shards(home, state, self._database.dim)]
+            newest = current or max(on_disk, key=get_freshness, default=None)
             is_due = build.is_rebuild_due(newest, state)
+            if is_due and newest and build.is_worth_extending(newest, state):
+                self._copy_shard(self._building)
             is_built = is_due and build.build_shard_in_subprocess(self._folder, self._building, self._database)
             with self._lock:
                 self._building = None
@@ -143,6 +145,16 @@ class IndexManager:
                         index.save()
                     except BrokenIndex as error:
                         self.discard_broken_shard(index, error)
+
+    def _copy_shard(self, target: Path) -> None:
+        """Copies the shard in use, to be extended; if it cannot be copied, another is made without it."""
+        index = self.get_caught_up_index(self._database.read_state_anew())
+        try:
+            if isinstance(index, ShardIndex):
+                index.copy_to(target)
+        except (BrokenIndex, OSError) as error:
+            log.warning("%s: the index cannot be copied and is built anew: %s", target.parent, error)
+            _delete_path(target)
 
     def inspect(self, state: CollectionState, *, is_quick: bool = False) -> list[Defect]:
         """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over.
@@ -160,7 +172,7 @@ class IndexManager:
                 for folder in shards
                 if read_checkpoint(folder) is None
             ]
-            usable = _list_usable_shards(home, state, self._database.dim)
+            usable = list_usable_shards(home, state, self._database.dim)
             for folder, _ in usable if self._shard is None else []:
                 if not has_right_seal(folder):
                     defects.append(Defect("index", f"{folder} is damaged", "", "rebuild"))
@@ -212,8 +224,8 @@ class IndexManager:
         assert self._folder
         home, state = self._folder / HOME, self._database.read_state_anew()  # under our lock no shard is ahead of it
         home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        usable = _list_usable_shards(home, state, self._database.dim)
-        newest = max(usable, key=lambda each: _freshness_key(each[1]), default=None)
+        usable = list_usable_shards(home, state, self._database.dim)
+        newest = max(usable, key=lambda each: get_freshness(each[1]), default=None)
         for other in list_own_shards(home):
             if other != self._building and (newest is None or other != newest[0]):
                 _delete_path(other)
@@ -275,23 +287,6 @@ class IndexManager:
         finally:
             if lock_file:
                 lock_file.close()
-
-
-def _list_usable_shards(home: Path, state: CollectionState, dim: int) -> list[tuple[Path, Checkpoint]]:
-    """The shards on disk that are of this collection and can catch up with it from their checkpoint."""
-    read = [(folder, read_checkpoint(folder)) for folder in list_own_shards(home)]
-    return [
-        (folder, checkpoint)
-        for folder, checkpoint in read
-        if checkpoint
-        and (checkpoint.collection_id, checkpoint.dim) == (state.collection_id, dim)
-        and state.pruned <= checkpoint.change <= state.change
-        and checkpoint.row <= state.last_row
-    ]
-
-
-def _freshness_key(checkpoint: Checkpoint) -> tuple[int, int]:
-    return -checkpoint.unindexed, checkpoint.change
 
 
 def _delete_path(path: Path) -> None:

@@ -4,6 +4,7 @@ The shard only proposes candidates. Their scores are computed from the database,
 for words it is also checked that nothing beyond the candidates could have scored better.
 """
 
+import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -72,6 +73,8 @@ class ShardIndex:
 
     def catch_up(self, state: CollectionState) -> None:
         """Applies every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
+        if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
+            return  # while it is copied, too
         with self._lock, translate_errors():
             if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
                 return
@@ -178,6 +181,12 @@ class ShardIndex:
                 if old and old != name:
                     (self.folder / old).unlink(missing_ok=True)
                 write_seal(self.folder)
+
+    def copy_to(self, target: Path) -> None:
+        """Copies the saved shard to another folder; searches that need nothing newer go on meanwhile."""
+        with self._lock, translate_errors():
+            self.save()
+            shutil.copytree(self.folder, target)
 
     def close_without_saving(self) -> None:
         """Closes the shard without saving."""

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import Setup, Skipped
 from benchmarks.ingest import HANDBOOK
 from clew import Document, Engine, Settings, drivers
-from clew.core.protocols import Role
+from clew.core.protocols import Embedder, Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
@@ -26,6 +26,7 @@ from studies.server import START_OWN, NoServer, open_server
 
 SIZES = (1_000_000, 10_000_000, 100_000_000, 1_000_000_000)  # chunks
 STORED = 6_000  # chunks that are stored to measure rates and sizes
+LANCE_COPIES = 13  # of the handbook, which are about as many
 EMBEDDED = 96  # chunks that are embedded to measure a model
 DIM = 384  # of bge-small
 GIB = 1 << 30
@@ -44,6 +45,8 @@ class Rates:
     table_bytes: float  # of PostgreSQL, without the graph
     graph_bytes: float
     folder_bytes: float  # of the embedded store
+    lance: float  # core-seconds of storing it in Lance, with reading, chunking and its part of the indexes
+    lance_bytes: float  # of the last version there, with its indexes
     tokens: float  # of bge-small
 
 
@@ -56,14 +59,15 @@ class Assumptions:
     share: float = 0.75  # … of which the graph may take so much
     core_hour: float = 0.04  # dollars
     disk_month: float = 0.10  # dollars for a GiB
+    object_month: float = 0.023  # dollars for a GiB of object storage
     machine_month: float = 350.0  # dollars for a database machine
     hosted: float = 0.02  # dollars for a million tokens of a hosted embedder
 
 
 ASSUMPTIONS = Assumptions()
 HEADER = (
-    "| chunks | PostgreSQL | of it graph | folder | core-hours, bge-small | wordllama | time on 64 cores, bge-small "
-    "| database machines | embedding | hosted embedder | a month |"
+    "| chunks | PostgreSQL | of it graph | folder | Lance | core-hours, bge-small | wordllama "
+    "| time on 64 cores, bge-small | database machines | embedding | hosted embedder | a month | Lance a month |"
 )
 
 
@@ -80,6 +84,8 @@ def measure_sizing(setup: Setup) -> Iterator[str]:
             f"{rates.static * 1e3:.3f} with wordllama",
             f"{rates.table_bytes:.0f} bytes of tables and {rates.graph_bytes:.0f} of graph",
             f"{rates.folder_bytes:.0f} in a folder",
+            f"{rates.lance * 1e3:.2f} core-ms to read, chunk and store in Lance with its indexes",
+            f"{rates.lance_bytes:.0f} bytes there",
         )
     )
     yield HEADER
@@ -93,12 +99,14 @@ def make_row(size: int, rates: Rates, given: Assumptions) -> str:
     storage, graph = size * (rates.table_bytes + rates.graph_bytes) / GIB, size * rates.graph_bytes / GIB
     around = rates.add + rates.server + rates.graph
     small, static = (size * (around + each) / 3600 for each in (rates.small, rates.static))
+    lance = size * rates.lance_bytes / GIB
     machines = max(1, ceil(graph / (given.memory * given.share)))
     cells = (
         f"{size:,}",
         _format_bytes(storage),
         _format_bytes(graph),
         _format_bytes(size * rates.folder_bytes / GIB),
+        _format_bytes(lance),
         f"{small:,.0f}",
         f"{static:,.0f}",
         _format_hours(size * rates.small / 3600 / given.workers),
@@ -106,6 +114,7 @@ def make_row(size: int, rates: Rates, given: Assumptions) -> str:
         f"${small * given.core_hour:,.0f}",
         f"${size * rates.tokens / 1e6 * given.hosted:,.0f}",
         f"${machines * given.machine_month + storage * given.disk_month:,.0f}",
+        f"${lance * given.object_month:,.0f}",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -157,6 +166,7 @@ def _measure_on(url: str, pages: Sequence[tuple[str, str]], setup: Setup) -> Rat
         list(_add_copies(engine, pages, STORED // 2))
         folder = sum(file.stat().st_size for file in (setup.work / "folder").rglob("*") if file.is_file())
         in_folder = engine.status().chunks
+    lance, lance_bytes = _measure_lance(setup.work / "lake", model, pages, settings)
     sample = texts[:: max(1, len(texts) // EMBEDDED)][:EMBEDDED]
     counter = drivers.make_embedder(EmbedderConfig(name="bge-small"))
     return Rates(
@@ -168,6 +178,8 @@ def _measure_on(url: str, pages: Sequence[tuple[str, str]], setup: Setup) -> Rat
         table_bytes=tables / total,
         graph_bytes=grown / total,
         folder_bytes=folder / in_folder,
+        lance=lance,
+        lance_bytes=lance_bytes,
         tokens=sum(counter.count(sample)) / len(sample),
     )
 
@@ -177,11 +189,29 @@ def _add_copies(engine: Engine, pages: Sequence[tuple[str, str]], chunks: int) -
     wanted, copy = engine.status().chunks + chunks, 0
     first = engine.status().documents
     while engine.status().chunks < wanted:
-        made = [Document(f"{name}-{first}-{copy}", f"{text}\n\ncopy {first} {copy}", ()) for name, text in pages]
+        made = _make_copy(pages, f"{first}-{copy}")
         engine.add_documents(made)
         copy += 1
         for each in made:
             yield from (chunk.embed_text for chunk in engine.opened.store.chunks(each.id))
+
+
+def _make_copy(pages: Sequence[tuple[str, str]], number: str) -> list[Document]:
+    return [Document(f"{name}-{number}", f"{text}\n\ncopy {number}", ()) for name, text in pages]
+
+
+def _measure_lance(
+    lake: Path, model: Embedder, pages: Sequence[tuple[str, str]], settings: Settings
+) -> tuple[float, float]:
+    """The core-seconds and the bytes of a chunk in Lance, all of it added at once, with its indexes."""
+    copies = range(LANCE_COPIES)
+    with Engine.open(f"lance://{lake}", embedder=model, settings=settings) as engine:
+        started = process_time()
+        engine.add_documents(page for copy in copies for page in _make_copy(pages, str(copy)))
+        spent, chunks = process_time() - started, engine.status().chunks
+        size = engine.opened.store.stats().bytes
+    indexes = sum(file.stat().st_size for file in lake.rglob("_indices/**/*") if file.is_file())
+    return spent / chunks, (size + indexes) / chunks
 
 
 def _time_embedding(name: str, texts: Sequence[str], count: int) -> float:

@@ -12,12 +12,16 @@ RATES = Rates(
     graph_bytes=1024,
     folder_bytes=4096,
     tokens=100,
+    lance=0.004,
+    lance_bytes=2048,
 )
 
 
 def test_a_row_is_the_arithmetic_of_rates_and_assumptions() -> None:
     size = 1 << 26  # 64 Mi chunks
-    row = make_row(size, RATES, Assumptions(workers=64, memory=64, share=0.5, core_hour=0.1, disk_month=0.5))
+    row = make_row(
+        size, RATES, Assumptions(workers=64, memory=64, share=0.5, core_hour=0.1, disk_month=0.5, object_month=0.25)
+    )
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert len(cells) == HEADER.count(" |")
     storage = 64 * 9  # GiB: 9 KiB a chunk
@@ -27,6 +31,7 @@ def test_a_row_is_the_arithmetic_of_rates_and_assumptions() -> None:
         f"{storage} GiB",
         "64 GiB",
         "256 GiB",
+        "128 GiB",
         f"{hours:,.0f}",
         f"{size * 0.006 / 3600:,.0f}",
         f"{size * 0.030 / 3600 / 64:.0f} h",
@@ -34,4 +39,5 @@ def test_a_row_is_the_arithmetic_of_rates_and_assumptions() -> None:
         f"${hours * 0.1:,.0f}",
         f"${size * 100 / 1e6 * 0.02:,.0f}",
         f"${2 * 350 + storage * 0.5:,.0f}",
+        f"${128 * 0.25:,.0f}",
     ]

@@ -304,6 +304,24 @@ def test_an_embedder_that_fails_stores_nothing_and_says_so(tmp_path: Path, pages
         assert len(engine.add(pages).added) == 4
 
 
+def test_the_error_that_ended_an_add_is_raised_though_the_indexes_cannot_be_built_either(
+    tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(HashedEmbedder):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            raise DriverFailed("the model is down; try again")
+
+    def cannot_flush(_: object) -> None:
+        raise DriverFailed("the disk is full")
+
+    monkeypatch.setattr("clew.drivers.store.embedded.store.EmbeddedStore.flush", cannot_flush)
+    down, full = pytest.raises(DriverFailed, match="the model is down"), pytest.raises(DriverFailed, match="is full")
+    with Engine.open(tmp_path / "team.clew", embedder=Broken()) as engine, down:
+        engine.add(pages)
+    with Engine.open(tmp_path / "other.clew", embedder="hashed") as engine, full:
+        engine.add(pages)
+
+
 def test_a_text_that_the_embedder_fails_on_costs_only_its_document(tmp_path: Path, pages: Path) -> None:
     class Picky(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:

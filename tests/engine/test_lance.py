@@ -2,9 +2,10 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ from clew import (
 )
 from clew.core.protocols import Store
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS
+from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS, Row
 from clew.drivers.store.lance.select import select
+from clew.drivers.store.lance.snapshot import Snapshot
 from clew.engine.collections import drop_collection, list_collections
 from clew.surface.cli.app import app
 from tests.s3_server import make_address
@@ -141,6 +143,38 @@ def test_the_index_answers_almost_alike(open_engine: Open, tmp_path: Path) -> No
     assert engine.search("zymurgy", strategy="lexical")[0].document.id == "new"
     (query,) = engine.opened.embedder.embed(["A word that nobody said before: zymurgy."], role="passage")
     assert store.search_vectors(query, 1)[0].document.id == "new"
+
+
+def test_scans_do_not_grow_with_the_documents_of_an_add_and_a_search_has_two(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan, batches, scans = Snapshot._scan, lance.LanceDataset.to_batches, list[str]()
+
+    def note_scan(snapshot: Snapshot, sql: str, columns: Sequence[str]) -> list[Row]:
+        scans.append(sql)
+        return scan(snapshot, sql, columns)
+
+    def note_batches(dataset: lance.LanceDataset, **options: Any) -> Any:
+        scans.append(options["filter"])
+        return batches(dataset, **options)
+
+    def count(work: Callable[[], object]) -> int:
+        scans.clear()
+        work()
+        return len(scans)
+
+    monkeypatch.setattr(Snapshot, "_scan", note_scan)
+    monkeypatch.setattr(lance.LanceDataset, "to_batches", note_batches)
+    counts = []
+    for many in (2, 40):
+        engine, pages = open_engine(f"lance://{tmp_path}/{many}", settings=SCANNED), make_pages(many)
+        engine.add_documents(make_pages(1))
+        others = [replace(page, id=f"x{page.id}", uri=f"x{page.id}") for page in pages]
+        changed = [replace(page, text=f"{page.title} has sunk.") for page in pages]
+        counts.append([count(partial(engine.add_documents, given)) for given in (others, pages, changed)])
+        assert engine.status().documents == 2 * many
+    assert counts[0] == counts[1]
+    assert count(lambda: engine.opened.store.search_terms({"21": 1}, 5)) == 2
 
 
 def test_indexes_that_others_make_meanwhile_are_tried_again(

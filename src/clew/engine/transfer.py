@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clew import drivers
 from clew.core.errors import CostLimit, DriverFailed, NotFound, SettingsError, StoreMismatch
 from clew.core.filter import Filter
+from clew.core.flush import flush_after
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
@@ -70,7 +71,7 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
     bundle.verify_bundle(file, _make_progress_counter("checking", len(manifest.parts), "parts", on_progress))
     work = _Restore(opened.store, manifest)
     report_done = _make_progress_counter("restoring", manifest.documents, "documents", on_progress)
-    try:
+    with flush_after(opened.store.flush):
         for batch in bundle.read_bundle(file, manifest):
             work.store_batch(batch)
             if report_done:
@@ -78,8 +79,6 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
         if manifest.calibration and not opened.store.calibration():
             opened.store.set_calibration(manifest.calibration)
         keep_tokens(make_ingest_context(opened, None), on_progress)
-    finally:
-        opened.store.flush()
     return work.build_report(opened.settings.ingestion.language)
 
 
@@ -137,17 +136,16 @@ def reembed(
     options = RayOptions(ray, workers, gpus)
     options.check()
     options = RayOptions(None) if derive else options
-    try:
-        with open_embedder(model, config or model, options, on_progress) as embedder:
-            metered: Embedder = MeteredEmbedder(embedder, budget)
-            metered = DerivedEmbedder(metered, derive) if derive else metered
-            opened.store.stage_vectors(metered, report_embedded)
-            engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model, config)
-            calibrate_once(engine.opened.store, metered)
-    except CostLimit as limit:
-        stopped = str(limit)
-    finally:
-        engine.opened.store.flush()
+    with flush_after(lambda: engine.opened.store.flush()):
+        try:
+            with open_embedder(model, config or model, options, on_progress) as embedder:
+                metered: Embedder = MeteredEmbedder(embedder, budget)
+                metered = DerivedEmbedder(metered, derive) if derive else metered
+                opened.store.stage_vectors(metered, report_embedded)
+                engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model, config)
+                calibrate_once(engine.opened.store, metered)
+        except CostLimit as limit:
+            stopped = str(limit)
     spent = monotonic() - started
     report = Report(chunks=before.chunks, seconds=spent, cost=budget.spent, stopped=stopped)
     return replace(report, reused=done) if derive else replace(report, embedded=done)

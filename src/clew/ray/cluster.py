@@ -6,6 +6,7 @@ import platform
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from importlib.metadata import version
 from typing import Any
 
@@ -15,7 +16,7 @@ from ray.data import DataContext
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from clew.core.errors import DriverFailed, DriverMissing
+from clew.core.errors import ClewError, DriverFailed, DriverMissing
 from clew.ray import probe
 
 LOCAL = "local"  # as an address: a cluster of this machine alone, for this run
@@ -95,6 +96,15 @@ def explain_start_error(error: Exception) -> DriverFailed:
         f"a worker on {platform.node()} could not start: {type(error).__name__}: {error}; "
         "install there what the driver has, and try again"
     )
+
+
+def name_node(error: ClewError) -> ClewError:
+    """The error of a worker with the node that it is of, if a disk, a database or a model failed there."""
+    if not isinstance(error, DriverFailed):
+        return error
+    named = copy(error)
+    named.args = (f"{error} (on the Ray node {platform.node()}; what is stored stays)",)
+    return named
 
 
 def count_workers(cpus: float, gpus: float) -> int:

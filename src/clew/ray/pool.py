@@ -8,7 +8,7 @@ import ray
 from ray.exceptions import RayError
 
 from clew.core.errors import ClewError, DriverFailed
-from clew.ray.cluster import OnNode, check_nodes, count_workers, explain_start_error, join_cluster
+from clew.ray.cluster import OnNode, check_nodes, count_workers, explain_start_error, join_cluster, name_node
 from clew.ray.spec import dump, load
 
 Work = Callable[[Any], Any]  # a task in, its result out
@@ -23,7 +23,7 @@ class TaskWorker:
         try:
             self._work = load(make)()
         except ClewError as error:
-            self._error = error
+            self._error = name_node(error)
         except Exception as error:  # unpickling imports the modules of the user's own parts
             self._error = explain_start_error(error)
 
@@ -34,7 +34,7 @@ class TaskWorker:
         try:
             return self._work(task)
         except ClewError as error:
-            return error
+            return name_node(error)
 
 
 class WorkerPool:

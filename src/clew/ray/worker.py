@@ -17,7 +17,7 @@ from clew.index.add.moved import MovedFiles
 from clew.index.add.prepare import Given, Prepared, PrepareResult, Source, Unchanged
 from clew.index.add.run import make_metered_recipe, run_pipeline_on_budget
 from clew.ray.budget import make_worker_budget
-from clew.ray.cluster import explain_start_error
+from clew.ray.cluster import explain_start_error, name_node
 from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
 
 Stage = Literal["add", "prepare", "store"]
@@ -37,7 +37,7 @@ class Worker:
             opened: WorkerSpec = load(spec)
             self._context = opened.open()
         except ClewError as error:
-            self._error = error
+            self._error = name_node(error)
         except Exception as error:  # unpickling imports the modules of the user's own parts
             self._error = explain_start_error(error)
 
@@ -47,7 +47,7 @@ class Worker:
         try:
             result = self._prepare(share) if self._stage == "prepare" else self._add(share)
         except ClewError as error:
-            result = Outcome(error=error)
+            result = Outcome(error=error if share.error or self._error else name_node(error))
         if isinstance(result, Outcome) and result.error is not None and self._stage == "prepare":
             result = replace(share, sources=(), error=result.error)
         return {COLUMN: dump(result)}

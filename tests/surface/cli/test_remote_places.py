@@ -5,8 +5,10 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.s3_server import make_address
@@ -54,6 +56,48 @@ def test_a_server_that_refuses_is_said_by_every_command(fresh: Clew, postgres: s
         for place in (strange, missing):
             check_refused(fresh(*at(place), *words), "there is no such database or role")
     assert set(fresh.hits("signing keys", *at(postgres))) == {"vault.md"}
+
+
+def demand_password(server: Any) -> str:
+    """The address of a database of the server, for a role that needs the password `secret-1`."""
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE keeper LOGIN SUPERUSER PASSWORD 'secret-1'")
+        (place,) = connection.execute("SHOW hba_file").fetchone() or ()
+        rules = Path(place)
+        rules.write_text(f"local all keeper scram-sha-256\nhost all keeper all scram-sha-256\n{rules.read_text()}")
+        connection.execute("SELECT pg_reload_conf()")
+    return str(urlsplit(server.get_uri())._replace(netloc="keeper:secret-1@").geturl())
+
+
+def test_a_refused_password_is_said_by_every_command(fresh: Clew, postgres_to_kill: Any) -> None:
+    right = demand_password(postgres_to_kill)
+    assert fresh(*at(right), "add", "pages/vault.md").code == 0
+    for words in COMMANDS:
+        for login in ("keeper:secret-2@", "keeper@"):
+            place = urlsplit(right)._replace(netloc=login).geturl()
+            check_refused(fresh(*at(place), *words), "the password is wrong, or none was given; check the address")
+    assert not Path("team.zip").exists()
+    assert set(fresh.hits("signing keys", *at(right))) == {"vault.md"}
+    assert fresh(*at(right), "add", "pages").code == 0
+    assert len(fresh(*at(right), "list", "--json").json["documents"]) == 4
+
+
+def test_a_full_disk_of_the_server_is_said_and_what_is_stored_stays(fresh: Clew, postgres: str) -> None:
+    assert fresh(*at(postgres), "add", "pages/vault.md").code == 0
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left' USING ERRCODE = '53100'; END $$;"
+            " CREATE TRIGGER full_disk BEFORE INSERT ON clew.chunks FOR EACH ROW EXECUTE FUNCTION public.full()"
+        )
+        done = fresh(*at(postgres), "add", "pages")
+        assert done.code == 6
+        assert "the server's disk is full; make room and try again" in done.err
+        assert "Traceback" not in done.err
+        assert set(fresh.hits("signing keys", *at(postgres))) == {"vault.md"}
+        connection.execute("DROP TRIGGER full_disk ON clew.chunks")
+    assert fresh(*at(postgres), "add", "pages").code == 0
+    assert len(fresh(*at(postgres), "list", "--json").json["documents"]) == 4
 
 
 def test_a_version_that_was_cleaned_cannot_be_read_and_one_that_is_there_not_changed(

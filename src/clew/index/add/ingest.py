@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from clew.core.errors import SourceError
+from clew.core.flush import flush_after
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
@@ -143,13 +144,11 @@ def _run_and_calibrate(
 ) -> Report:
     """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget = context.make_budget(max_cost)
-    try:
+    with flush_after(context.store.flush):
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
             keep_tokens(context, on_progress)
-    finally:
-        context.store.flush()
     return replace(report, cost=budget.spent)
 
 
@@ -221,7 +220,7 @@ def backfill_summaries(
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
-    try:
+    with flush_after(context.store.flush):
         repaired = _repair_contexts(context, llm, embedder)
         if repaired.stopped:
             return replace(repaired, cost=budget.spent)
@@ -233,8 +232,6 @@ def backfill_summaries(
             on_progress=on_progress,
         )
         keep_tokens(context, on_progress)
-    finally:
-        context.store.flush()
     return replace(
         report,
         changed=tuple(dict.fromkeys((*repaired.changed, *report.changed))),

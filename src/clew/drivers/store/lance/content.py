@@ -2,8 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, TypeVar
@@ -23,6 +23,17 @@ SMALL = 1024  # rows of a fragment that is small
 T = TypeVar("T")
 
 
+_LISTED = ("id", "doc")  # columns by which the added rows of a transaction are found
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadAhead:
+    """Rows by the value of a column, also for values that none has, and the columns that were read."""
+
+    columns: frozenset[str]
+    rows: Mapping[Any, list[Row]]
+
+
 class Draft:
     """A transaction that is being decided: the rows of a snapshot with its own changes over them."""
 
@@ -31,11 +42,39 @@ class Draft:
         self.head = snapshot.head
         self._removed: dict[int, Row] = {}
         self._added: dict[int, Row] = {}
+        self._added_by: dict[tuple[int, str, Any], dict[int, Row]] = defaultdict(dict)
+        self._read: dict[tuple[int, str], _ReadAhead] = {}
 
     def find(self, wanted: Select, columns: Sequence[str] = SCALARS) -> list[Row]:
         """The rows that are meant, as they will be."""
-        found = [row for row in self._snapshot.find(wanted, columns) if row["row"] not in self._removed]
-        return found + [row for row in self._added.values() if row["kind"] == wanted.kind and wanted.admits(row)]
+        found = [row for row in self._find_stored(wanted, columns) if row["row"] not in self._removed]
+        return found + [row for row in self._list_added(wanted) if wanted.admits(row)]
+
+    def read_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows of a condition of one column, from one scan; `find` then has those of each value without another."""
+        found = self._snapshot.find(wanted, columns)
+        ((name, _, given),) = wanted.where
+        if self._snapshot.segments is None:
+            by_value: dict[Any, list[Row]] = {value: [] for value in given}
+            for row in found:
+                by_value[row[name]].append(row)
+            self._read[wanted.kind, name] = _ReadAhead(frozenset(columns), by_value)
+        return found
+
+    def _find_stored(self, wanted: Select, columns: Sequence[str]) -> Sequence[Row]:
+        if len(wanted.where) == 1 and wanted.alternatives is None:
+            name, op, given = wanted.where[0]
+            known = self._read.get((wanted.kind, name))
+            if known and op == "in" and known.columns.issuperset(columns) and all(each in known.rows for each in given):
+                return [row for each in set(given) for row in known.rows[each]]
+        return self._snapshot.find(wanted, columns)
+
+    def _list_added(self, wanted: Select) -> Collection[Row]:
+        for name in _LISTED:
+            values = wanted.get_values(name)
+            if values is not None:
+                return [row for value in set(values) for row in self._added_by[wanted.kind, name, value].values()]
+        return [row for row in self._added.values() if row["kind"] == wanted.kind]
 
     def find_one(self, wanted: Select, columns: Sequence[str] = SCALARS) -> Row | None:
         """The row that is meant, if there is one."""
@@ -50,14 +89,20 @@ class Draft:
     def remove(self, rows: Iterable[Row]) -> None:
         """Removes rows that were found here."""
         for row in rows:
-            if self._added.pop(row["row"], None) is None:
+            added = self._added.pop(row["row"], None)
+            if added is None:
                 self._removed[row["row"]] = row
+            else:
+                for name in _LISTED:
+                    del self._added_by[added["kind"], name, added.get(name)][row["row"]]
             self._count(row, -1)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Adds rows."""
         for row in rows:
             self._added[row["row"]] = row
+            for name in _LISTED:
+                self._added_by[row["kind"], name, row.get(name)][row["row"]] = row
             self._count(row, 1)
 
     def _count(self, row: Row, sign: int) -> None:

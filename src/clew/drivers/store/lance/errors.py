@@ -45,7 +45,8 @@ def explain_error(place: str, error: BaseException) -> DriverFailed:
         return DriverFailed(f"{place}: the object store has no credentials; give them by the environment")
     if any(each in lower for each in _FULL):
         return DriverFailed(
-            f"{place}: the disk is full, or a limit of it is reached ({_shorten(text)}); nothing was stored"
+            f"{place}: the disk is full, or a limit of it is reached ({_shorten(text)}); make room and try again; "
+            "nothing was half written"
         )
     if any(each in lower for each in _NO_ANSWER):
         return DriverFailed(f"{place}: the object store does not answer ({_shorten(text)}); try again")

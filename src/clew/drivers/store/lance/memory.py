@@ -1,7 +1,7 @@
 """A small collection in memory: the rows of each fragment are read once, and only what changed is read again."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,8 @@ class Signals:
     """What chunks are searched by, each an entry of every list: vectors, and terms one after the other."""
 
     rows: NDArray[np.int64]
-    ids: Sequence[str]
+    docs: NDArray[np.int64]
+    ids: Sequence[str]  # none if they were not read
     vectors: Matrix
     lengths: NDArray[np.float64]
     hashes: Hashes
@@ -71,6 +72,11 @@ class Segment:
             if wanted.alternatives is None or admits_row(row, wanted.alternatives):
                 yield row
 
+    def find_numbered(self, numbers: Iterable[int]) -> Iterator[Row]:
+        """The rows with these numbers, of any kind."""
+        for number in self.live.intersection(numbers):
+            yield from self._by["row"].get(number, ())
+
     @property
     def signals(self) -> Signals:
         """The signals of the chunks that are still there."""
@@ -105,6 +111,7 @@ def _read_signals(table: Any, rows: Sequence[Row], wanted: NDArray[np.bool_], di
         row["terms"], row["counts"] = flat[end - size : end], flat_counts[end - size : end]
     return Signals(
         np.array([row["row"] for row in chunks], np.int64),
+        np.array([row["doc"] for row in chunks], np.int64),
         [row["id"] for row in chunks],
         np.stack([row["vector"] for row in chunks]) if chunks else np.zeros((0, dim), np.float32),
         np.array([row["length"] for row in chunks], np.float64),
@@ -122,6 +129,7 @@ def _keep_signals(of: Signals, live: frozenset[int]) -> Signals:
     of_terms = kept[of.owners] if len(of.owners) else np.zeros(0, bool)
     return Signals(
         of.rows[kept],
+        of.docs[kept],
         [each for each, is_kept in zip(of.ids, kept.tolist(), strict=True) if is_kept],
         of.vectors[kept],
         of.lengths[kept],

@@ -16,9 +16,11 @@ from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.lance import rows as made
 from clew.drivers.store.lance.content import Content
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, PIECE, Row
+from clew.drivers.store.lance.search import Scored
 from clew.drivers.store.lance.select import Select, named_documents, select
 from clew.drivers.store.lance.snapshot import Snapshot
 
+_HIT_COLUMNS = (*made.CHUNK_COLUMNS, *made.DOCUMENT_COLUMNS)
 Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
 
 
@@ -113,17 +115,14 @@ def list_channels(snapshot: Snapshot) -> list[str]:
     return sorted({row["channel"] for row in snapshot.find(select(CHUNK), ("channel",)) if row["channel"] is not None})
 
 
-def read_hits(snapshot: Snapshot, scores: Sequence[tuple[int, float]]) -> list[Hit]:
-    """The chunks in these rows with their documents' records and scores, in this order."""
-    if not scores:
-        return []
-    found = snapshot.find(select(CHUNK, row=[row for row, _ in scores]), made.CHUNK_COLUMNS)
-    wanted = select(DOCUMENT, row={row["doc"] for row in found})
-    documents = {row["row"]: row for row in snapshot.find(wanted, made.DOCUMENT_COLUMNS)}
-    records = {number: made.parse_record(row) for number, row in documents.items()}
-    chunks = dict(zip((row["row"] for row in found), parse_chunks(snapshot, found, documents), strict=True))
-    docs = {row["row"]: row["doc"] for row in found}
-    return [Hit(chunks[row], records[docs[row]], score) for row, score in scores]
+def read_hits(snapshot: Snapshot, scored: Sequence[Scored], k: int) -> list[Hit]:
+    """The k best of the chunks in these rows with their documents' records, best first, ties by id."""
+    numbers = {each.row for each in scored} | {each.doc for each in scored}
+    rows = {row["row"]: row for row in snapshot.find_numbered(numbers, _HIT_COLUMNS)}
+    chunks = parse_chunks(snapshot, [rows[each.row] for each in scored], rows)
+    records = {each.doc: made.parse_record(rows[each.doc]) for each in scored}
+    hits = [Hit(chunk, records[each.doc], each.score) for chunk, each in zip(chunks, scored, strict=True)]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[:k]
 
 
 def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:

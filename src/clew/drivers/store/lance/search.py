@@ -1,6 +1,8 @@
 """Searches in a version of a collection: by vectors and by words, in memory if it is small, else by scans of Lance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +23,18 @@ from clew.drivers.store.term_ids import pack_terms
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched
-Scores = list[tuple[int, float]]
-_SIGNALS = ("row", "id", "length", "terms", "counts")
+MANY_TIES = 4  # times as many chunks as are wanted: of so many only the ids are read before all else of those left
+MAX_COUNTS = 100_000  # terms whose number of chunks is kept
+_SIGNALS = ("row", "doc", "length", "terms", "counts")
+
+
+class Scored(NamedTuple):
+    """A row that was found, the document that it is of, and its score; and its id if that was read."""
+
+    row: int
+    doc: int
+    score: float
+    id: str = ""
 
 
 def find_nearest(
@@ -34,42 +46,55 @@ def find_nearest(
     kind: int = CHUNK,
     is_exact: bool,
     breadth: int | None = None,
-) -> list[tuple[int, str, float]]:
-    """The k rows of a kind of greatest cosine, with their ids, best first."""
+) -> list[Scored]:
+    """The k rows of a kind of greatest cosine, best first."""
     if k < 1 or not alternatives:
         return []
     if snapshot.segments is not None:
-        rows, ids, vectors = _collect_vectors(snapshot, alternatives, kind)
+        found = _collect_vectors(snapshot, alternatives, kind)
     elif not is_exact and has_index(snapshot.dataset, VECTOR_INDEX):
-        rows, ids, vectors = _search_index(snapshot, vector, k, alternatives, kind, breadth)
+        found = _search_index(snapshot, vector, k, alternatives, kind, breadth)
     else:
-        rows, ids, vectors = _scan_vectors(snapshot, vector, k, alternatives, kind)
-    if not rows:
+        found = _scan_vectors(snapshot, vector, k, alternatives, kind)
+    if not found.rows:
         return []
-    near = select_candidates(vectors @ vector, k, SLACK).tolist()
-    names = {rows[place]: ids[place] for place in near}
-    best = top_k(list(names), list(names.values()), compute_cosines(vectors[near], vector), k)
-    return [(row, names[row], score) for row, score in best]
+    near = found.keep(select_candidates(found.vectors @ vector, k, SLACK).tolist())
+    best = top_k(range(len(near.rows)), near.ids, compute_cosines(near.vectors, vector), k)
+    return [Scored(near.rows[at], near.docs[at], score, near.ids[at]) for at, score in best]
 
 
-_Found = tuple[list[int], list[str], NDArray[np.float32]]
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows with their vectors, each an entry of every list."""
+
+    rows: list[int]
+    docs: list[int]
+    ids: list[str]
+    vectors: NDArray[np.float32]
+
+    def keep(self, places: Sequence[int]) -> "_Found":
+        """Those at some places."""
+        rows, docs, ids = ([each[place] for place in places] for each in (self.rows, self.docs, self.ids))
+        return _Found(rows, docs, ids, self.vectors[places])  # type: ignore[arg-type]
 
 
 def _collect_vectors(snapshot: Snapshot, alternatives: Sequence[Condition], kind: int) -> _Found:
     assert snapshot.segments is not None
-    rows, ids, parts = list[int](), list[str](), list[NDArray[np.float32]]()
+    rows, docs, ids, parts = list[int](), list[int](), list[str](), list[NDArray[np.float32]]()
     is_open = any(each.is_empty for each in alternatives)
     for segment in snapshot.segments.values():
         if is_open and kind == CHUNK:
             rows += segment.signals.rows.tolist()
+            docs += segment.signals.docs.tolist()
             ids += segment.signals.ids
             parts.append(segment.signals.vectors)
             continue
         found = [row for row in segment.find(select(kind, alternatives)) if row.get("vector") is not None]
         rows += [row["row"] for row in found]
+        docs += [row["doc"] for row in found]
         ids += [row["id"] for row in found]
         parts += [row["vector"][None] for row in found]
-    return rows, ids, np.concatenate(parts) if parts else np.zeros((0, snapshot.head.dim), np.float32)
+    return _Found(rows, docs, ids, np.concatenate(parts) if parts else np.zeros((0, snapshot.head.dim), np.float32))
 
 
 def _search_index(
@@ -78,48 +103,59 @@ def _search_index(
     """The nearest by the index of Lance, with their exact vectors; rows that it does not cover yet are searched too."""
     wanted = max(4 * k, breadth or 0, MIN_CANDIDATES)
     table = snapshot.dataset.to_table(
-        columns=["row", "id", "vector", "_distance"],
+        columns=["row", "doc", "id", "vector", "_distance"],
         filter=select(kind, alternatives).to_sql(),
         prefilter=True,
         nearest={"column": "vector", "q": vector, "k": wanted, "nprobes": DEFAULT_PROBES, "refine_factor": 2},
     )
-    vectors = read_vector_column(table["vector"], snapshot.head.dim)
-    return table["row"].to_pylist(), table["id"].to_pylist(), vectors
+    return _read_found(table, snapshot.head.dim)
+
+
+def _read_found(table: Any, dim: int) -> _Found:
+    rows, docs, ids = (table[name].to_pylist() for name in ("row", "doc", "id"))
+    return _Found(rows, docs, ids, read_vector_column(table["vector"], dim))
 
 
 def _scan_vectors(snapshot: Snapshot, vector: Vector, k: int, alternatives: Sequence[Condition], kind: int) -> _Found:
     """All rows that may be among the k nearest, of every one that the filter admits."""
-    rows, ids, vectors = list[int](), list[str](), np.zeros((0, snapshot.head.dim), np.float32)
+    found = _Found([], [], [], np.zeros((0, snapshot.head.dim), np.float32))
     sql = f"{select(kind, alternatives).to_sql()} AND vector IS NOT NULL"
-    for batch in snapshot.dataset.to_batches(columns=["row", "id", "vector"], filter=sql):
-        rows += batch["row"].to_pylist()
-        ids += batch["id"].to_pylist()
-        vectors = np.concatenate([vectors, read_vector_column(batch["vector"], snapshot.head.dim)])
-        if len(rows) > 4 * k:
-            near = select_candidates(vectors @ vector, k, SLACK).tolist()
-            rows, ids, vectors = [rows[each] for each in near], [ids[each] for each in near], vectors[near]
-    return rows, ids, vectors
+    for batch in snapshot.dataset.to_batches(columns=["row", "doc", "id", "vector"], filter=sql):
+        more = _read_found(batch, snapshot.head.dim)
+        vectors = np.concatenate([found.vectors, more.vectors])
+        found = _Found(found.rows + more.rows, found.docs + more.docs, found.ids + more.ids, vectors)
+        if len(found.rows) > 4 * k:
+            found = found.keep(select_candidates(found.vectors @ vector, k, SLACK).tolist())
+    return found
 
 
-def search_terms(snapshot: Snapshot, terms: Terms, k: int, alternatives: Sequence[Condition]) -> Scores:
-    """The k chunks of greatest BM25 score, best first."""
+def search_terms(snapshot: Snapshot, terms: Terms, k: int, alternatives: Sequence[Condition]) -> list[Scored]:
+    """The k chunks of greatest BM25 score, and others whose score equals that of the last, in no order."""
     query = pack_terms(terms)
     if k < 1 or not alternatives or not len(query.hashes) or not snapshot.head.chunks:
         return []
     parts = [(signals, _match(signals, query.hashes)) for signals in _read_signals(snapshot, query.hashes)]
     having = np.sum([[len(places) for places, _ in found] for _, found in parts] or [[0] * len(query.hashes)], axis=0)
+    _keep_counts(snapshot, dict(zip(query.hashes.tolist(), having.tolist(), strict=True)))
     weights = bm25.weigh_terms(query.counts, having.tolist(), snapshot.head.chunks)
     admitted = _find_admitted(snapshot, query.hashes.tolist(), alternatives)
-    rows, ids, scores = list[int](), list[str](), list[float]()
+    scored = list[Scored]()
     for signals, found in parts:
         own = _score(signals, found, weights, _average(snapshot)).round(bm25.DIGITS)
-        for place in np.flatnonzero(own).tolist():
-            if admitted is None or int(signals.rows[place]) in admitted:
-                rows.append(int(signals.rows[place]))
-                ids.append(signals.ids[place])
-                scores.append(float(own[place]))
-    best = select_candidates(np.array(scores), k, 0.0).tolist()
-    return top_k([rows[each] for each in best], [ids[each] for each in best], np.array(scores)[best], k)
+        if admitted is not None:
+            own[~np.isin(signals.rows, admitted)] = 0.0
+        places = np.flatnonzero(own)
+        places = places[select_candidates(own[places], k, 0.0)]
+        columns = (signals.rows[places], signals.docs[places], own[places])
+        scored += [Scored(*each) for each in zip(*(column.tolist() for column in columns), strict=True)]
+    best = [scored[place] for place in select_candidates(np.array([each.score for each in scored]), k, 0.0).tolist()]
+    return best if len(best) <= MANY_TIES * k else _keep_first_ids(snapshot, best, k)
+
+
+def _keep_first_ids(snapshot: Snapshot, equal: Sequence[Scored], k: int) -> list[Scored]:
+    """The k best of many chunks whose scores are equal, which takes their ids."""
+    ids = {row["row"]: row["id"] for row in snapshot.find_numbered({each.row for each in equal}, ("id",))}
+    return sorted(equal, key=lambda each: (-each.score, ids[each.row]))[:k]
 
 
 def match_terms(snapshot: Snapshot, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
@@ -149,7 +185,20 @@ def count_having(snapshot: Snapshot, hashes: NDArray[np.int64]) -> list[int]:
             sum(int(np.count_nonzero(segment.signals.hashes == each)) for segment in snapshot.segments.values())
             for each in hashes
         ]
-    return [snapshot.dataset.count_rows(_having_any([each])) for each in hashes.tolist()]
+    known = {each: snapshot.having.get(each) for each in hashes.tolist()}
+    counts = {
+        each: snapshot.dataset.count_rows(_having_any([each])) if count is None else count
+        for each, count in known.items()
+    }
+    _keep_counts(snapshot, counts)
+    return [counts[each] for each in hashes.tolist()]
+
+
+def _keep_counts(snapshot: Snapshot, counted: Mapping[int, int]) -> None:
+    """Keeps in how many chunks terms are: a search and what follows it ask for the same."""
+    if len(snapshot.having) > MAX_COUNTS:
+        snapshot.having.clear()
+    snapshot.having.update(counted)
 
 
 def _having_any(hashes: Sequence[int]) -> str:
@@ -165,7 +214,8 @@ def _read_signals(snapshot: Snapshot, hashes: NDArray[np.int64]) -> Iterator[Sig
         sizes = batch["terms"].value_lengths().to_numpy(zero_copy_only=False)
         yield Signals(
             batch["row"].to_numpy(),
-            batch["id"].to_pylist(),
+            batch["doc"].to_numpy(),
+            (),
             np.zeros((0, 0), np.float32),
             batch["length"].to_numpy().astype(np.float64),
             batch["terms"].flatten().to_numpy(zero_copy_only=False),
@@ -190,15 +240,17 @@ def _score(signals: Signals, found: _Matches, weights: Floats, average: float) -
     return scores
 
 
-def _find_admitted(snapshot: Snapshot, hashes: Sequence[int], alternatives: Sequence[Condition]) -> set[int] | None:
+def _find_admitted(
+    snapshot: Snapshot, hashes: Sequence[int], alternatives: Sequence[Condition]
+) -> NDArray[np.int64] | None:
     """The rows of the chunks that a filter admits, among those that have any of the terms; None if it admits all."""
     if any(each.is_empty for each in alternatives):
         return None
     wanted = Select(CHUNK, (), tuple(alternatives))
     if snapshot.segments is not None:
-        return {row["row"] for row in snapshot.find(wanted)}
+        return np.array([row["row"] for row in snapshot.find(wanted)], np.int64)
     sql = f"{wanted.to_sql()} AND {_having_any(hashes)}"
-    return set(snapshot.dataset.to_table(columns=["row"], filter=sql)["row"].to_pylist())
+    return np.asarray(snapshot.dataset.to_table(columns=["row"], filter=sql)["row"].to_numpy(), np.int64)
 
 
 def search_summaries(
@@ -206,4 +258,4 @@ def search_summaries(
 ) -> list[tuple[str, float]]:
     """The ids of the k documents whose summary is nearest, with the cosine."""
     found = find_nearest(snapshot, vector, k, alternatives, kind=DOCUMENT, is_exact=False)
-    return [(doc_id, score) for _, doc_id, score in found]
+    return [(each.id, each.score) for each in found]

@@ -1,7 +1,7 @@
 """A collection as of one version: its head, and the rows that are asked for, from memory or by a scan of Lance."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import lance
@@ -22,6 +22,7 @@ class Snapshot:
     head: Head
     head_fragment: int
     segments: Mapping[tuple[int, str], Segment] | None
+    having: dict[int, int] = field(default_factory=dict, compare=False)  # chunks that have a term, as far as counted
 
     def find(self, wanted: Select, columns: Sequence[str] = SCALARS) -> list[Row]:
         """The rows that are meant, in no order; each has the named columns, its number and its fragment.
@@ -33,6 +34,14 @@ class Snapshot:
         if self.segments is not None:
             return [row for segment in self.segments.values() for row in segment.find(wanted)]
         return [row for part in _split(wanted) for row in self._scan(part.to_sql(), columns)]
+
+    def find_numbered(self, numbers: Collection[int], columns: Sequence[str]) -> list[Row]:
+        """The rows with these numbers, of any kind, in no order; from one scan, if they are not too many."""
+        if self.segments is not None:
+            return [row for segment in self.segments.values() for row in segment.find_numbered(numbers)]
+        ordered = sorted(numbers)
+        parts = (ordered[start : start + MAX_VALUES] for start in range(0, len(ordered), MAX_VALUES))
+        return [row for part in parts for row in self._scan(f"row IN ({', '.join(map(str, part))})", columns)]
 
     def _scan(self, sql: str, columns: Sequence[str]) -> list[Row]:
         names = list(dict.fromkeys(["row", "kind", *columns]))

@@ -87,11 +87,7 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
         """Replaces documents and all their chunks in one commit."""
         made = [make_new_entries(each, self._content.dim) for each in documents]
 
-        def decide(draft: Draft) -> None:
-            for each in made:
-                write.put_document(draft, each.document, each.entries, summary_vector=each.summary_vector)
-
-        self._content.write(decide)
+        self._content.write(lambda draft: write.put_documents(draft, made))
 
     def append(
         self,
@@ -220,7 +216,7 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
         snapshot, alternatives = self._content.read_for_vectors(), expand_filter(where)
         with translate_errors(self._content.place):
             found = search.find_nearest(snapshot, checked, k, alternatives, is_exact=is_exact, breadth=breadth)
-            return read.read_hits(snapshot, [(row, score) for row, _, score in found])
+            return read.read_hits(snapshot, found, k)
 
     def begin_searches(
         self,
@@ -243,7 +239,7 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
         """The k chunks of greatest BM25 score, best first, ties by id."""
         snapshot = self._content.read()
         with translate_errors(self._content.place):
-            return read.read_hits(snapshot, search.search_terms(snapshot, terms, k, expand_filter(where)))
+            return read.read_hits(snapshot, search.search_terms(snapshot, terms, k, expand_filter(where)), k)
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""

@@ -9,7 +9,7 @@ from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
-from clew.drivers.store.entries import Entry, make_entries
+from clew.drivers.store.entries import DocumentEntries, Entry, make_entries
 from clew.drivers.store.lance import rows as made
 from clew.drivers.store.lance.content import Draft
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, PIECE, SCALARS, Row
@@ -52,6 +52,19 @@ def put_document(
     draft.add([row])
     add_pieces(draft, number, split.pieces)
     replace_chunks(draft, number, chunks, entries, split.places)
+
+
+def put_documents(draft: Draft, documents: Sequence[DocumentEntries]) -> None:
+    """Replaces documents; what is stored of them is read in one scan of each kind, not in some for each of them."""
+    chunk_ids = {entry.chunk.id for each in documents for entry in each.entries}
+    docs = [
+        row["row"] for row in draft.read_ahead(select(DOCUMENT, id={each.document.id for each in documents}), _WHOLE)
+    ]
+    draft.read_ahead(select(CHUNK, id=chunk_ids), ("id",))
+    draft.read_ahead(select(PIECE, doc=docs), ("doc",))
+    draft.read_ahead(select(CHUNK, doc=docs), _OLD)
+    for each in documents:
+        put_document(draft, each.document, each.entries, summary_vector=each.summary_vector)
 
 
 def add_pieces(draft: Draft, doc: int, given: Sequence[Piece]) -> None:

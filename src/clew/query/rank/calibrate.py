@@ -88,17 +88,20 @@ def estimate_relevance(
     evidence: Evidence,
     *,
     first: int | None = None,
+    places: Sequence[int] | None = None,
     intent: float = 1.0,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
 ) -> list[float]:
-    """The relevance of the `first` hits of one query (None: of all), given the evidence of all that compete.
+    """The relevance of the `first` hits of one query (None: of all), or of those at `places`, given that of all.
 
     `intent` is the chance that the query wants an answer.
     """
     has_answer = intent * squash(sum_answer_evidence(evidence, answer))
     weights = hit.meaning, hit.words, hit.meaning_above, hit.meaning_below, hit.words_above, hit.words_below
-    is_answer = hit.constant + (compare_evidence(evidence)[:first] * weights).sum(axis=1)
+    compared = compare_evidence(evidence)
+    compared = compared[:first] if places is None else compared[list(places)]
+    is_answer = hit.constant + (compared * weights).sum(axis=1)
     return [has_answer * squash(each) for each in is_answer.tolist()]
 
 

@@ -5,15 +5,14 @@ the hundred hits that it compares. The hits are those that the strategies of the
 how they are found while a trace is recorded, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from clew.core.candidates import Candidates, Depth
 from clew.core.protocols import FindsCandidates
 from clew.core.types import Hit, Query
-from clew.query.rank.calibrate import MATCH, estimate_match, estimate_relevance
-from clew.query.rank.thread_smoothing import is_message_chunk
+from clew.query.rank.calibrate import MATCH, Signal, estimate_match, estimate_relevance
 from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.evidence import (
     MIN_ASSESSED,
@@ -28,7 +27,7 @@ from clew.query.search.strategies import Drivers
 SEMANTIC, LEXICAL, HYBRID = "semantic", "lexical", "hybrid"
 
 
-def can_search_directly(name: str, drivers: Drivers, query: Query) -> bool:
+def can_search_directly(name: str, drivers: Drivers, query: Query, has_channels: Callable[[], bool]) -> bool:
     """Whether a strategy, which is a built-in one, does nothing with this query but rank what the store finds."""
     search = drivers.settings.search
     if name not in (SEMANTIC, LEXICAL, HYBRID) or not isinstance(drivers.store, FindsCandidates):
@@ -38,7 +37,7 @@ def can_search_directly(name: str, drivers: Drivers, query: Query) -> bool:
         return False
     if name != HYBRID:
         return True
-    return search.fusion == "confident" and not (drivers.settings.flow.each_kind and drivers.store.channels())
+    return search.fusion == "confident" and not (drivers.settings.flow.each_kind and has_channels())
 
 
 def search_directly(name: str, drivers: Drivers, queries: Sequence[Query]) -> list[list[Hit] | None]:
@@ -53,7 +52,7 @@ def search_directly(name: str, drivers: Drivers, queries: Sequence[Query]) -> li
         return [None for _ in queries]
     ranked = list[list[Hit] | None]()
     for query, candidates, vector in zip(queries, found, vectors, strict=True):
-        if any(is_message_chunk(hit.chunk) for hit in candidates.hits):  # messages gain from their neighbours
+        if [hit for hit in candidates.hits if "message" in hit.chunk.meta]:  # messages gain from their neighbours
             ranked.append(None)
             continue
         asked = Query(query.text, query.k, query.depth, where=query.where, vector=vector)
@@ -76,9 +75,8 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
     evidence = source.judge_candidates(query, found)
     if name == HYBRID:
         trust = source.trust_words(query, evidence)
-        scores = combine_evidence(evidence, weight, 0.0, words_trust=trust).tolist()
-        keys = [(-score, hit.chunk.id) for score, hit in zip(scores, found.hits, strict=True)]
-        best = sorted(range(len(keys)), key=keys.__getitem__)[: query.k]
+        combined = combine_evidence(evidence, weight, 0.0, words_trust=trust)
+        scores, best = combined.tolist(), _find_best(combined, found.hits, query.k)
     elif name == SEMANTIC:
         best = list(range(found.nearest))[: query.k]
         scores = found.cosines.tolist()
@@ -100,3 +98,10 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
         of = found.hits[place]
         hits.append(Hit(of.chunk, of.document, scores[place], named, cosine, relevance))
     return hits
+
+
+def _find_best(scores: Signal, hits: Sequence[Hit], k: int) -> list[int]:
+    """The places of the k greatest scores in order, equal ones by the ids of their chunks."""
+    least = np.partition(scores, -k)[-k] if len(scores) > k else -np.inf
+    best = [(-score, hits[place].chunk.id, place) for place, score in enumerate(scores.tolist()) if score >= least]
+    return [place for _, _, place in sorted(best)[:k]]

@@ -60,6 +60,7 @@ class Finder:
         load_token_encoder: LoadTokenEncoder = no_token_encoder,
     ) -> None:
         self.strategies = {**STRATEGIES, **strategies}
+        self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # none is replaced by the user's own
         self._store = store
         self._boundary = EVERYTHING
         self._embedder = LRUEmbedder(embedder)
@@ -70,6 +71,7 @@ class Finder:
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
+        self._channels: tuple[int, bool] | None = None  # whether there are any, as of a change number
 
     def with_llm(self, llm: LLM) -> "Finder":
         """The same finder with another language model; both share the caches."""
@@ -80,7 +82,7 @@ class Finder:
     def within(self, store: Store, where: Filter) -> "Finder":
         """The same finder over a store that shows what a filter admits; both share the caches."""
         other = copy(self)
-        other._store, other._boundary = store, where
+        other._store, other._boundary, other._channels = store, where, None
         return other
 
     def find(self, query: Query, name: str, settings: Settings, *, prepared: Prepared | None = None) -> list[Hit]:
@@ -127,7 +129,7 @@ class Finder:
         """The hits of queries whose strategy only ranks what the store finds; None where it does more."""
         if self._asks_store_only(name):
             drivers = self.build_drivers(settings)
-            if can_search_directly(name, drivers, queries[0]):
+            if can_search_directly(name, drivers, queries[0], self._has_channels):
                 return search_directly(name, drivers, queries)
         return [None] * len(queries)
 
@@ -176,7 +178,7 @@ class Finder:
 
     def _asks_store_only(self, name: str) -> bool:
         """Whether a strategy is a built-in one that asks no model but the embedder: it takes milliseconds."""
-        return name in _STORE_ONLY and STRATEGIES.items() <= self.strategies.items()
+        return self._is_builtin and name in _STORE_ONLY
 
     def _begin_searches(self, queries: Sequence[Query], name: str, drivers: Drivers) -> bool:
         """Tells the store what is searched next; False where searches are better made in parallel."""
@@ -221,10 +223,16 @@ class Finder:
             self._calibration = change, Calibration.from_json(self._store.calibration(), self._embedder.name)
         return self._calibration[1]
 
+    def _has_channels(self) -> bool:
+        """Whether there are conversations; looked up again after every change."""
+        change = self._store.change_number()
+        if self._channels is None or self._channels[0] != change:
+            self._channels = change, bool(self._store.channels())
+        return self._channels[1]
+
     def _make_cache_key(self, query: Query, name: str, settings: Settings) -> str:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
-        builtin = STRATEGIES.items() <= self.strategies.items() and name in STRATEGIES
-        if not builtin or settings.search.cache <= 0:
+        if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return ""
         asked = f"{replace(query, vector=None)!r} {self._boundary!r}"
         return digest(str(self._store.change_number()), name, asked, repr(settings))

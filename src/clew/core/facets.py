@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clew.core.filter import Filter
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document
 
@@ -67,6 +67,8 @@ class Condition:
 
 def expand_filter(where: Filter) -> tuple[Condition, ...]:
     """The filter as alternatives: a chunk is admitted if it fulfils any of them. None: nothing is admitted."""
+    if where is EVERYTHING:
+        return (_NO_CONDITION,)
     alternatives = _expand_own_fields(where)
     for each in where.all_of:
         alternatives = _combine(alternatives, expand_filter(each))

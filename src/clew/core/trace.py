@@ -47,6 +47,11 @@ class Trace:
             _current.reset(self._token)
             self._token = None
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is a step of a trace that is being recorded."""
+        return self._token is not None
+
     def set_output(self, items: Sequence[object]) -> None:
         """Records the results of the step: their number, and with `keeps_output` the results themselves."""
         self.out = len(items)
@@ -89,6 +94,11 @@ def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
     finally:
         trace.ms = (perf_counter() - started) * 1000
         _current.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether a trace is being recorded."""
+    return _current.get() is not None
 
 
 def note(key: str, value: Note) -> None:

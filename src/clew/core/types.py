@@ -4,6 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import nan
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,8 +240,7 @@ class Hit:
         return Hit(self.chunk, self.document, score, scores, self.similarity, self.relevance, self.highlights)
 
 
-@dataclass(frozen=True, slots=True)
-class TermMatch:
+class TermMatch(NamedTuple):
     """How well a chunk matches the terms of a query, each from 0 to 1.
 
     `share` is the share of the terms that it has, weighted by their inverse document frequency. `strength` is its BM25

@@ -42,15 +42,20 @@ def weigh_terms(times: Counts, having: Iterable[int], chunks: int) -> Floats:
     return np.array([count * idf(chunks, each) for count, each in pairs], np.float64)
 
 
-def match_terms(
-    ids: Sequence[str], weights: Floats, counts: NDArray[np.float32], norms: Floats
-) -> dict[str, TermMatch]:
-    """How well chunks match the terms of a query, by id; `counts` has a row for each term, a column for each chunk.
+def measure_terms(weights: Floats, counts: NDArray[np.float32], norms: Floats) -> tuple[Floats, Floats]:
+    """The share and the strength of each chunk; `counts` has a row for each term of a query, a column for each chunk.
 
     The share is the weight of the terms that a chunk has, the strength its BM25 score, both over the weight of all.
     """
     total, column = weights.sum() or 1.0, weights[:, np.newaxis]
-    shares = np.sum(column * (counts > 0), axis=0) / total
-    strengths = np.sum(column * saturate(counts, norms), axis=0) / total
-    pairs = zip(shares.round(DIGITS).tolist(), strengths.round(DIGITS).tolist(), strict=True)
-    return {each: TermMatch(share, strength) for each, (share, strength) in zip(ids, pairs, strict=True)}
+    shares = (column * (counts > 0)).sum(axis=0) / total
+    strengths = (column * saturate(counts, norms)).sum(axis=0) / total
+    return shares.round(DIGITS), strengths.round(DIGITS)
+
+
+def match_terms(
+    ids: Sequence[str], weights: Floats, counts: NDArray[np.float32], norms: Floats
+) -> dict[str, TermMatch]:
+    """How well chunks match the terms of a query, by id, with `counts` as in `measure_terms`."""
+    shares, strengths = measure_terms(weights, counts, norms)
+    return dict(zip(ids, map(TermMatch, shares.tolist(), strengths.tolist()), strict=True))

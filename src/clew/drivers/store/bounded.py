@@ -8,10 +8,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Never
 
+from clew.core.candidates import Candidates, Depth
 from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import KeepsTokens, Mode, Store
+from clew.core.protocols import FindsCandidates, KeepsTokens, Mode, Store
 from clew.core.protocols.tokens import NOT_KEPT
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
@@ -124,6 +125,14 @@ class BoundedStore:
     def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
         """Whether several searches were begun in one pass."""
         return self.inner.begin_searches(vectors, terms, k, self.where & where)
+
+    def find_candidates(
+        self, vectors: Matrix, terms: Sequence[Terms], near: Depth, matching: Depth, where: Filter = EVERYTHING
+    ) -> list[Candidates] | None:
+        """The admitted candidates of each query; None where a part of a document may be admitted."""
+        if self._splits or not isinstance(self.inner, FindsCandidates):
+            return None
+        return self.inner.find_candidates(vectors, terms, near, matching, self.where & where)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The documents with the nearest summaries, of those that are admitted whole."""

@@ -82,23 +82,26 @@ ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, howeve
 MATCH = "match"  # the name of the score that `estimate_match` computes
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
+ALL = slice(None)
 
 
 def estimate_relevance(
     evidence: Evidence,
     *,
     first: int | None = None,
+    places: Sequence[int] | None = None,
     intent: float = 1.0,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
 ) -> list[float]:
-    """The relevance of the `first` hits of one query (None: of all), given the evidence of all that compete.
+    """The relevance of the `first` hits of one query (None: of all), or of those at `places`, given that of all.
 
     `intent` is the chance that the query wants an answer.
     """
     has_answer = intent * squash(sum_answer_evidence(evidence, answer))
     weights = hit.meaning, hit.words, hit.meaning_above, hit.meaning_below, hit.words_above, hit.words_below
-    is_answer = hit.constant + (compare_evidence(evidence)[:first] * weights).sum(axis=1)
+    compared = compare_evidence(evidence, slice(first) if places is None else list(places))
+    is_answer = hit.constant + (compared * weights).sum(axis=1)
     return [has_answer * squash(each) for each in is_answer.tolist()]
 
 
@@ -127,19 +130,19 @@ def find_best_evidence(evidence: Evidence) -> tuple[float, float, float]:
     return _find_highest(meaning), _find_highest(share), _find_highest(meaning * share)
 
 
-def compare_evidence(evidence: Evidence) -> NDArray[np.float64]:
-    """A row for each hit: meaning, words, and how far both are above the best other hit, or below it (≤ 0)."""
-    meaning = evidence.meaning - _find_best_others(evidence.meaning, evidence.texts)
-    words = evidence.words - _find_best_others(evidence.words, evidence.texts)
-    columns = (
-        evidence.meaning,
-        evidence.words,
-        np.maximum(meaning, 0.0),
-        np.minimum(meaning, 0.0),
-        np.maximum(words, 0.0),
-        np.minimum(words, 0.0),
-    )
-    return np.stack(columns, axis=1)
+def compare_evidence(evidence: Evidence, places: slice | list[int] = ALL) -> NDArray[np.float64]:
+    """A row for each hit at these places: meaning, words, and how far both are above the best other hit, or below it.
+
+    What is not above is 0, and what is not below.
+    """
+    own_meaning, own_words = evidence.meaning[places], evidence.words[places]
+    compared = np.empty((len(own_meaning), 6))
+    for column, own, signal in ((0, own_meaning, evidence.meaning), (1, own_words, evidence.words)):
+        distance = own - _find_best_others(signal, evidence.texts)[places]
+        compared[:, column] = own
+        np.maximum(distance, 0.0, out=compared[:, 2 + 2 * column])
+        np.minimum(distance, 0.0, out=compared[:, 3 + 2 * column])
+    return compared
 
 
 def estimate_answer_chance(hits: Iterable[Hit]) -> float:
@@ -189,8 +192,13 @@ def _find_best_others(signal: Signal, texts: Sequence[str]) -> Signal:
     if not len(signal):
         return signal
     best = int(signal.argmax())
-    is_copy = np.array([text == texts[best] for text in texts])
-    return np.where(is_copy, _find_highest(signal[~is_copy]), max(0.0, signal[best]))
+    highest, text = max(0.0, signal[best]), texts[best]
+    if texts.count(text) == 1:
+        others = np.full(len(signal), highest)
+        others[best] = max(_find_highest(signal[:best]), _find_highest(signal[best + 1 :]))
+        return others
+    is_copy = np.array([each == text for each in texts])
+    return np.where(is_copy, _find_highest(signal[~is_copy]), highest)
 
 
 def _find_highest(signal: Signal) -> float:

@@ -9,8 +9,9 @@ On XQuAD in three languages in one collection, this is as good as analysing each
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Set
-from functools import lru_cache
+from collections.abc import Mapping, Sequence, Set
+from functools import cache, lru_cache
+from itertools import chain
 
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
 from clew.core.detect import rank_languages
@@ -90,7 +91,7 @@ class QueryAnalyser:
         counts = self._count_languages() if self._language == "auto" else {}
         if len(counts) < 2 or self.is_foreign(text):
             return []
-        own, scripts = find_likely_language(text), set(count_scripts(text))
+        own, scripts = find_likely_language(text), _find_scripts(text)
         possible = {own} if own else {code for code in counts if list_scripts(code) & scripts}
         others = [code for code in counts if code not in possible and code != UNKNOWN]
         is_notable = sum(counts[code] for code in others) >= MAIN_SHARE * sum(counts.values())
@@ -123,9 +124,9 @@ class QueryAnalyser:
         own = _find_own_language(text)
         if counts.keys() <= {DEFAULT, UNKNOWN}:
             return (DEFAULT,), own
-        scripts = set(count_scripts(text))
+        scripts = _find_scripts(text)
         main = [code for code in _list_main(counts) if list_scripts(code) & scripts][:MAX_LANGUAGES]
-        likely = [code for code, _ in rank_languages(text) if code in counts]
+        likely = [code for code, _ in _rank_languages(text) if code in counts]
         chosen = [*([own] if own in counts else []), *main, *likely, *([UNKNOWN] if UNKNOWN in counts else [])]
         chosen = chosen or _list_main(counts)[:1]
         return tuple(dict.fromkeys(DEFAULT if code == UNKNOWN else code for code in chosen)), own
@@ -141,12 +142,23 @@ def find_query_language(text: str, setting: str) -> str:
     return find_likely_language(text) or UNKNOWN if setting == "auto" else setting
 
 
+@lru_cache(maxsize=256)
 def find_likely_language(text: str) -> str:
     """The language of a query that is sure or, of some words together, likely; "" if there is none."""
     own = _find_own_language(text)
     if own or len(_WORD.findall(text)) < MIN_LIKELY_WORDS:
         return own
-    return next((code for code, probability in rank_languages(text) if probability >= MIN_LIKELY_PROBABILITY), "")
+    return next((code for code, probability in _rank_languages(text) if probability >= MIN_LIKELY_PROBABILITY), "")
+
+
+@lru_cache(maxsize=256)
+def _rank_languages(text: str) -> tuple[tuple[str, float], ...]:
+    return tuple(rank_languages(text))
+
+
+@lru_cache(maxsize=256)
+def _find_scripts(text: str) -> frozenset[str]:
+    return frozenset(count_scripts(text))
 
 
 def _list_main(counts: Mapping[str, int]) -> list[str]:
@@ -162,11 +174,23 @@ def _find_own_language(text: str) -> str:
     In Latin letters it takes stop words, too. A query that has those of English alone is not shown to the detector.
     """
     words = set(_WORD.findall(text.casefold()))
-    stated = {code for code, stop_words in STOP_WORDS.items() if len(stop_words & words) >= MIN_STOP_WORDS}
-    if set(count_scripts(text)) <= {"Latn"} and stated <= {DEFAULT}:
+    languages = _map_stop_words()
+    known = Counter(chain.from_iterable(languages[word] for word in words & languages.keys()))
+    stated = {code for code, count in known.items() if count >= MIN_STOP_WORDS}
+    if _find_scripts(text) <= {"Latn"} and stated <= {DEFAULT}:
         return DEFAULT if stated else ""
-    ranked = rank_languages(text)
+    ranked = _rank_languages(text)
     if not ranked or ranked[0][1] < MIN_PROBABILITY:
         return ""
     code = ranked[0][0]
     return code if "Latn" not in list_scripts(code) or code in stated else ""
+
+
+@cache
+def _map_stop_words() -> Mapping[str, Sequence[str]]:
+    """The languages in which each stop word is one."""
+    languages: dict[str, list[str]] = {}
+    for code, words in STOP_WORDS.items():
+        for word in words:
+            languages.setdefault(word, []).append(code)
+    return languages

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
+from clew.core.candidates import Candidates
 from clew.core.cosine import compute_cosines
 from clew.core.detect import detect_language
 from clew.core.languages import find_known_languages
@@ -49,19 +51,31 @@ class EvidenceSource:
         cosines = [
             found.get(hit.chunk.id, background) if math.isnan(hit.similarity) else hit.similarity for hit in hits
         ]
-        terms = self.extract_terms(query)
-        matched = self._store.match_terms(terms, ids)
+        matched = self._store.match_terms(self.extract_terms(query), ids)
         matches = [matched.get(each, NO_MATCH) for each in ids]
+        shares, strengths = np.array(matches, np.float64).reshape(-1, 2).T
+        return cosines, self._weigh(
+            query, hits, self._calibration.scale(np.array(cosines), background), shares, strengths
+        )
+
+    def judge_candidates(self, query: Query, found: Candidates) -> Evidence:
+        """The evidence of candidates."""
+        background = self._calibration.background(embed_query(query, self.embedder))
+        meaning = self._calibration.scale(found.cosines, background)
+        return self._weigh(query, found.hits, meaning, found.shares, found.strengths)
+
+    def _weigh(self, query: Query, hits: Sequence[Hit], meaning: Signal, shares: Signal, strengths: Signal) -> Evidence:
+        terms = self.extract_terms(query)
         certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
-        share = certainty * np.array([each.share for each in matches])
-        strength = certainty * np.array([each.strength for each in matches])
-        meaning = self._calibration.scale(np.array(cosines), background)
-        evidence = Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
+        share = certainty * shares
+        words = (share + certainty * strengths) / 2
+        evidence = Evidence(meaning, words, share, [hit.chunk.text.strip() for hit in hits])
         others = self._list_other_languages(query)
         if not others:
-            return cosines, evidence
+            return evidence
+        ids = [hit.chunk.id for hit in hits]
         foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, ids)
-        return cosines, evidence.expect_words([each in foreign and foreign[each].share > 0 for each in ids])
+        return evidence.expect_words([each in foreign and foreign[each].share > 0 for each in ids])
 
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
@@ -142,7 +156,7 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
         relevances = estimate_relevance(evidence, first=len(first), intent=estimate_intent(query.text))
         assessed = []
         for place, (hit, match) in enumerate(zip(first, estimate_match(evidence), strict=False)):
-            scores = {**hit.scores, MATCH: match, **_name_expected_words(evidence, place)}
+            scores = {**hit.scores, MATCH: match, **name_expected_words(evidence, place)}
             numbers = cosines[place], relevances[place]
             assessed.append(Hit(hit.chunk, hit.document, hit.score, scores, *numbers, hit.highlights))
         return [*assessed, *hits[len(first) :]]
@@ -168,7 +182,9 @@ def fuse_by_evidence(
             hits = collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
             trust = source.trust_words(query, evidence)
-            scores = _combine(hits, evidence, page_weight, message_weight, words_trust=trust).tolist()
+            is_message = np.array([is_message_chunk(hit.chunk) for hit in hits], bool)
+            weights = page_weight, message_weight
+            scores = combine_evidence(evidence, *weights, is_message=is_message, words_trust=trust).tolist()
             keys = [(-score, hit.chunk.id) for score, hit in zip(scores, hits, strict=True)]
             order = sorted(range(len(hits)), key=keys.__getitem__)
             ranked = evidence.take(order)
@@ -181,7 +197,7 @@ def fuse_by_evidence(
                 numbers, relevance = {**hit.scores, name: score}, math.nan
                 if rank < first:
                     numbers[MATCH], relevance = matches[rank], relevances[rank]
-                    numbers |= _name_expected_words(ranked, rank)
+                    numbers |= name_expected_words(ranked, rank)
                 fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevance))
             if any(evidence.foreign):
                 trace.notes["in_other_languages"] = sum(evidence.foreign)
@@ -191,16 +207,21 @@ def fuse_by_evidence(
     return search
 
 
-def _name_expected_words(evidence: Evidence, place: int) -> dict[str, float]:
+def name_expected_words(evidence: Evidence, place: int) -> dict[str, float]:
     """The score that says that a hit is in another language than the question; none if it is not."""
     return {FOREIGN: float(evidence.words[place])} if evidence.foreign and evidence.foreign[place] else {}
 
 
-def _combine(
-    hits: Sequence[Hit], evidence: Evidence, page_weight: float, message_weight: float, *, words_trust: float = 1.0
+def combine_evidence(
+    evidence: Evidence,
+    page_weight: float,
+    message_weight: float,
+    *,
+    is_message: NDArray[np.bool_] | None = None,
+    words_trust: float = 1.0,
 ) -> Signal:
-    """The score of each hit from its meaning and words."""
-    if not hits:
+    """The score of each hit from its meaning and words; where nothing is said of messages, there are none."""
+    if not len(evidence.meaning):
         return evidence.meaning
     by_meaning = min(max(0.1, evidence.meaning.max()), 1.0)
     by_words = words_trust * max(0.1, measure_prominence(evidence.words))
@@ -212,8 +233,8 @@ def _combine(
         combined: Signal = (meaning_weight * meaning + words_weight * words) / (meaning_weight + words_weight)
         return combined
 
-    is_message = np.array([is_message_chunk(hit.chunk) for hit in hits])
-    return np.where(is_message, combine(message_weight, MESSAGE_TRUST), combine(page_weight, PAGE_TRUST))
+    pages = combine(page_weight, PAGE_TRUST)
+    return pages if is_message is None else np.where(is_message, combine(message_weight, MESSAGE_TRUST), pages)
 
 
 def _compute_similarities(vectors: Mapping[str, Vector], query: Vector) -> list[float]:

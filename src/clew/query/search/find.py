@@ -20,7 +20,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
 from clew.core.scope import search_scope
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
-from clew.core.trace import step
+from clew.core.trace import is_recording, step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
@@ -28,6 +28,7 @@ from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.analyse import find_query_language
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
+from clew.query.search.direct import can_search_directly, search_directly
 from clew.query.search.evidence import assess
 from clew.query.search.late import LoadTokenEncoder, no_token_encoder
 from clew.query.search.message_boost import boost_messages
@@ -59,6 +60,7 @@ class Finder:
         load_token_encoder: LoadTokenEncoder = no_token_encoder,
     ) -> None:
         self.strategies = {**STRATEGIES, **strategies}
+        self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # none is replaced by the user's own
         self._store = store
         self._boundary = EVERYTHING
         self._embedder = LRUEmbedder(embedder)
@@ -69,6 +71,7 @@ class Finder:
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
+        self._channels: tuple[int, bool] | None = None  # whether there are any, as of a change number
 
     def with_llm(self, llm: LLM) -> "Finder":
         """The same finder with another language model; both share the caches."""
@@ -79,7 +82,7 @@ class Finder:
     def within(self, store: Store, where: Filter) -> "Finder":
         """The same finder over a store that shows what a filter admits; both share the caches."""
         other = copy(self)
-        other._store, other._boundary = store, where
+        other._store, other._boundary, other._channels = store, where, None
         return other
 
     def find(self, query: Query, name: str, settings: Settings, *, prepared: Prepared | None = None) -> list[Hit]:
@@ -89,32 +92,46 @@ class Finder:
         """
         with search_scope() if self._asks_store_only(name) else nullcontext(), step("search") as trace:
             key = self._make_cache_key(query, name, settings)
-            trace.notes["strategy"] = name
-            if query.text:
-                trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
+            if trace.is_recorded:
+                trace.notes["strategy"] = name
+                if query.text:
+                    trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
             hits = self._results.get(key) if key else None
             if hits is None:
-                drivers, strategy = prepared or self._prepare(name, settings)
-                expanded = query
-                if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
-                    compare = partial(is_new_topic, drivers.evidence)
-                    expanded = expand_if_elliptic(query, build_expander(settings.history), compare)
-                found = strategy(expanded)
-                hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
-                weighs_messages = query.channel is not None or query.now is not None
-                every = weighs_messages or settings.search.has_floor  # any hit may be among the k best
-                hits = assess(drivers.evidence, every=every)(expanded, hits)
-                if settings.search.has_floor:
-                    hits = run_step(drop_below_minimum(settings.search), expanded, hits)
-                if weighs_messages:
-                    hits = run_step(boost_messages(settings.scoring), expanded, hits)
-                hits = hits[: query.k]
+                hits = None if prepared or trace.is_recorded else self._find_directly([query], name, settings)[0]
+                if hits is None:
+                    hits = self._find_by_strategy(query, name, settings, prepared or self._prepare(name, settings))
                 if key:
                     self._results.put(key, hits)
             else:
                 trace.notes["cached"] = True
             trace.set_output(hits)
         return [_copy_hit(hit) for hit in hits]
+
+    def _find_by_strategy(self, query: Query, name: str, settings: Settings, prepared: Prepared) -> list[Hit]:
+        drivers, strategy = prepared
+        expanded = query
+        if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
+            compare = partial(is_new_topic, drivers.evidence)
+            expanded = expand_if_elliptic(query, build_expander(settings.history), compare)
+        found = strategy(expanded)
+        hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
+        weighs_messages = query.channel is not None or query.now is not None
+        every = weighs_messages or settings.search.has_floor  # any hit may be among the k best
+        hits = assess(drivers.evidence, every=every)(expanded, hits)
+        if settings.search.has_floor:
+            hits = run_step(drop_below_minimum(settings.search), expanded, hits)
+        if weighs_messages:
+            hits = run_step(boost_messages(settings.scoring), expanded, hits)
+        return hits[: query.k]
+
+    def _find_directly(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit] | None]:
+        """The hits of queries whose strategy only ranks what the store finds; None where it does more."""
+        if self._asks_store_only(name):
+            drivers = self.build_drivers(settings)
+            if can_search_directly(name, drivers, queries[0], self._has_channels):
+                return search_directly(name, drivers, queries)
+        return [None] * len(queries)
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
         """The hits of each query, all embedded in one batch; searched in parallel, or in one pass if that is faster."""
@@ -127,11 +144,29 @@ class Finder:
         for start in range(0, len(queries), BATCH_SIZE):
             some = queries[start : start + BATCH_SIZE]
             with search_scope():
-                prepared = self._prepare(name, settings)
-                if not self._begin_searches(some, name, prepared[0]):
-                    return self._find_in_parallel(queries, name, settings)
-                found += [self.find(query, name, settings, prepared=prepared) for query in some]
+                batch = None if is_recording() else self._find_batch(some, name, settings)
+                if batch is None:
+                    prepared = self._prepare(name, settings)
+                    if not self._begin_searches(some, name, prepared[0]):
+                        return self._find_in_parallel(queries, name, settings)
+                    batch = [self.find(query, name, settings, prepared=prepared) for query in some]
+                found += batch
         return found
+
+    def _find_batch(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]] | None:
+        """The hits of queries that were not found before, in one pass; None where they are searched one by one."""
+        keys = [self._make_cache_key(query, name, settings) for query in queries]
+        known = [self._results.get(key) if key else None for key in keys]
+        missing = [query for query, hits in zip(queries, known, strict=True) if hits is None]
+        fresh = iter(self._find_directly(missing, name, settings) if missing else [])
+        found = [next(fresh) if hits is None else hits for hits in known]
+        whole = [hits for hits in found if hits is not None]
+        if len(whole) < len(found):
+            return None
+        for key, hits in zip(keys, whole, strict=True):
+            if key:
+                self._results.put(key, hits)
+        return [[_copy_hit(hit) for hit in hits] for hits in whole]
 
     def _find_in_parallel(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
         calls = [partial(self.find, query, name, settings) for query in queries]
@@ -143,7 +178,7 @@ class Finder:
 
     def _asks_store_only(self, name: str) -> bool:
         """Whether a strategy is a built-in one that asks no model but the embedder: it takes milliseconds."""
-        return name in _STORE_ONLY and STRATEGIES.items() <= self.strategies.items()
+        return self._is_builtin and name in _STORE_ONLY
 
     def _begin_searches(self, queries: Sequence[Query], name: str, drivers: Drivers) -> bool:
         """Tells the store what is searched next; False where searches are better made in parallel."""
@@ -188,10 +223,16 @@ class Finder:
             self._calibration = change, Calibration.from_json(self._store.calibration(), self._embedder.name)
         return self._calibration[1]
 
+    def _has_channels(self) -> bool:
+        """Whether there are conversations; looked up again after every change."""
+        change = self._store.change_number()
+        if self._channels is None or self._channels[0] != change:
+            self._channels = change, bool(self._store.channels())
+        return self._channels[1]
+
     def _make_cache_key(self, query: Query, name: str, settings: Settings) -> str:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
-        builtin = STRATEGIES.items() <= self.strategies.items() and name in STRATEGIES
-        if not builtin or settings.search.cache <= 0:
+        if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return ""
         asked = f"{replace(query, vector=None)!r} {self._boundary!r}"
         return digest(str(self._store.change_number()), name, asked, repr(settings))

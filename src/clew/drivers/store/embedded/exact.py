@@ -3,48 +3,32 @@
 import threading
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import Depth
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
-from clew.drivers.store import bm25, order
+from clew.drivers.store import bm25
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import postings, signals
 from clew.drivers.store.embedded.database import CollectionState, Database
-from clew.drivers.store.embedded.index import RowScores, TermQuery, VectorQuery
-from clew.drivers.store.embedded.postings import Postings, Slots
-from clew.drivers.store.embedded.signals import Rows, Signals
-
-GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkColumns:
-    """What is known of the chunks, one slot each; the first `used` are filled."""
-
-    used: int
-    vectors: Matrix
-    rows: Rows
-    seconds: Floats
-    lengths: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The index at one moment, and the slots that a filter admits in it (None: all but the removed ones)."""
-
-    columns: ChunkColumns
-    ids: list[str]
-    postings: Postings
-    removed: NDArray[np.intp]
-    admitted: NDArray[np.intp] | None
+from clew.drivers.store.embedded.index import RowCandidates, RowScores, TermQuery, VectorQuery
+from clew.drivers.store.embedded.signals import Signals
+from clew.drivers.store.embedded.view import (
+    ChunkColumns,
+    SlotScores,
+    View,
+    count_having,
+    find_candidates,
+    find_matching,
+    find_nearest,
+    find_query_postings,
+)
 
 
 class ExactIndex:
@@ -81,7 +65,8 @@ class ExactIndex:
             is_known = known_at == change and last.k >= query.k and last.where == query.where
             if is_known and np.array_equal(last.vector, query.vector):
                 return found[: query.k]
-        found = self._compare_vectors(query, self._take_view(query.where))
+        view = self._take_view(query.where)
+        found = _to_rows(view, find_nearest(view, query.vector, query.k))
         self._last = change, query, found
         return found
 
@@ -98,46 +83,32 @@ class ExactIndex:
         columns, ahead = view.columns, dict[bytes, tuple[int, VectorQuery, RowScores]]()
         for vector, scores in zip(vectors, vectors @ columns.vectors[: columns.used].T, strict=True):
             query = VectorQuery(vector, k, where)
-            ahead[vector.tobytes()] = change, query, self._compare_vectors(query, view, scores)
+            found = _to_rows(view, find_nearest(view, vector, k, scores))
+            ahead[vector.tobytes()] = change, query, found
         self._ahead = ahead
         return [row for _, _, found in ahead.values() for row, _ in found]
-
-    @staticmethod
-    def _compare_vectors(query: VectorQuery, view: View, all_scores: Vector | None = None) -> RowScores:
-        vectors, slots = view.columns.vectors[: view.columns.used], view.admitted
-        if slots is not None and all_scores is None and len(slots) * GATHER_SHARE < len(vectors):
-            scores = vectors[slots] @ query.vector
-        else:
-            scores = vectors @ query.vector if all_scores is None else all_scores
-            if slots is None:
-                scores[view.removed] = -np.inf
-            else:
-                scores = scores[slots]
-        top = order.select_candidates(scores, query.k, order.SLACK)
-        if len(view.removed):
-            top = top[scores[top] > -np.inf]
-        chosen = top if slots is None else slots[top]
-        return _top_k(view, chosen, compute_cosines(vectors[chosen], query.vector), query.k)
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a state."""
         view = self._take_view(query.where)
-        used, slots = view.columns.used, view.admitted
-        found = postings.find_postings(view.postings, query.terms.hashes)
-        having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
-        weights = bm25.weigh_terms(query.terms.counts, _count_having(view, found), state.chunks)
+        (words,) = find_query_postings(view, [query.terms], state.chunks)
         norms = self._norm_lengths(view.columns, state.average_chunk_length)
-        weight_of_posting = np.repeat(weights, [len(each) for each, _ in found])
-        sums = np.bincount(having, weight_of_posting * bm25.saturate(counts, norms[having]), minlength=used)
-        scores = sums.astype(np.float64, copy=False)
-        scores[view.removed] = 0.0
-        if slots is not None:
-            admitted = np.zeros(used)
-            admitted[slots] = scores[slots]
-            scores = admitted
-        matching = np.flatnonzero(scores)
-        top = matching[order.select_candidates(scores[matching], query.k, 10.0**-bm25.DIGITS)]
-        return _top_k(view, top, scores[top].round(bm25.DIGITS), query.k)
+        return _to_rows(view, find_matching(view, words, norms, query.k))
+
+    def find_candidates(
+        self,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        near: Depth,
+        matching: Depth,
+        where: Filter,
+        state: CollectionState,
+    ) -> list[RowCandidates]:
+        """The candidates of each query; always exact."""
+        view = self._take_view(where)
+        words = find_query_postings(view, terms, state.chunks)
+        norms = self._norm_lengths(view.columns, state.average_chunk_length)
+        return find_candidates(view, vectors, words, norms, near, matching)
 
     def _norm_lengths(self, columns: ChunkColumns, average: float) -> Floats:
         """The length normalisation of every chunk, kept for the next search."""
@@ -154,7 +125,7 @@ class ExactIndex:
             known = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
         slots = np.array(list(known.values()), np.int32)
         found = postings.find_postings(view.postings, terms.hashes)
-        weights = bm25.weigh_terms(terms.counts, _count_having(view, found), state.chunks)
+        weights = bm25.weigh_terms(terms.counts, count_having(view, found), state.chunks)
         norms = self._norm_lengths(view.columns, state.average_chunk_length)[slots]
         return bm25.match_terms(list(known), weights, postings.look_up_counts(found, slots), norms)
 
@@ -169,7 +140,7 @@ class ExactIndex:
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
         view = self._take_view(EVERYTHING)
-        return _count_having(view, postings.find_postings(view.postings, hashes))
+        return count_having(view, postings.find_postings(view.postings, hashes))
 
     def _take_view(self, where: Filter) -> View:
         alternatives = expand_filter(where)
@@ -263,18 +234,9 @@ class ExactIndex:
         return slots
 
 
-def _count_having(view: View, found: Sequence[tuple[Slots, NDArray[np.float32]]]) -> list[int]:
-    """How many chunks have each word whose postings were found, without the removed ones."""
-    if not len(view.removed):
-        return [len(slots) for slots, _ in found]
-    exists = np.ones(view.columns.used, bool)
-    exists[view.removed] = False
-    return [int(np.count_nonzero(exists[slots])) for slots, _ in found]
-
-
-def _top_k(view: View, slots: NDArray[np.intp], scores: Floats, k: int) -> RowScores:
-    ids: Sequence[str] = [view.ids[slot] for slot in slots.tolist()]
-    return order.top_k(view.columns.rows[slots].tolist(), ids, scores, k)
+def _to_rows(view: View, found: SlotScores) -> RowScores:
+    rows = view.columns.rows[[slot for slot, _ in found]].tolist() if found else []
+    return list(zip(rows, [score for _, score in found], strict=True))
 
 
 def _grow_columns(old: ChunkColumns, min_size: int) -> ChunkColumns:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 from clew.core.types import Hit
 from clew.drivers.store.embedded import read
@@ -25,6 +26,8 @@ class HitCache:
             if self._cached_at != (state.change, state.data_version):
                 self._hits, self._cached_at = {}, (state.change, state.data_version)
             cached = self._hits
+        with suppress(KeyError):
+            return {row: cached[row] for row in rows}
         loaded = {row: hit for row in rows if (hit := cached.get(row))}
         missing = [row for row in rows if row not in loaded]
         if missing:

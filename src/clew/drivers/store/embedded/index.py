@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from clew.core.candidates import Depth
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
@@ -36,6 +40,18 @@ class TermQuery:
     where: Filter
 
 
+@dataclass(frozen=True, slots=True)
+class RowCandidates:
+    """Candidates by the rows of their chunks; the columns are those of `clew.core.candidates.Candidates`."""
+
+    rows: list[int]
+    nearest: int
+    by_words: dict[int, float]
+    cosines: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    strengths: NDArray[np.float64]
+
+
 class Index(Protocol):
     """Follows the database and searches what it has followed."""
 
@@ -55,6 +71,17 @@ class Index(Protocol):
         self, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter, state: CollectionState
     ) -> list[int]:
         """Does at once what searches that are made next share; the rows that they may find, as far as it is known."""
+
+    def find_candidates(
+        self,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        near: Depth,
+        matching: Depth,
+        where: Filter,
+        state: CollectionState,
+    ) -> list[RowCandidates] | None:
+        """The candidates of each query, in one pass; None where searches one by one would have to read again."""
 
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a state."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clew.core.candidates import Candidates, Depth
 from clew.core.cosine import compute_cosines
 from clew.core.errors import DriverFailed
 from clew.core.facets import expand_document_filter
@@ -52,6 +53,37 @@ class SearchMethods:
             with suppress(BrokenIndex):  # the search that follows rebuilds it
                 self._hits.load_hits(state, index.search_ahead(np.stack(checked), packed, k, where, state))
         return True
+
+    def find_candidates(
+        self,
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        near: Depth,
+        matching: Depth,
+        where: Filter = EVERYTHING,
+    ) -> list[Candidates] | None:
+        """The candidates of each query, and what is shown of them read in one statement; None where any is in doubt."""
+        state = self._database.read_state()
+        if not state.chunks or len(vectors) * (near.kept + matching.kept) > MAX_AHEAD:
+            return None
+        checked = np.stack([checks.check_vector(vector, self._database.dim) for vector in vectors])
+        packed = [pack_terms(each) for each in terms]
+        index = self._indexes.get_caught_up_index(state)
+        try:
+            found = index.find_candidates(checked, packed, near, matching, where, state)
+        except BrokenIndex:  # the search that follows rebuilds it
+            return None
+        if found is None:
+            return None
+        loaded = self._hits.load_hits(state, list({row: None for each in found for row in each.rows}))
+        try:
+            hits = [[loaded[row] for row in each.rows] for each in found]
+        except KeyError:  # removed meanwhile, or damaged
+            return None
+        return [
+            Candidates(own, each.nearest, each.by_words, each.cosines, each.shares, each.strengths)
+            for own, each in zip(hits, found, strict=True)
+        ]
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""

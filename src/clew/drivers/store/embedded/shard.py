@@ -14,22 +14,23 @@ from uuid import UUID
 
 import numpy as np
 import qdrant_edge as edge
-from numpy.typing import NDArray
 
+from clew.core.candidates import Depth
 from clew.core.cosine import compute_cosines
 from clew.core.filter import Filter
-from clew.core.stored import Counts, Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch
+from clew.core.stored import Hashes, PackedTerms
+from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import frequencies, points, signals
 from clew.drivers.store.embedded.candidates import Candidates, request_matching, request_nearest, translate_errors
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
-from clew.drivers.store.embedded.index import BrokenIndex, RowScores, TermQuery, VectorQuery
+from clew.drivers.store.embedded.index import BrokenIndex, RowCandidates, RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.row_cache import RowCache, join_terms, stack_vectors
+from clew.drivers.store.embedded.row_scores import measure_rows, score_rows_by_bm25
 from clew.drivers.store.embedded.seal import break_seal, has_right_seal, write_seal
-from clew.drivers.store.embedded.signals import RowTerms, Tombstone
+from clew.drivers.store.embedded.signals import Tombstone
 
 SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
 SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word search to take as few candidates
@@ -119,7 +120,7 @@ class ShardIndex:
         while True:
             near = self._candidates.find(request_matching(hashes, weights, limit, query.where))
             read = join_terms(self._rows.load_rows(state, [int(point.id) for point in near]))
-            scores = _score_rows_by_bm25(read, hashes, weights, state.average_chunk_length)
+            scores = score_rows_by_bm25(read, hashes, weights, state.average_chunk_length)
             is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > near[-1].score * growth
             if is_complete or len(near) < limit or limit >= MAX_CANDIDATES:
                 break
@@ -141,10 +142,52 @@ class ShardIndex:
         self._rows.load_rows(state, rows)
         return rows
 
+    def find_candidates(
+        self,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        near: Depth,
+        matching: Depth,
+        where: Filter,
+        state: CollectionState,
+    ) -> list[RowCandidates] | None:
+        """The candidates of each query; the shard is asked for all of them in one pass."""
+        if len(vectors) > 1:
+            known = [each for each in terms if len(each.hashes)]
+            self.search_ahead(vectors, known, max(near.found, matching.found), where, state)
+        found, is_complete = list[RowCandidates](), True
+        for vector, words in zip(vectors, terms, strict=True):
+            nearest = self.search_vectors(VectorQuery(vector, near.found, where), state)
+            matched = self.search_terms(TermQuery(words, matching.found, where), state) if len(words.hashes) else []
+            is_complete = is_complete and len(nearest) == near.found and len(matched) == matching.found
+            made = self._measure_candidates(vector, words, nearest[: near.kept], matched[: matching.kept], state)
+            if made is None:
+                return None
+            found.append(made)
+        # Where fewer were found than asked for, rows may have been removed meanwhile.
+        return found if is_complete or self._database.read_state_anew().change == state.change else None
+
+    def _measure_candidates(
+        self, vector: Vector, words: PackedTerms, nearest: RowScores, matched: RowScores, state: CollectionState
+    ) -> RowCandidates | None:
+        """What is known of the rows that were found; None if one of them is gone."""
+        places = {row: place for place, (row, _) in enumerate(nearest)}
+        by_words = {places.setdefault(row, len(places)): score for row, score in matched}
+        read = self._rows.load_rows(state, list(places))
+        if len(read) != len(places):
+            return None
+        rest = compute_cosines(stack_vectors(read[len(nearest) :], self._database.dim), vector)
+        cosines = np.concatenate([np.array([cosine for _, cosine in nearest], np.float64), rest])
+        weights, average = self._weigh_terms(words, state), state.average_chunk_length
+        signals = measure_rows(join_terms(read), words.hashes, weights, average)
+        return RowCandidates(list(places), len(nearest), by_words, cosines, *signals)
+
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
         read = join_terms(self._rows.load_chunks(state, chunk_ids))
-        return _match_rows(read, terms.hashes, self._weigh_terms(terms, state), state.average_chunk_length)
+        weights, average = self._weigh_terms(terms, state), state.average_chunk_length
+        shares, strengths = measure_rows(read, terms.hashes, weights, average)
+        return dict(zip(read.ids, map(TermMatch, shares.tolist(), strengths.tolist()), strict=True))
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
@@ -237,31 +280,3 @@ def _choose_limit(k: int, growth: float, words: int) -> int:
     """How many candidates a search by so many words takes at first; with one word, many are equal."""
     is_precise = growth < SMALL_GROWTH and words > 1
     return k + SPARE if is_precise else max(2 * k, k + 50)
-
-
-def _match_rows(read: RowTerms, words: Hashes, weights: Floats, average: float) -> dict[str, TermMatch]:
-    """How well rows match sorted words with these weights, by the ids of their chunks."""
-    places, owners, found = _find_words(read, words)
-    counts = np.zeros((len(words), len(read.rows)), np.float32)
-    counts[places, owners] = found
-    return bm25.match_terms(read.ids, weights, counts, bm25.length_norm(read.lengths, average))
-
-
-def _score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
-    """The BM25 score of each row, for sorted words and their weights."""
-    places, owners, counts = _find_words(read, words)
-    norms = bm25.length_norm(read.lengths, average)[owners]
-    parts = weights[places] * bm25.saturate(counts.astype(np.float32), norms)
-    sums = np.bincount(owners, parts, minlength=len(read.rows)).astype(np.float64, copy=False)
-    return sums.round(bm25.DIGITS)
-
-
-def _find_words(read: RowTerms, words: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp], Counts]:
-    """Where the rows have any of the sorted words: the position of the word, that of the row, and the count."""
-    if not len(words):
-        none = np.empty(0, np.intp)
-        return none, none, read.counts[:0]
-    places = words.searchsorted(read.terms)
-    at = np.flatnonzero(words.take(places, mode="clip") == read.terms)
-    owners = np.repeat(np.arange(len(read.rows)), read.sizes)
-    return places[at], owners[at], read.counts[at]

@@ -1,0 +1,107 @@
+"""The short way of a plain search: candidates in columns, and objects only of the hits that are shown.
+
+A store that finds the candidates of queries in one pass spares a search by meaning, by words or by both the objects of
+the hundred hits that it compares. The hits are those that the strategies of the same names find step by step; that is
+how they are found while a trace is recorded, too.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from clew.core.candidates import Candidates, Depth
+from clew.core.protocols import FindsCandidates
+from clew.core.types import Hit, Query
+from clew.query.rank.calibrate import MATCH, Signal, estimate_match, estimate_relevance
+from clew.query.rewrite.small_talk import estimate_intent
+from clew.query.search.evidence import (
+    MIN_ASSESSED,
+    RIVALS,
+    EvidenceSource,
+    combine_evidence,
+    name_expected_words,
+)
+from clew.query.search.retrieve import embed_query
+from clew.query.search.strategies import Drivers
+
+SEMANTIC, LEXICAL, HYBRID = "semantic", "lexical", "hybrid"
+
+
+def can_search_directly(name: str, drivers: Drivers, query: Query, has_channels: Callable[[], bool]) -> bool:
+    """Whether a strategy, which is a built-in one, does nothing with this query but rank what the store finds."""
+    search = drivers.settings.search
+    if name not in (SEMANTIC, LEXICAL, HYBRID) or not isinstance(drivers.store, FindsCandidates):
+        return False
+    is_plain = search.mode == "ann" and search.nprobe is None and not search.has_floor
+    if not is_plain or query.history or query.channel is not None or query.now is not None:
+        return False
+    if name != HYBRID:
+        return True
+    return search.fusion == "confident" and not (drivers.settings.flow.each_kind and has_channels())
+
+
+def search_directly(name: str, drivers: Drivers, queries: Sequence[Query]) -> list[list[Hit] | None]:
+    """The k best hits of each query, all with the same k, depth and filter; None where they have to be searched for."""
+    store, source, first = drivers.store, drivers.evidence, queries[0]
+    assert isinstance(store, FindsCandidates)
+    vectors = np.stack([embed_query(query, drivers.embedder) for query in queries])
+    terms = [source.extract_terms(query) for query in queries]
+    near, matching = _choose_depths(name, first, drivers.settings.search.overfetch)
+    found = store.find_candidates(vectors, terms, near, matching, first.where)
+    if found is None:
+        return [None for _ in queries]
+    ranked = list[list[Hit] | None]()
+    for query, candidates, vector in zip(queries, found, vectors, strict=True):
+        if [hit for hit in candidates.hits if "message" in hit.chunk.meta]:  # messages gain from their neighbours
+            ranked.append(None)
+            continue
+        asked = Query(query.text, query.k, query.depth, where=query.where, vector=vector)
+        ranked.append(_rank(name, asked, candidates, source, drivers.settings.search.semantic_weight))
+    return ranked
+
+
+def _choose_depths(name: str, query: Query, overfetch: int) -> tuple[Depth, Depth]:
+    """How many candidates each ranking has: in a search by one of them, of the other only the rivals."""
+    if name == HYBRID:
+        both = Depth(query.depth, query.depth)
+        return both, both
+    depth = max(query.k * overfetch, 15)
+    own, rivals = Depth(depth, max(query.k, MIN_ASSESSED)), Depth(RIVALS, RIVALS)
+    return (own, rivals) if name == SEMANTIC else (rivals, own)
+
+
+def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, weight: float) -> list[Hit]:
+    """The k best candidates as hits."""
+    evidence = source.judge_candidates(query, found)
+    if name == HYBRID:
+        trust = source.trust_words(query, evidence)
+        combined = combine_evidence(evidence, weight, 0.0, words_trust=trust)
+        scores, best = combined.tolist(), _find_best(combined, found.hits, query.k)
+    elif name == SEMANTIC:
+        best = list(range(found.nearest))[: query.k]
+        scores = found.cosines.tolist()
+    else:
+        best = list(found.by_words)[: query.k]
+        scores = found.by_words
+    relevances = estimate_relevance(evidence, places=best, intent=estimate_intent(query.text))
+    matches, cosines = estimate_match(evidence.take(best)), found.cosines[best].tolist()
+    hits = []
+    for place, relevance, match, cosine in zip(best, relevances, matches, cosines, strict=True):
+        named = {}
+        if name != LEXICAL and place < found.nearest:
+            named[SEMANTIC] = cosine
+        if name != SEMANTIC and place in found.by_words:
+            named[LEXICAL] = found.by_words[place]
+        if name == HYBRID:
+            named[HYBRID] = scores[place]
+        named |= {MATCH: match, **name_expected_words(evidence, place)}
+        of = found.hits[place]
+        hits.append(Hit(of.chunk, of.document, scores[place], named, cosine, relevance))
+    return hits
+
+
+def _find_best(scores: Signal, hits: Sequence[Hit], k: int) -> list[int]:
+    """The places of the k greatest scores in order, equal ones by the ids of their chunks."""
+    least = np.partition(scores, -k)[-k] if len(scores) > k else -np.inf
+    best = [(-score, hits[place].chunk.id, place) for place, score in enumerate(scores.tolist()) if score >= least]
+    return [place for _, _, place in sorted(best)[:k]]

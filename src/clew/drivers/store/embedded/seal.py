@@ -2,26 +2,34 @@
 
 A shard whose seal does not match was damaged; one without a seal was being changed when its process was killed. Either
 is built again: a damaged one may end the process that opens it.
+
+Most of a shard's files are holes, which read as zeros. A checksum is of the blocks that hold something and of their
+places, so that holes need not be read, and a copy without holes has the same one.
 """
 
+import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from xxhash import xxh3_64
 
 SEAL = "seal.json"
-BLOCK = 1 << 18
+BLOCK = 1 << 16
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
+_BY_BLOCKS = "blocks:"  # before a checksum; those of earlier versions are of whole files
+_ZEROS = bytes(BLOCK)
+HashFile = Callable[[FileIO, bytearray], str]
 
 
 def write_seal(folder: Path) -> None:
     """Seals a shard that is saved; one that is sealed already stays as it is."""
     if not (folder / SEAL).exists():
         new = folder / f"{SEAL}.new"
-        new.write_text(json.dumps(dict(_list_sums(folder))), "utf-8")
+        new.write_text(json.dumps(dict(_list_sums(folder, _hash_blocks))), "utf-8")
         new.replace(folder / SEAL)
 
 
@@ -34,25 +42,59 @@ def has_right_seal(folder: Path) -> bool:
     """Whether a shard is sealed and every file of it is as it was then."""
     try:
         sealed = json.loads((folder / SEAL).read_text("utf-8"))
-    except (OSError, ValueError):
+        is_earlier = not all(str(each).startswith(_BY_BLOCKS) for each in sealed.values())
+    except (OSError, ValueError, AttributeError):
         return False
-    return bool(sealed == dict(_list_sums(folder)))
+    return bool(sealed == dict(_list_sums(folder, _hash_whole if is_earlier else _hash_blocks)))
 
 
-def _list_sums(folder: Path) -> Iterator[tuple[str, str]]:
-    buffer = memoryview(bytearray(BLOCK))  # for all files: a new one for each block takes longer
+def _list_sums(folder: Path, hash_file: HashFile) -> Iterator[tuple[str, str]]:
+    buffer = bytearray(BLOCK)  # for all files: a new one for each block takes longer
     for place, folders, names in os.walk(folder):
         folders.sort()
+        inside = place[len(str(folder)) :].replace(os.sep, "/")
         for name in sorted(names):
             if name not in _VOLATILE and not name.endswith(".new"):
-                path = Path(place, name)
-                with suppress(FileNotFoundError):
-                    yield path.relative_to(folder).as_posix(), _hash_file(path, buffer)
+                with suppress(FileNotFoundError), FileIO(f"{place}{os.sep}{name}") as file:
+                    yield f"{inside}/{name}".removeprefix("/"), hash_file(file, buffer)
 
 
-def _hash_file(path: Path, buffer: memoryview) -> str:
+def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
+    """The checksum of the blocks of a file that are not all zeros, with their places, and of its size."""
+    hasher, end, at = xxh3_64(), os.fstat(file.fileno()).st_size, 0
+    while (found := _find_data(file, at, end)) < end:
+        at = found // BLOCK * BLOCK
+        file.seek(at)
+        size = _fill(buffer, file)
+        block = buffer if size == BLOCK else buffer[:size]
+        if block != _ZEROS[:size]:
+            hasher.update(at.to_bytes(8, "little"))
+            hasher.update(block)
+        at += BLOCK
+    hasher.update(end.to_bytes(8, "little"))
+    return _BY_BLOCKS + hasher.hexdigest()
+
+
+def _find_data(file: FileIO, at: int, end: int) -> int:
+    """Where a file has data from `at` on, not a hole; its end if nowhere."""
+    if not hasattr(os, "SEEK_DATA"):
+        return at
+    try:
+        return file.seek(at, os.SEEK_DATA)
+    except OSError as error:
+        return end if error.errno == errno.ENXIO else at  # a file system may know no holes
+
+
+def _hash_whole(file: FileIO, buffer: bytearray) -> str:
     hasher = xxh3_64()
-    with path.open("rb", buffering=0) as file:
-        while size := file.readinto(buffer):
-            hasher.update(buffer[:size])
+    while size := _fill(buffer, file):
+        hasher.update(memoryview(buffer)[:size])
     return hasher.hexdigest()
+
+
+def _fill(buffer: bytearray, file: FileIO) -> int:
+    """Reads on into the buffer until it is full or the file ends; how much was read."""
+    size, view = 0, memoryview(buffer)
+    while size < len(buffer) and (more := file.readinto(view[size:])):
+        size += more
+    return size

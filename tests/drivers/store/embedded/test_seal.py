@@ -1,0 +1,96 @@
+"""The seal of a shard: any change of its files breaks it, and holes are as good as zeros."""
+
+import json
+from pathlib import Path
+
+import pytest
+from xxhash import xxh3_64
+
+from clew.drivers.store.embedded.seal import BLOCK, SEAL, has_right_seal, write_seal
+
+END = 4 * BLOCK + 100
+AT = 2 * BLOCK + 7  # of the only data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file of holes and some data, and a small one."""
+    (tmp_path / "inside").mkdir()
+    with (tmp_path / "inside" / "page.dat").open("wb") as file:
+        file.seek(AT)
+        file.write(b"data")
+        file.truncate(END)
+    (tmp_path / "config.json").write_text("{}")
+    return tmp_path
+
+
+def write_at(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def test_a_sealed_folder_is_right(folder: Path) -> None:
+    assert not has_right_seal(folder)
+    write_seal(folder)
+    assert has_right_seal(folder)
+    assert set(json.loads((folder / SEAL).read_text())) == {"config.json", "inside/page.dat"}
+
+
+@pytest.mark.parametrize("at", [0, BLOCK - 1, AT, AT + 4, 3 * BLOCK, 4 * BLOCK, END - 1])
+def test_a_changed_byte_breaks_the_seal(folder: Path, at: int) -> None:
+    write_seal(folder)
+    write_at(folder / "inside" / "page.dat", at, b"x")
+    assert not has_right_seal(folder)
+
+
+def test_lost_data_and_other_sizes_break_the_seal(folder: Path) -> None:
+    page = folder / "inside" / "page.dat"
+    write_seal(folder)
+    write_at(page, AT, bytes(4))
+    assert not has_right_seal(folder)
+    write_at(page, AT, b"data")
+    assert has_right_seal(folder)
+    for size in (END - 1, END + 1):
+        with page.open("r+b") as file:
+            file.truncate(size)
+        assert not has_right_seal(folder)
+
+
+def test_data_at_another_place_breaks_the_seal(folder: Path) -> None:
+    write_seal(folder)
+    page = folder / "inside" / "page.dat"
+    write_at(page, AT, bytes(4))
+    write_at(page, AT - BLOCK, b"data")
+    assert not has_right_seal(folder)
+
+
+def test_a_copy_without_holes_is_right(folder: Path) -> None:
+    write_seal(folder)
+    page = folder / "inside" / "page.dat"
+    page.write_bytes(page.read_bytes())
+    assert has_right_seal(folder)
+
+
+def test_a_missing_or_new_file_breaks_the_seal(folder: Path) -> None:
+    write_seal(folder)
+    (folder / "new.dat").touch()
+    assert not has_right_seal(folder)
+    (folder / "new.dat").unlink()
+    (folder / "config.json").unlink()
+    assert not has_right_seal(folder)
+
+
+def test_the_seal_of_an_earlier_version_is_read(folder: Path) -> None:
+    files = {"config.json": folder / "config.json", "inside/page.dat": folder / "inside" / "page.dat"}
+    sums = {name: xxh3_64(path.read_bytes()).hexdigest() for name, path in files.items()}
+    (folder / SEAL).write_text(json.dumps(sums))
+    assert has_right_seal(folder)
+    write_at(files["inside/page.dat"], 0, b"x")
+    assert not has_right_seal(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '{"config.json": 7}', '{"config.json": "blocks:0"}'])
+def test_a_seal_that_is_none_is_not_right(folder: Path, text: str) -> None:
+    (folder / SEAL).write_text(text)
+    assert not has_right_seal(folder)

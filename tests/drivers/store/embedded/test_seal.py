@@ -1,12 +1,14 @@
 """The seal of a shard: any change of its files breaks it, and holes are as good as zeros."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from xxhash import xxh3_64
 
-from clew.drivers.store.embedded.seal import BLOCK, SEAL, has_right_seal, write_seal
+from clew.drivers.store.embedded.seal import SEAL, has_right_seal, write_seal
+from clew.drivers.store.embedded.sparse import BLOCK, copy_file
 
 END = 4 * BLOCK + 100
 AT = 2 * BLOCK + 7  # of the only data
@@ -94,3 +96,13 @@ def test_the_seal_of_an_earlier_version_is_read(folder: Path) -> None:
 def test_a_seal_that_is_none_is_not_right(folder: Path, text: str) -> None:
     (folder / SEAL).write_text(text)
     assert not has_right_seal(folder)
+
+
+def test_a_copy_has_the_holes_of_the_file(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    write_seal(folder)
+    copy = tmp_path_factory.mktemp("copies") / "copy"
+    shutil.copytree(folder, copy, copy_function=copy_file)
+    assert has_right_seal(copy)
+    page, copied = (each / "inside" / "page.dat" for each in (folder, copy))
+    assert copied.read_bytes() == page.read_bytes()
+    assert copied.stat().st_blocks * 512 <= 2 * BLOCK

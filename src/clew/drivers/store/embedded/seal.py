@@ -7,7 +7,6 @@ Most of a shard's files are holes, which read as zeros. A checksum is of the blo
 places, so that holes need not be read, and a copy without holes has the same one.
 """
 
-import errno
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -17,11 +16,11 @@ from pathlib import Path
 
 from xxhash import xxh3_64
 
+from clew.drivers.store.embedded.sparse import BLOCK, fill_buffer, read_blocks
+
 SEAL = "seal.json"
-BLOCK = 1 << 16
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
 _BY_BLOCKS = "blocks:"  # before a checksum; those of earlier versions are of whole files
-_ZEROS = bytes(BLOCK)
 HashFile = Callable[[FileIO, bytearray], str]
 
 
@@ -61,40 +60,16 @@ def _list_sums(folder: Path, hash_file: HashFile) -> Iterator[tuple[str, str]]:
 
 def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
     """The checksum of the blocks of a file that are not all zeros, with their places, and of its size."""
-    hasher, end, at = xxh3_64(), os.fstat(file.fileno()).st_size, 0
-    while (found := _find_data(file, at, end)) < end:
-        at = found // BLOCK * BLOCK
-        file.seek(at)
-        size = _fill(buffer, file)
-        block = buffer if size == BLOCK else buffer[:size]
-        if block != _ZEROS[:size]:
-            hasher.update(at.to_bytes(8, "little"))
-            hasher.update(block)
-        at += BLOCK
-    hasher.update(end.to_bytes(8, "little"))
+    hasher = xxh3_64()
+    for at, block in read_blocks(file, buffer):
+        hasher.update(at.to_bytes(8, "little"))
+        hasher.update(block)
+    hasher.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
     return _BY_BLOCKS + hasher.hexdigest()
-
-
-def _find_data(file: FileIO, at: int, end: int) -> int:
-    """Where a file has data from `at` on, not a hole; its end if nowhere."""
-    if not hasattr(os, "SEEK_DATA"):
-        return at
-    try:
-        return file.seek(at, os.SEEK_DATA)
-    except OSError as error:
-        return end if error.errno == errno.ENXIO else at  # a file system may know no holes
 
 
 def _hash_whole(file: FileIO, buffer: bytearray) -> str:
     hasher = xxh3_64()
-    while size := _fill(buffer, file):
+    while size := fill_buffer(buffer, file):
         hasher.update(memoryview(buffer)[:size])
     return hasher.hexdigest()
-
-
-def _fill(buffer: bytearray, file: FileIO) -> int:
-    """Reads on into the buffer until it is full or the file ends; how much was read."""
-    size, view = 0, memoryview(buffer)
-    while size < len(buffer) and (more := file.readinto(view[size:])):
-        size += more
-    return size

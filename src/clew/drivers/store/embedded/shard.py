@@ -31,6 +31,7 @@ from clew.drivers.store.embedded.row_cache import RowCache, join_terms, stack_ve
 from clew.drivers.store.embedded.row_scores import measure_rows, score_rows_by_bm25
 from clew.drivers.store.embedded.seal import break_seal, has_right_seal, write_seal
 from clew.drivers.store.embedded.signals import Tombstone
+from clew.drivers.store.embedded.sparse import copy_file
 
 SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
 SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word search to take as few candidates
@@ -229,7 +230,7 @@ class ShardIndex:
         """Copies the saved shard to another folder; searches that need nothing newer go on meanwhile."""
         with self._lock, translate_errors():
             self.save()
-            shutil.copytree(self.folder, target)
+            shutil.copytree(self.folder, target, copy_function=copy_file)
 
     def close_without_saving(self) -> None:
         """Closes the shard without saving."""

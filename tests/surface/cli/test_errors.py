@@ -1,14 +1,14 @@
 """Every way out of the command line: one line, one code."""
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clew.core import errors
 from clew.core.errors import ClewError, DriverFailed, DriverMissing, NotFound, SettingsError, SourceError, StoreMismatch
 from clew.engine import Engine
-from clew.surface.cli.app import COMMANDS, app
+from clew.surface.cli.app import COMMANDS, GROUPS, app
 from clew.surface.cli.errors import CITATIONS_INVALID, CODE_BY_ERROR, EXIT_CODES, get_exit_code
 
 if TYPE_CHECKING:
@@ -154,10 +154,10 @@ def test_verbose_logs_to_stderr_and_only_then(clew: "Clew", monkeypatch: pytest.
 def test_every_command_has_json_and_a_help() -> None:
     from typer.main import get_command
 
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    groups = ("citations", "collections", "config", "evaluate", "jobs", "keys")
-    assert set(commands) == {*COMMANDS, *groups}
-    inside = [command for name in groups for command in commands[name].commands.values()]
+    program: Any = get_command(app)
+    commands = {name: program.get_command(None, name) for name in program.list_commands(None)}
+    assert list(commands) == [*COMMANDS, *GROUPS]
+    inside = [command for name in GROUPS for command in commands[name].commands.values()]
     for command in [*(commands[name] for name in COMMANDS), *inside]:
         assert command.help
         assert any("--json" in param.opts for param in command.params), command.name

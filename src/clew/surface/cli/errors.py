@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from clew.core.errors import (
     ClewError,
@@ -30,6 +29,7 @@ from clew.core.errors import (
     UnsupportedAnswer,
 )
 from clew.core.suggest import find_close_names
+from clew.surface.cli.lazy import LazyGroup
 from clew.surface.cli.program import repeat_options
 from clew.surface.cli.terminal import clean_for_stream
 
@@ -91,7 +91,7 @@ def get_exit_code(error: BaseException) -> int:
     return next((CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_BY_ERROR), 1)
 
 
-class ClewGroup(TyperGroup):
+class ClewGroup(LazyGroup):
     """The group of all commands: handles every error, and accepts the program's own options anywhere."""
 
     def main(
@@ -132,7 +132,7 @@ class ClewGroup(TyperGroup):
         name, *rest = args
         name = name if self.get_command(ctx, name) is not None else name.replace("_", "-").lower()
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            known = [each for each in self.list_commands(ctx) if not getattr(self.commands[each], "hidden", False)]
+            known = [each for each in self.list_commands(ctx) if each not in self.hidden_names]
             near = [SYNONYMS[name]] if name in SYNONYMS else find_close_names(name, known, max_names=2, cutoff=0.6)
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")

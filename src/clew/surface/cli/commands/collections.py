@@ -12,7 +12,7 @@ from clew.surface.cli.program import resolve_invocation
 if TYPE_CHECKING:
     from clew.core.collection import CollectionRecord
 
-collections_app = typer.Typer()
+collections_app = typer.Typer(add_completion=False)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Collection name.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

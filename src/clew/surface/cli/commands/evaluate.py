@@ -27,7 +27,7 @@ class EvaluateGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-evaluate_app = typer.Typer(cls=EvaluateGroup, no_args_is_help=True)
+evaluate_app = typer.Typer(cls=EvaluateGroup, add_completion=False, no_args_is_help=True)
 Questions = Annotated[
     Path, typer.Argument(metavar="QUESTIONS", help="Judged questions: a JSON Lines file or a BEIR folder.")
 ]

@@ -8,7 +8,13 @@ import typer
 
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CITATIONS_INVALID
-from clew.surface.cli.option_groups import CollectionFilterOptions, QueryOptions, SearchOptions, warn_of_unknown_names
+from clew.surface.cli.option_groups import (
+    CollectionFilterOptions,
+    QueryOptions,
+    SearchOptions,
+    expand_option_groups,
+    warn_of_unknown_names,
+)
 from clew.surface.cli.program import open_engine
 
 AnswerFile = Annotated[
@@ -92,3 +98,12 @@ def check(ctx: typer.Context, *, file: AnswerFile, options: CollectionFilterOpti
         render.print_citation_checks(checks)
     if any(check.standing != "stands" for _, checked in checks for check in checked):
         raise typer.Exit(CITATIONS_INVALID)
+
+
+citations_app = typer.Typer(add_completion=False)
+citations_app.command("check")(expand_option_groups(check))
+
+
+@citations_app.callback()
+def citations() -> None:
+    """Check the citations of saved answers."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WATCH_INTERVAL = 0.5  # seconds between two looks at a job
 
-jobs_app = typer.Typer()
+jobs_app = typer.Typer(add_completion=False)
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Job id.")]
 JobIds = Annotated[
     list[str] | None, typer.Argument(metavar="[JOB]...", help="Job ids (default: all unfinished, else the last).")

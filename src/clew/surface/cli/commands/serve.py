@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clew.surface.server.keys import Key, KeyFile
     from clew.surface.settings.load import Invocation
 
-keys_app = typer.Typer()
+keys_app = typer.Typer(add_completion=False)
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
 Port = Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on (default: 8080).")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Add and remove nothing.")]

@@ -23,7 +23,6 @@ from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig,
 from clew.core.trace import is_recording, step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.analyse import find_query_language
 from clew.query.search.compose import check_hits, run_step
@@ -112,6 +111,8 @@ class Finder:
         drivers, strategy = prepared
         expanded = query
         if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
+            from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
+
             compare = partial(is_new_topic, drivers.evidence)
             expanded = expand_if_elliptic(query, build_expander(settings.history), compare)
         found = strategy(expanded)

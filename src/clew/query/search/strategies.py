@@ -19,9 +19,6 @@ from clew.core.types import Hit, Matrix, Query
 from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
 from clew.query.rank.fuse import convex, round_robin, rrf, weights_to_turn_counts
 from clew.query.rank.thread_smoothing import smooth_threads
-from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
-from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
-from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
 from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.choose import choose_by_signs, read_signs
@@ -278,6 +275,9 @@ def _build_lexical(drivers: Drivers) -> Strategy:
 
 def _build_query_rewrite(drivers: Drivers, feedback: Strategy) -> Rewrite:
     """The queries of multi_query: by the query transformer if it is enabled and there is a model, else variations."""
+    from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
+    from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
+
     config = drivers.settings.query_transformer
     if drivers.llm is None or not config.enabled:
         return rewrite_with_variations(drivers.llm, n=drivers.settings.search.variations, feedback=feedback)
@@ -301,6 +301,8 @@ def _build_judge(drivers: Drivers) -> Judge:
     if reranker is None:
         log.warning("there is neither a language model nor a reranker; nothing is graded")
         return lambda _query, _hits: Verdict(None)
+
+    from clew.query.rewrite.variations import expand_query_variations
 
     def refine(query: Query, hits: list[Hit]) -> Query | None:
         texts = expand_query_variations(query.text, n=1, feedback=[hit.chunk.text for hit in hits[:5]])

@@ -24,6 +24,7 @@ from itertools import chain
 
 from clew.core.languages import MEANINGFUL_FUNCTION_WORDS, STEMMERS
 from clew.core.memo import Memo
+from clew.core.pattern import compile_pattern
 from clew.core.scripts import USUAL_LANGUAGE, find_script, list_scripts
 from clew.core.stop_words import STOP_WORDS
 from clew.core.text import (
@@ -42,7 +43,7 @@ DEFAULT = "en"
 _TURKIC = frozenset({"tr", "az"})
 _TURKISH_I = str.maketrans({"İ": "i", "I": "ı"})
 _ALPHABETIC = "\u0e01-\u109f\u1780-\u17d3"  # scripts without spaces whose signs are letters: Thai, Lao, Burmese, Khmer
-_PART = re.compile(rf"([{_ALPHABETIC}]+)|([\uac00-\ud7af]+)|([^{_ALPHABETIC}\uac00-\ud7af]+)")
+_PART = compile_pattern(rf"([{_ALPHABETIC}]+)|([\uac00-\ud7af]+)|([^{_ALPHABETIC}\uac00-\ud7af]+)")
 _GRAMS = (3, 4)
 _MAX_WORD_CHARS = 64  # of a word whose terms are remembered
 _UNMARKED = "~"  # before a Vietnamese word that has lost its marks; no other term has it

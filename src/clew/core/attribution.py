@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from clew.core.pattern import compile_pattern
 from clew.core.time import assume_utc
 
 REPLY = "↪"
@@ -20,8 +21,10 @@ TIME_PATTERN = (  # of what fold_marks returns
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2796"
 _COLONS = "\u02d0\u02f8\u0589\u05c3\u2236\ua789"
 _FOLDS = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_COLONS, ":"))
-_FORGED = re.compile(rf"{TIME_PATTERN}|{REPLY}|^\[\s*\d+\s*\]|\(\s*source\s*:|-{{3,}}", re.IGNORECASE)
-_MARKS = re.compile(rf"[,:;()\[\]{REPLY}\uff0c\uff1a\ufe55\uff08\uff09\uff3b\uff3d\u201a{_COLONS}]|-(?=--)|(?<=--)-")
+_FORGED = compile_pattern(rf"{TIME_PATTERN}|{REPLY}|^\[\s*\d+\s*\]|\(\s*source\s*:|-{{3,}}", re.IGNORECASE)
+_MARKS = compile_pattern(
+    rf"[,:;()\[\]{REPLY}\uff0c\uff1a\ufe55\uff08\uff09\uff3b\uff3d\u201a{_COLONS}]|-(?=--)|(?<=--)-"
+)
 
 
 @dataclass(frozen=True, slots=True)

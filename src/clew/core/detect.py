@@ -5,7 +5,6 @@ text asks for it that is not plainly English. Only the beginning of a text is lo
 words is little more than a guess: see `clew.query.search.analyse` for how a query is read.
 """
 
-import re
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from clew.core.errors import DriverMissing
 from clew.core.languages import LANGUAGES
+from clew.core.pattern import compile_pattern
 from clew.core.scripts import SHARED_SCRIPTS, UNSPACED, UNSPACED_WEIGHT, USUAL_LANGUAGE, count_scripts, list_scripts
 from clew.core.stop_words import STOP_WORDS
 
@@ -32,7 +32,7 @@ _ENGLISH = frozenset(
     )
 )
 _MIN_ENGLISH, _MIN_ENGLISH_SHARE = 3, 0.15
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = compile_pattern(r"[^\W\d_]+")
 _SAME: Final = {"nn": "no", "nb": "no", "sh": "sr", "bs": "hr", "zh-yue": "zh", "yue": "zh", "wuu": "zh"}
 
 

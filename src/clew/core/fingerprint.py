@@ -7,7 +7,6 @@ text, and can be stored while an erasure is unfinished.
 
 import base64
 import json
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.pattern import compile_pattern
 from clew.core.quantize import dequantize, quantize
 from clew.core.types import Matrix
 
@@ -211,7 +211,7 @@ def _find_windows(blob: bytes, start: int, end: int, places: Mapping[str, list[i
         places["words"] += (start, end - WORD)
 
 
-_WORD = re.compile(rb"\S+")
+_WORD = compile_pattern(rb"\S+")
 
 
 def _hash_windows(data: bytes, key: int) -> dict[int, Windows]:

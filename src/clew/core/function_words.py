@@ -1,12 +1,12 @@
 """The language of a text, guessed by its function words and by the letters of its words; see `clew.core.text`."""
 
-import re
 from collections.abc import Sequence
 
 from clew.core.languages import FUNCTION_WORDS, LETTER_PATTERNS
+from clew.core.pattern import compile_pattern
 
 _LATIN_LANGUAGES = tuple(LETTER_PATTERNS)
-_LETTER_REGEXES = {code: re.compile(pattern) for code, pattern in LETTER_PATTERNS.items()}
+_LETTER_REGEXES = {code: compile_pattern(pattern) for code, pattern in LETTER_PATTERNS.items()}
 _ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
 _LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
 

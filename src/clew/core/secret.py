@@ -2,10 +2,12 @@
 
 import re
 
+from clew.core.pattern import compile_pattern
+
 HIDDEN = "********"
-_USER = re.compile(r"(?<=://)([^:/?#@]*):[^/?#]*@")
-_LOOSE = re.compile(r"(?<=:/)([^:/?#@]+):[^?#]*@")  # in a malformed address, everything that may be a password
-_PARAMETER = re.compile(r"(?i)((?:^|[?&\s])[^=&?\s]*(?:password|passwd|token|secret|api_?key)[^=&?\s]*=)[^&\s]*")
+_USER = compile_pattern(r"(?<=://)([^:/?#@]*):[^/?#]*@")
+_LOOSE = compile_pattern(r"(?<=:/)([^:/?#@]+):[^?#]*@")  # in a malformed address, everything that may be a password
+_PARAMETER = compile_pattern(r"(?i)((?:^|[?&\s])[^=&?\s]*(?:password|passwd|token|secret|api_?key)[^=&?\s]*=)[^&\s]*")
 
 
 def mask_secrets(address: str) -> str:

@@ -10,24 +10,25 @@ from clew.core.languages import (
     TITLE_ABBREVIATIONS,
     TRAILING_ABBREVIATIONS,
 )
+from clew.core.pattern import compile_pattern
 
 _ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
 _CLOSERS = r"(?:[\"'”’»›)\]}*_`」』】）]|\[\d+\])*+"
-_BOUNDARY = re.compile(
+_BOUNDARY = compile_pattern(
     rf"(?P<full>[。！？｡।॥؟۔]+{_CLOSERS})|(?<![.!?…])(?P<stop>[.!?…]++){_CLOSERS}(?=\s|\Z)"
     r"|^\#{1,6}\s[^\n]*|\n(?=[^\S\n]*(?:\n|(?:[-*+•‣▪–]|\d{1,3}[.)]|\#{1,6}|>)\s|\|))",  # heading, blank line, item
     re.MULTILINE,
 )
-_MAY_BE_BOUNDARY = re.compile(r"[.!?…\n#。！？｡।॥؟۔]")  # how each boundary begins: one class is found much faster
+_MAY_BE_BOUNDARY = compile_pattern(r"[.!?…\n#。！？｡।॥؟۔]")  # how each boundary begins: one class is found much faster
 # Most sentences end so: a word, a full stop, a capital; unless the word is an abbreviation, nothing else is looked at.
 _LETTERS = 5
-_PLAIN_END = re.compile(rf"(?<=[a-z]{{{_LETTERS}}})\.(?=\s+[A-Z])")
+_PLAIN_END = compile_pattern(rf"(?<=[a-z]{{{_LETTERS}}})\.(?=\s+[A-Z])")
 _ABBREVIATION_ENDS = {word[-_LETTERS:] for word in (*TITLE_ABBREVIATIONS, *TRAILING_ABBREVIATIONS)}
-_NEXT_WORD = re.compile(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
-_LAST_WORD = re.compile(r"[^\s\"'“‘„«‹(\[{]*$")
-_NAME_BEFORE_INITIAL = re.compile(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
+_NEXT_WORD = compile_pattern(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
+_LAST_WORD = compile_pattern(r"[^\s\"'“‘„«‹(\[{]*$")
+_NAME_BEFORE_INITIAL = compile_pattern(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
 _MAX_NAME_CHARS = 64  # looked at around a full stop, so that a text takes time that grows with its length
-_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
+_INITIALS = compile_pattern(r"[^\W\d_](?:\.[^\W\d_])*")
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher, get_close_matches
 
 _WORD = re.compile(r"[^\W_]+")
 _MIN_ALIKE = 0.6  # of difflib's ratio, for names that begin with another letter
@@ -17,6 +16,8 @@ def find_close_names(
     First the same name in another case, then, `by_word`, names of which one has all words of the other, as a person's
     first name and full name, then those alike by difflib's ratio, of which `cutoff` is the least, from 0 to 1.
     """
+    from difflib import get_close_matches
+
     wanted = name.casefold()
     folded: dict[str, list[str]] = {}
     for candidate in dict.fromkeys(candidates):
@@ -56,6 +57,8 @@ def suggest_name(what: str, name: str, known: Iterable[str], *, place: str = "")
 
 
 def _is_alike(some: str, other: str) -> bool:
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(None, some, other).ratio() >= _MIN_ALIKE
 
 

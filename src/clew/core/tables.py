@@ -1,10 +1,10 @@
 """Tables in Markdown: the header above a row, and a row with the names of its columns."""
 
-import re
+from clew.core.pattern import compile_pattern
 
-_ROW = re.compile(r"[^\S\n]*\|[^\n]*")
-_DELIMITER = re.compile(r"[^\S\n]*\|?[\s:|-]*-[\s:|-]*\|?[^\S\n]*")
-_CELL = re.compile(r"(?<!\\)\|")
+_ROW = compile_pattern(r"[^\S\n]*\|[^\n]*")
+_DELIMITER = compile_pattern(r"[^\S\n]*\|?[\s:|-]*-[\s:|-]*\|?[^\S\n]*")
+_CELL = compile_pattern(r"(?<!\\)\|")
 
 
 def is_table_row(line: str) -> bool:

@@ -27,6 +27,7 @@ import Stemmer
 from clew.core.errors import SettingsError
 from clew.core.function_words import guess_languages
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS, STEMMERS
+from clew.core.pattern import compile_pattern
 from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies
@@ -38,18 +39,18 @@ _UNSPACED = (
 )
 # Vowel signs are part of a word in the Indic scripts, but `\w` does not match them.
 _VOWEL_SIGNS = "\u0300-\u036f\u0900-\u0963\u0971-\u0dff\u0f18-\u0f39\u0f71-\u0fbc"
-UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+UNSPACED_RUN = compile_pattern(f"[{_UNSPACED}]+")
 _WORD = rf"[\w{_VOWEL_SIGNS}]++"
-TOKEN = re.compile(
+TOKEN = compile_pattern(
     rf"(?:https?://(?:www\.)?)?"  # the scheme of a URL is not a term
     rf"({_WORD}(?:(?=[.\-'’‐@/\\:,])(?:[.\-'’‐@/\\]|::?|(?<=\d),(?=\d\d\d(?!\d))){_WORD})*+(?:(?:\+\+|#)(?!\w))?)"
 )
-_PLAIN_WORD = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[\w{_VOWEL_SIGNS}](?:(?<=\d)[.,](?=\d))?)+")
+_PLAIN_WORD = compile_pattern(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[\w{_VOWEL_SIGNS}](?:(?<=\d)[.,](?=\d))?)+")
 _SEPARATOR_LEVELS = tuple(map(re.compile, (r"[/\\@:]+", r"(?<!\d)\.|\.(?!\d)", r"[-‐_]+")))
-_SEPARATORS = re.compile(r"[-‐_/\\@:]+|(?<!\d)\.|\.(?!\d)")
-_CAMEL = re.compile(r"\d+(?:\.\d+)*|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_DIGITS_OR_LETTERS = re.compile(r"\d+(?:\.\d+)*|\D+")
-_PLURAL_ACRONYM = re.compile(r"[A-Z]{2,}s")  # APIs, not AP and Is
+_SEPARATORS = compile_pattern(r"[-‐_/\\@:]+|(?<!\d)\.|\.(?!\d)")
+_CAMEL = compile_pattern(r"\d+(?:\.\d+)*|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_DIGITS_OR_LETTERS = compile_pattern(r"\d+(?:\.\d+)*|\D+")
+_PLURAL_ACRONYM = compile_pattern(r"[A-Z]{2,}s")  # APIs, not AP and Is
 _ELISIONS = frozenset({"all", "dall", "dell", "nell", "sull", "quell", "quest", "jusqu", "lorsqu", "puisqu", "quelqu"})
 _DIACRITICS = dict.fromkeys([*range(0x300, 0x370), *range(0x591, 0x5C8), *range(0x64B, 0x660), 0x670, 0x640])
 _BASE_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})

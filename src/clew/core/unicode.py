@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from clew.core.pattern import compile_pattern
+
 MAX_MARKS = 30  # combining marks in a row, as in the Stream-Safe Text Format (UAX 15): no script needs more
 # Marks that belong to the letter before them, and that `\w` does not match: accents, and the vowel signs and tones of
 # Arabic, Hebrew, Indic scripts, Thai, Lao, Tibetan, Burmese and Khmer.
@@ -14,7 +16,7 @@ MARKS = (
 )
 WORD = rf"\w[\w{MARKS}]*"  # the pattern of a word without hyphens or dots in it
 
-_LONG_RUN = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")  # marks are no word characters
+_LONG_RUN = compile_pattern(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")  # marks are no word characters
 
 
 def compose(text: str) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from clew.core.errors import DriverFailed, DriverMissing
 from clew.core.parallel import run_parallel
 from clew.core.settings.models import Device
+from clew.drivers.optimized import open_session
 from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
 
 T = TypeVar("T")
@@ -53,15 +54,8 @@ class OnnxModel:
             if not (folder / needed).is_file():
                 raise DriverMissing(f"{name}: there is no {needed} in {folder}; give a folder that holds both files")
         providers = choose_providers(device, onnxruntime.get_available_providers(), name=name)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # we run several texts at once instead
-        options.enable_mem_pattern = False  # it would keep memory for every length it ever saw
-        # 8 % faster. It moves a vector or a score about as much as a batch would, and ranks as well: 500 questions by
-        # vectors alike, and nDCG@10 72.0 of the cross-encoder against 72.1 without it.
-        options.add_session_config_entry("optimization.enable_gelu_approximation", "1")
-        options.log_severity_level = 4  # errors are raised; they need not be printed as well
         try:
-            self._session = onnxruntime.InferenceSession(str(folder / file), options, providers=providers)
+            self._session = open_session(folder / file, _make_options, providers=providers, keep=providers == [CPU])
             self.tokenizer = load_tokenizer(folder / "tokenizer.json")
         except Exception as error:  # both libraries raise bare exceptions
             raise DriverFailed(f"{name}: the files in {folder} cannot be read ({error}); copy them again") from error
@@ -107,6 +101,19 @@ class OnnxModel:
         except Exception as error:  # onnxruntime has one exception per status, without a common base
             raise DriverFailed(f"{self.name} failed on {tokens.size} tokens: {error}; try another model") from error
         return result  # type: ignore[no-any-return]
+
+
+def _make_options() -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # we run several texts at once instead
+    options.enable_mem_pattern = False  # it would keep memory for every length it ever saw
+    # 8 % faster. It moves a vector or a score about as much as a batch would, and ranks as well: 500 questions by
+    # vectors alike, and nDCG@10 72.0 of the cross-encoder against 72.1 without it.
+    options.add_session_config_entry("optimization.enable_gelu_approximation", "1")
+    options.log_severity_level = 4  # errors are raised; they need not be printed as well
+    return options
 
 
 def choose_providers(device: Device, available: Sequence[str], *, name: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Names that users give: those of a filter that nothing has, a folder or pattern of documents, a message by its id."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.glob import Glob
+from clew.core.pattern import compile_pattern
 from clew.core.suggest import suggest_name
 from clew.core.thread import THREAD_KIND, extract_messages
 from clew.core.types import DocumentRecord, Message, Section
@@ -17,7 +17,7 @@ from clew.engine.opened import Opened
 if TYPE_CHECKING:
     from clew.engine import Engine
 
-_PATTERN_SIGNS = re.compile(r"[*?\[]")
+_PATTERN_SIGNS = compile_pattern(r"[*?\[]")
 _FIELDS = {"documents": "document with the id", "authors": "author", "channels": "channel", "kinds": "kind"}
 
 

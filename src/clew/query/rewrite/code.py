@@ -1,10 +1,11 @@
 """Is a text code? By the share of its characters that are symbols of code."""
 
-import re
 from collections.abc import Sequence
 
+from clew.core.pattern import compile_pattern
+
 MAX_SYMBOLS = 0.03  # prose has half of it or less
-_SYMBOL = re.compile(r"[(){}\[\]=<>_;|&$#@\\/*+]")
+_SYMBOL = compile_pattern(r"[(){}\[\]=<>_;|&$#@\\/*+]")
 _LOOKED_AT = 1_000  # characters of a text
 
 

@@ -11,40 +11,41 @@ from collections.abc import Iterator
 from functools import partial
 
 from clew.core.detect import find_main_script
+from clew.core.pattern import compile_pattern
 from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
 from clew.core.stop_words import STOP_WORDS
 from clew.core.text import tokenize_words
 from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, MODAL, QUESTION_WORD, UNSHARED_OPENING, FollowUpWords
 from clew.query.rewrite.keywords import extract_content_words
 
-_FOLLOW_UP_OPENING = re.compile(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
+_FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
 # A title and what is asked of it: "This American Life host".
-_TITLE_OPENING = re.compile(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
-_ASKS = re.compile(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
-_PRONOUN = re.compile(r"\b(?:it|they|them|he|him|she)\b", re.IGNORECASE)
-_POSSESSIVE = re.compile(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
+_TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
+_ASKS = compile_pattern(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
+_PRONOUN = compile_pattern(r"\b(?:it|they|them|he|him|she)\b", re.IGNORECASE)
+_POSSESSIVE = compile_pattern(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
 # Where "that" begins neither a relative clause nor one with a subject of its own.
-_THAT = re.compile(
+_THAT = compile_pattern(
     r"(?:^|\b(?:is|was|does|did|do|about|of|with|for|like|explain|show|why|how|by|to|and)\s)\W*that\b", re.IGNORECASE
 )
 # Before a pronoun, the beginning of another clause than that of what it stands for.
-_CLAUSE = re.compile(
+_CLAUSE = compile_pattern(
     r"[,;:.?!]|\b(?:and|or|but|if|when|where|while|because|since|so|that|which|who|after|before|once|then|than|as)\b",
     re.IGNORECASE,
 )
 # "Is it possible to …", "How long does it take to …", "it is true that …": it stands for what follows.
-_EXPLETIVE = re.compile(r"\bit(?:'s|’s)?\s+(?:[\w'’]+\s+){1,3}(?:to|that|for\s.+\sto|when|if)\b", re.IGNORECASE)
+_EXPLETIVE = compile_pattern(r"\bit(?:'s|’s)?\s+(?:[\w'’]+\s+){1,3}(?:to|that|for\s.+\sto|when|if)\b", re.IGNORECASE)
 # After an article or a possessive, "it" is a name, not a pronoun: the IT department.
-_IT_AS_NAME = re.compile(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
-_DEMONSTRATIVE = re.compile(
+_IT_AS_NAME = compile_pattern(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
+_DEMONSTRATIVE = compile_pattern(
     r"\b(?:this|these|those)\b(?!\s+(?:who|which|that|season|year|week|month|day|days|century|decade|time|morning|"
     r"afternoon|evening|summer|winter|spring|autumn|fall)\b)",
     re.IGNORECASE,
 )
-_COMPARING = re.compile(r"\b(?:more|another|same|similar|other|others|else|examples?)\b", re.IGNORECASE)
-_ASKS_WHAT_IT_IS = re.compile(r"\W*(?:what|who)\s*(?:is|are|was|were|'s|’s)\s+(?!the\b)", re.IGNORECASE)
-_NAME = re.compile(r"\S\s+[A-Z]\w")  # a capital that does not begin the text
-_WORD = re.compile(r"[^\W\d_]+")
+_COMPARING = compile_pattern(r"\b(?:more|another|same|similar|other|others|else|examples?)\b", re.IGNORECASE)
+_ASKS_WHAT_IT_IS = compile_pattern(r"\W*(?:what|who)\s*(?:is|are|was|were|'s|’s)\s+(?!the\b)", re.IGNORECASE)
+_NAME = compile_pattern(r"\S\s+[A-Z]\w")  # a capital that does not begin the text
+_WORD = compile_pattern(r"[^\W\d_]+")
 _MIN_WORDS = 4  # below which a question that is no sentence is a fragment
 _MIN_CONTENT_WORDS = 2
 _MAX_LETTERS = 12  # of a question that says little, in a script without spaces

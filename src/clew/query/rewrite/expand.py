@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.core.errors import SettingsError
+from clew.core.pattern import compile_pattern
 from clew.core.text import tokenize_words
 from clew.core.types import Message
 from clew.query.rewrite.keywords import extract_content_words, extract_stems
@@ -17,9 +18,9 @@ ExtractTopics = Callable[[str], Sequence[str]]
 
 _POINTERS = "this that these those it them he she him they example examples more another same similar"
 _POINTER_WORDS = frozenset(_POINTERS.split())
-_FOLLOW_UP_OPENING = re.compile(r"\W*(?:(?:what|how) about|and|or|but)\b", re.IGNORECASE)
+_FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|and|or|but)\b", re.IGNORECASE)
 # After an article or a possessive, "it" is a name, not a pronoun: the IT department.
-_IT_AS_NAME = re.compile(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
+_IT_AS_NAME = compile_pattern(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
 _MIN_CLEAR_WORDS = 4  # a query of fewer words is ambiguous
 _ASSISTANT_WEIGHT = 0.1  # of a mention by the assistant; one by the user counts 1
 

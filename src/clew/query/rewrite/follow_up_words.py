@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from clew.core.pattern import compile_pattern
+
 
 class FollowUpWords(NamedTuple):
     """The patterns of a language.
@@ -29,9 +31,9 @@ def _compile_spaced(opening: str, pointer: str = "", ending: str = "") -> Follow
     """Patterns of whole words; in a pointer, `$` stands for the end of the question."""
     pointer = pointer.replace("$", r"\W*$")
     return FollowUpWords(
-        re.compile(rf"\W*(?P<word>{opening})(?!\w)", re.IGNORECASE),
-        re.compile(rf"(?<!\w)(?:{pointer})(?!\w)", re.IGNORECASE) if pointer else None,
-        re.compile(rf"(?<!\w)(?:{ending})\W*$", re.IGNORECASE) if ending else None,
+        compile_pattern(rf"\W*(?P<word>{opening})(?!\w)", re.IGNORECASE),
+        compile_pattern(rf"(?<!\w)(?:{pointer})(?!\w)", re.IGNORECASE) if pointer else None,
+        compile_pattern(rf"(?<!\w)(?:{ending})\W*$", re.IGNORECASE) if ending else None,
         None,
     )
 
@@ -41,11 +43,11 @@ def _compile_unspaced(
 ) -> FollowUpWords:
     """Patterns of a script in which nothing separates words, or particles are attached to them."""
     return FollowUpWords(
-        re.compile(rf"\W*(?P<word>{opening})"),
-        re.compile(pointer),
-        re.compile(rf"(?:{ending})\W*$"),
-        re.compile(rf"(?:{weak_ending})\W*$") if weak_ending else None,
-        re.compile(rf"\W*(?P<word>{weak_opening})") if weak_opening else None,
+        compile_pattern(rf"\W*(?P<word>{opening})"),
+        compile_pattern(pointer),
+        compile_pattern(rf"(?:{ending})\W*$"),
+        compile_pattern(rf"(?:{weak_ending})\W*$") if weak_ending else None,
+        compile_pattern(rf"\W*(?P<word>{weak_opening})") if weak_opening else None,
     )
 
 
@@ -119,7 +121,7 @@ FOLLOW_UP_WORDS: Final[Mapping[str, FollowUpWords]] = MappingProxyType(
     }
 )
 
-QUESTION_WORD: Final = re.compile(
+QUESTION_WORD: Final = compile_pattern(
     r"\W*(?:who|what|when|where|why|which|whose|how"
     r"|wer|wen|wem|was|wann|wo|warum|wie|wessen|welche[rsmn]?"
     r"|qui|que|quoi|quand|où|pourquoi|comment|quel(?:le)?s?|combien"
@@ -135,10 +137,12 @@ QUESTION_WORD: Final = re.compile(
 )
 
 # Openings in Latin letters that no name or other language begins with: some words, several, or with marks.
-UNSHARED_OPENING: Final = re.compile(r"[Uu]nd|[Oo]ch|[Pp]eki|[Vv]eya|[Aa]tau|[Tt]etapi|[Mm]utta|.* .*|.*[^\x00-\x7f].*")
+UNSHARED_OPENING: Final = compile_pattern(
+    r"[Uu]nd|[Oo]ch|[Pp]eki|[Vv]eya|[Aa]tau|[Tt]etapi|[Mm]utta|.* .*|.*[^\x00-\x7f].*"
+)
 
 # Verbs that say nothing of the subject of a question and are no stop words.
-MODAL: Final = re.compile(
+MODAL: Final = compile_pattern(
     r"doi(?:t|vent|s)|peu(?:t|vent|x)|faut|puede[ns]?|puedo|debe[ns]?|debo|deve|devono|devo|può|posso|possono|pode[m]?",
     re.IGNORECASE,
 )

@@ -1,18 +1,18 @@
 """Keyword extraction for query rewriting: content words, stems, and expansion terms from feedback."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS
+from clew.core.pattern import compile_pattern
 from clew.core.stop_words import STOP_WORDS
 from clew.core.text import UNSPACED_RUN, extract_terms
 from clew.core.unicode import WORD
 
 # An identifier or a compound is one word: few-shot, max_skew_ms, v2.1, C#.
-_WORD = re.compile(rf"{WORD}(?:[-‐.'’@]{WORD})*(?:\+\+|#(?!\w))?")
-_POSSESSIVE = re.compile(r"['’]s$")
+_WORD = compile_pattern(rf"{WORD}(?:[-‐.'’@]{WORD})*(?:\+\+|#(?!\w))?")
+_POSSESSIVE = compile_pattern(r"['’]s$")
 # Words that phrase a request and say nothing of its subject.
 _REQUEST_WORDS = """
 tell show give explain describe name list provide find look talk talking speak speaking know want need like help please

@@ -4,17 +4,18 @@ import json
 import re
 from collections.abc import Iterable
 
+from clew.core.pattern import compile_pattern
 from clew.core.text import tokenize_words
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_THINKING_TAIL = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)  # opened by the prompt's template
-_JSON = re.compile(r"\[\s*\".*\]|\{.*\}", re.DOTALL)
-_BULLET = re.compile(r"[-*+•‣▪·–—]\s+")
-_NUMBER = re.compile(r"\(?(\d{1,2})(?:\)\s*|[.:](?:\s+|(?=[^\W\d]{3})))")
-_LABEL = re.compile(r"(?:search |alternative )?(?:query|variation|question)\s*\d*\s*:\s*", re.IGNORECASE)
-_EMPHASIS = re.compile(r"(\*\*|__|\*|`)(.+)\1")
-_DOUBLE = re.compile(r"[\"“”„«»]([^\"“”„«»]+)(?:[\"“”«»][.,;]?|\Z)")  # the closing one may be cut off
-_SINGLE = re.compile(r"['‘’‚]((?:[^'‘’]|(?<=\w)['’](?=\w))+)['‘’][.,;]?")
+_THINKING = compile_pattern(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_THINKING_TAIL = compile_pattern(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)  # opened by the prompt's template
+_JSON = compile_pattern(r"\[\s*\".*\]|\{.*\}", re.DOTALL)
+_BULLET = compile_pattern(r"[-*+•‣▪·–—]\s+")
+_NUMBER = compile_pattern(r"\(?(\d{1,2})(?:\)\s*|[.:](?:\s+|(?=[^\W\d]{3})))")
+_LABEL = compile_pattern(r"(?:search |alternative )?(?:query|variation|question)\s*\d*\s*:\s*", re.IGNORECASE)
+_EMPHASIS = compile_pattern(r"(\*\*|__|\*|`)(.+)\1")
+_DOUBLE = compile_pattern(r"[\"“”„«»]([^\"“”„«»]+)(?:[\"“”«»][.,;]?|\Z)")  # the closing one may be cut off
+_SINGLE = compile_pattern(r"['‘’‚]((?:[^'‘’]|(?<=\w)['’](?=\w))+)['‘’][.,;]?")
 _FILLERS = frozenset(
     {"yes", "yeah", "yep", "nope", "none", "okay", "sure", "done", "thanks", "hello", "null", "nothing"}
 )

@@ -7,6 +7,7 @@ the page is no answer.
 import re
 
 from clew.core.languages import FUNCTION_WORDS
+from clew.core.pattern import compile_pattern
 from clew.core.text import tokenize_words
 
 MAX_WORDS = 15  # a longer message says something
@@ -50,12 +51,12 @@ _SOCIAL_PHRASES = (
     "감사합니다",
     "안녕하세요",
 )
-_WISHES = re.compile(  # of words that are a subject elsewhere: a day off, a job
+_WISHES = compile_pattern(  # of words that are a subject elsewhere: a day off, a job
     r"\b(?:good|nice|great|lovely|wonderful|happy|safe|merry|well|brilliant|excellent|what a)\s+"
     r"(?:day|week|weekend|night|one|job|work|luck|trip|flight|birthday|christmas|holidays?|time|question|point|idea)\b",
     re.IGNORECASE,
 )
-_COURTESIES = re.compile(
+_COURTESIES = compile_pattern(
     r"\b(?:how (?:are|is|was|were) (?:you|things|it|everyone|everything|your)|how's (?:it|everything|life|your)|"
     r"what(?:'s| is|’s) (?:up|new)|are you (?:there|ok|okay|around)|how do you do|you (?:still )?there|"
     r"long time no see|no problem|"
@@ -63,12 +64,12 @@ _COURTESIES = re.compile(
     re.IGNORECASE,
 )
 _MARKS = " \n!！。．.~～,，、"  # around such a phrase
-_QUESTION = re.compile(
+_QUESTION = compile_pattern(
     r"[?？؟]|^\W*(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|would|will|may|has|have"
     r"(?! (?:a|an|fun|you)\b)|tell|show|explain|find|list|give|describe|help|need|want|looking)\b",
     re.IGNORECASE,
 )
-_ONESELF = re.compile(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|mine|myself)\b", re.IGNORECASE)
+_ONESELF = compile_pattern(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|mine|myself)\b", re.IGNORECASE)
 
 
 def estimate_intent(text: str) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from clew.core.detect import find_main_script
 from clew.core.errors import DriverFailed, SettingsError
+from clew.core.pattern import compile_pattern
 from clew.core.protocols import LLM
 from clew.core.scripts import UNSPACED
 from clew.core.sentences import split_sentences
@@ -24,7 +25,7 @@ Question: {query}"""
 _MAX_WORDS = 40  # of a variation
 
 # A conjunction before a new question: "… and how do I …", "… or is there …".
-_JOIN = re.compile(
+_JOIN = compile_pattern(
     r"(?:\s*[,;]\s*|\s+)(?:and|or|but|then|plus)\s+(?:also\s+)?"
     r"(?=(?:who|what|when|where|why|which|whose|how)\b"
     r"|(?:is|are|was|were|do|does|did|can|could|should|would|will|has|have)\s+"
@@ -32,17 +33,17 @@ _JOIN = re.compile(
     re.IGNORECASE,
 )
 _COMPARISONS = (
-    re.compile(
+    compile_pattern(
         r"\b(?:differ|distin|compar|choice|choos|decid|relation|trade)\S*\s+between\s+(?P<one>.+?)\s+and\s+(?P<two>.+)",
         re.IGNORECASE,
     ),
-    re.compile(r"\b(?:compare|comparing)\s+(?P<one>.+?)\s+(?:and|with|to|against)\s+(?P<two>.+)", re.IGNORECASE),
-    re.compile(r"(?P<one>.+?)[\s,]+(?:vs\.?|versus|compared\s+(?:to|with))\s+(?P<two>.+)", re.IGNORECASE),
-    re.compile(r"(?:which|who)\s[^,]+,\s*(?P<one>[^,]+?),?\s+or\s+(?P<two>[^,]+)", re.IGNORECASE),
+    compile_pattern(r"\b(?:compare|comparing)\s+(?P<one>.+?)\s+(?:and|with|to|against)\s+(?P<two>.+)", re.IGNORECASE),
+    compile_pattern(r"(?P<one>.+?)[\s,]+(?:vs\.?|versus|compared\s+(?:to|with))\s+(?P<two>.+)", re.IGNORECASE),
+    compile_pattern(r"(?:which|who)\s[^,]+,\s*(?P<one>[^,]+?),?\s+or\s+(?P<two>[^,]+)", re.IGNORECASE),
 )
-_LIST = re.compile(r"[^,]+(?:,[^,]+)*,?\s(?:and|or)\s[^,]+")
-_ITEM_SEPARATOR = re.compile(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)
-_SHARED_TAIL = re.compile(r"\s(?=(?:of|for|in|on|with|from|at|about)\s)", re.IGNORECASE)  # … and treatments of flu
+_LIST = compile_pattern(r"[^,]+(?:,[^,]+)*,?\s(?:and|or)\s[^,]+")
+_ITEM_SEPARATOR = compile_pattern(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)
+_SHARED_TAIL = compile_pattern(r"\s(?=(?:of|for|in|on|with|from|at|about)\s)", re.IGNORECASE)  # … and treatments of flu
 _MAX_COMPOUND_CHARS = 1_000  # of a question that is searched for what it compares or lists
 _MIN_QUESTION_WORDS = 2  # content words of a question that is searched by itself
 _MIN_CLAUSE_WORDS = 3  # content words from which a list item needs no shared words

@@ -7,7 +7,6 @@ terms that a word has in several languages, those that no chunk has are left out
 On XQuAD in three languages in one collection, this is as good as analysing each question in its own language alone.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import cache, lru_cache
@@ -15,6 +14,7 @@ from itertools import chain
 
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
 from clew.core.detect import rank_languages
+from clew.core.pattern import compile_pattern
 from clew.core.protocols import Store
 from clew.core.scripts import count_scripts, list_scripts
 from clew.core.stop_words import STOP_WORDS
@@ -25,7 +25,7 @@ MAX_LANGUAGES = 8
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
 MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = compile_pattern(r"[^\W\d_]+")
 
 
 class QueryAnalyser:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from clew.core.errors import DriverFailed
+from clew.core.pattern import compile_pattern
 from clew.core.protocols import LLM, Judge, Reranker, Verdict
 from clew.core.types import Hit, Query
 from clew.query.search.rerank import score_texts
@@ -29,8 +30,8 @@ A search for it found only this, which does not answer it well:
 
 Write one better search query for the same question. Answer with the query alone, on one line."""
 
-_SCALE = re.compile(r"(?:on|from)?\s*(?:a\s+)?scale\s+(?:of|from)\s+\d\s*(?:-|–|to)\s*\d", re.IGNORECASE)
-_GRADE = re.compile(r"(?<![\d.])(-?\d+(?:\.\d+)?)(?:\s*(?:/|out\s+of)\s*5(?!\d))?")
+_SCALE = compile_pattern(r"(?:on|from)?\s*(?:a\s+)?scale\s+(?:of|from)\s+\d\s*(?:-|–|to)\s*\d", re.IGNORECASE)
+_GRADE = compile_pattern(r"(?<![\d.])(-?\d+(?:\.\d+)?)(?:\s*(?:/|out\s+of)\s*5(?!\d))?")
 
 
 def parse_grade(answer: str) -> int | None:

@@ -1,7 +1,6 @@
 """Reads a table as a conversation: column aliases, time formats, and the order of the messages."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from datetime import UTC, date, datetime, time
 from itertools import count
 from typing import Any, Protocol
 
+from clew.core.pattern import compile_pattern
 from clew.core.time import assume_utc, to_timestamp
 from clew.core.types import Message
 
@@ -16,7 +16,7 @@ TIME_COLUMNS = ("timestamp", "ts")
 AUTHOR_COLUMNS = ("author", "author_uuid")
 TEXT_COLUMNS = ("message", "text", "content")
 ID_COLUMNS = ("id", "msg_id", "message_id")
-_NUMBER = re.compile(r"(?!\d{8}\Z)\d+(?:\.\d+)?")  # eight digits are a date, 20250115
+_NUMBER = compile_pattern(r"(?!\d{8}\Z)\d+(?:\.\d+)?")  # eight digits are a date, 20250115
 
 
 class ArrowTable(Protocol):

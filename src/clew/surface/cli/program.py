@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from clew.core.pattern import compile_pattern
 from clew.core.secret import mask_secrets
 from clew.surface.cli.terminal import CleanFormatter
 
@@ -34,7 +35,7 @@ class ProgramOptions:
     as_of: str | None = None
 
 
-_HINT = re.compile(r"`clew ([a-z][^`]*)`")
+_HINT = compile_pattern(r"`clew ([a-z][^`]*)`")
 
 
 def repeat_options(text: str, options: ProgramOptions | None) -> str:

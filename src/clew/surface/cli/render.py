@@ -3,11 +3,11 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clew.core.analyse import DEFAULT
+from clew.core.analyse import DEFAULT, UNKNOWN
 from clew.core.attribution import (
     PassageMessage,
     format_attribution,
@@ -15,13 +15,8 @@ from clew.core.attribution import (
     format_said,
     make_passage_message,
 )
-from clew.core.cite import CitationCheck
 from clew.core.detect import detect_language
-from clew.core.jobs import Upgrade
-from clew.core.passages import Context
 from clew.core.plural import format_count
-from clew.core.receipt import Receipt
-from clew.core.report import Report
 from clew.core.tables import find_header_in_context, is_table_row
 from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
@@ -30,7 +25,13 @@ from clew.surface.cli.progress import format_duration
 from clew.surface.cli.snippet import extract_query_terms, highlight_terms, make_snippet
 from clew.surface.cli.table import print_table
 from clew.surface.cli.terminal import clean_for_stream, escape_json
-from clew.surface.to_json import dump_json
+
+if TYPE_CHECKING:
+    from clew.core.cite import CitationCheck
+    from clew.core.jobs import Upgrade
+    from clew.core.passages import Context
+    from clew.core.receipt import Receipt
+    from clew.core.report import Report
 
 StyledText = tuple[str, str]  # text and its rich style
 _QUOTE_CHARS = 80  # of a quote in a list
@@ -52,6 +53,8 @@ def print_line(*parts: StyledText, err: bool = False) -> None:
 
 def print_json(value: Any) -> None:
     """Prints the value as JSON on stdout: one line in a pipe, indented on a terminal."""
+    from clew.surface.to_json import dump_json
+
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     text = dump_json(value, indent=2 if sys.stdout.isatty() else None, ascii_only=encoding != "utf8")
     print(escape_json(text))
@@ -63,7 +66,7 @@ def print_text(text: str) -> None:
     print(text, end="" if text.endswith("\n") else "\n")
 
 
-def print_report(report: Report, *, as_json: bool = False) -> None:
+def print_report(report: "Report", *, as_json: bool = False) -> None:
     """Prints the counts on stdout, and notes and failures on stderr; or all of it as JSON."""
     if as_json:
         print_json(report)
@@ -80,7 +83,7 @@ def print_report(report: Report, *, as_json: bool = False) -> None:
     print_problems(report)
 
 
-def print_problems(report: Report) -> None:
+def print_problems(report: "Report") -> None:
     """Prints why the work stopped, notes and failures on stderr."""
     if report.stopped:
         print_line((report.stopped, "yellow"), err=True)
@@ -90,7 +93,7 @@ def print_problems(report: Report) -> None:
         print_line(("failed: ", "red"), (failure.source, "bold"), (f": {failure.reason}", ""), err=True)
 
 
-def print_receipt(receipt: Receipt, *, records: Sequence[DocumentRecord] = (), as_json: bool = False) -> None:
+def print_receipt(receipt: "Receipt", *, records: Sequence[DocumentRecord] = (), as_json: bool = False) -> None:
     """Prints what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON.
 
     `records` are of the documents that would be removed, some of them if there are many.
@@ -177,11 +180,13 @@ def print_lacking(records: Sequence[DocumentRecord]) -> None:
         print_line((f"{named}: `clew backfill` adds what is missing", "yellow"), err=True)
 
 
-def print_hits(hits: Sequence[Hit], query: str) -> None:
+def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
     """Prints each hit with rank, relevance, title and headings, and a snippet with the words that match highlighted.
 
-    A message is named by its author, time and channel. What the number means is printed on stderr.
+    A message is named by its author, time and channel. What the number means is printed on stderr. `languages` are
+    those of the collection; only where they are several is that of each hit detected.
     """
+    known = {DEFAULT if code == UNKNOWN else code for code in languages}
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns if sys.stdout.isatty() else _DEFAULT_WIDTH
     for rank, hit in enumerate(hits, 1):
         uri = hit.document.uri
@@ -194,7 +199,7 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
             (shown, "bold"),
             (f"  {uri}" if uri and uri != shown else "", "dim"),
         )
-        language = detect_language(hit.chunk.text) or DEFAULT
+        language = next(iter(known)) if len(known) == 1 else detect_language(hit.chunk.text) or DEFAULT
         matched = " ".join(hit.chunk.text[start:end] for start, end in hit.highlights)
         query_terms = extract_query_terms(f"{query} {matched}", language)
         snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4, language=language)
@@ -237,7 +242,7 @@ def print_no_results(reason: str, *, err: bool = False) -> None:
     print_line((f"No results: {reason}", "yellow"), err=err)
 
 
-def print_context(context: Context) -> None:
+def print_context(context: "Context") -> None:
     """Prints the text of a context on stdout and its counts on stderr."""
     if context.text:
         print_text(context.text)
@@ -250,7 +255,7 @@ def print_context(context: Context) -> None:
     )
 
 
-def print_citation_checks(checks: Sequence[tuple[str, Sequence[CitationCheck]]]) -> None:
+def print_citation_checks(checks: "Sequence[tuple[str, Sequence[CitationCheck]]]") -> None:
     """Prints the citations of each answer that are no longer valid, and the number of valid answers."""
     valid = 0
     for question, checked in checks:
@@ -272,7 +277,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
         print_line((f"{name:<{width}}", "bold"), (str(value), ""))
 
 
-def describe_upgrade(upgrade: Upgrade) -> str:
+def describe_upgrade(upgrade: "Upgrade") -> str:
     """How far a collection is on its way to a better model, in a line."""
     done = f", {upgrade.done} of {upgrade.total}" if upgrade.total else ""
     error = f": {upgrade.error}" if upgrade.error else ""
@@ -281,6 +286,8 @@ def describe_upgrade(upgrade: Upgrade) -> str:
 
 def print_config(config: Mapping[str, Any]) -> None:
     """Prints one line per setting: name, value, origin."""
+    from clew.surface.to_json import dump_json
+
     print_line((f"# {config['file'] or 'no clew.toml here or in a parent folder'}", "dim"))
     for name, entry in config["settings"].items():
         value = "none" if entry["value"] is None else dump_json(entry["value"])

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from itertools import chain
 
 from clew.core.analyse import DEFAULT, analyse_query, analyse_text
+from clew.core.pattern import compile_pattern
 from clew.core.text import UNSPACED_RUN
 from clew.core.types import Span
 from clew.core.unicode import WORD, widen_to_whole_letters
 
-_WORD = re.compile(rf"{WORD}(?:[.'’-]{WORD})*")
+_WORD = compile_pattern(rf"{WORD}(?:[.'’-]{WORD})*")
 
 
 def extract_query_terms(query: str, language: str) -> frozenset[str]:

@@ -9,14 +9,16 @@ import re
 import sys
 from typing import IO
 
+from clew.core.pattern import compile_pattern
+
 REPLACEMENT = "\ufffd"
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029"
 _BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates: they reorder other text
 _INVISIBLE_MARKS = "\u061c\u200e\u200f\u206a-\u206f\ufff9-\ufffb\U000e0000-\U000e007f"
-_PIPE = re.compile(f"[{_CONTROLS}]")
-_TERMINAL = re.compile(f"[{_CONTROLS}{_BIDI}]")
-_MARKS = re.compile(f"[{_INVISIBLE_MARKS}]")
-_JSON = re.compile(f"[{_CONTROLS}{_BIDI}{_INVISIBLE_MARKS}]")
+_PIPE = compile_pattern(f"[{_CONTROLS}]")
+_TERMINAL = compile_pattern(f"[{_CONTROLS}{_BIDI}]")
+_MARKS = compile_pattern(f"[{_INVISIBLE_MARKS}]")
+_JSON = compile_pattern(f"[{_CONTROLS}{_BIDI}{_INVISIBLE_MARKS}]")
 
 
 def clean_text(text: str, *, terminal: bool) -> str:

@@ -3,7 +3,6 @@
 Turns `clew.toml`, `CLEW_…` variables and flags into the frozen tree of `core.settings`.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -144,6 +143,8 @@ def _build_settings(tree: Any, values: Mapping[str, Any], prefix: str = "") -> A
 
 
 def _read_settings_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator[tuple[str, _SetValue]]:
+    import tomllib
+
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from clew.core.collection import CollectionRecord
 from clew.core.errors import CollectionLost, DriverFailed
+from clew.core.pattern import compile_pattern
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.embedded import schema
@@ -21,7 +21,7 @@ from clew.drivers.store.records import FILES
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
-_SHARD = re.compile("shard-[0-9a-f]{12}")
+_SHARD = compile_pattern("shard-[0-9a-f]{12}")
 SESSIONS = "sessions"
 _LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
 LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed

@@ -1,14 +1,14 @@
 """The indexes and triggers of the tables: which there must be, and those that are missing made again."""
 
-import re
 import sqlite3
 from collections.abc import Mapping
 from functools import lru_cache
 
+from clew.core.pattern import compile_pattern
 from clew.drivers.store.embedded import tables
 
-_PART = re.compile(r"\s*CREATE (?:INDEX|TRIGGER) (\w+) ")
-_DROPPED = re.compile(r"\s*DROP (?:INDEX|TRIGGER) (\w+)")
+_PART = compile_pattern(r"\s*CREATE (?:INDEX|TRIGGER) (\w+) ")
+_DROPPED = compile_pattern(r"\s*DROP (?:INDEX|TRIGGER) (\w+)")
 
 
 @lru_cache(1)

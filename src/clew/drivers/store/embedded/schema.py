@@ -1,11 +1,11 @@
 """Makes and migrates the tables of a collection, and the errors of SQLite as DriverFailed with advice."""
 
-import re
 import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
+from clew.core.pattern import compile_pattern
 from clew.core.time import to_iso
 from clew.drivers.store.embedded.sums import create_triggers, fill_sums
 from clew.drivers.store.embedded.tables import TABLES, UPGRADES, VERSION
@@ -26,7 +26,7 @@ _DAMAGE = (
     "could not decode",
     "no such table",
 )
-_NEW_COLUMN = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+) (?:.*DEFAULT (.+))?")
+_NEW_COLUMN = compile_pattern(r"ALTER TABLE (\w+) ADD COLUMN (\w+) (?:.*DEFAULT (.+))?")
 
 
 class translate_errors:  # noqa: N801

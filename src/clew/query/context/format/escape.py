@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from clew.core.attribution import fold_marks
+from clew.core.pattern import compile_pattern
 
 # Characters that show nothing: format characters, soft hyphens, joiners, fillers, variation selectors and controls.
 INVISIBLE = (
@@ -19,8 +20,8 @@ INVISIBLE = (
 )
 LINE_END = "(?=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|\\Z)"  # whatever may be read as the end of a line
 _SPACE = "[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]"  # white space within a line
-_UNSEEN = re.compile(f"[{INVISIBLE}]+")
-_BLANK = re.compile(f"(?:{_SPACE}|[{INVISIBLE}])*")  # what may stand unseen before a line
+_UNSEEN = compile_pattern(f"[{INVISIBLE}]+")
+_BLANK = compile_pattern(f"(?:{_SPACE}|[{INVISIBLE}])*")  # what may stand unseen before a line
 TAG_OPENERS = "<\uff1c\ufe64"
 
 
@@ -30,8 +31,8 @@ class ReservedLines:
     def __init__(self, *patterns: str, marks: str = "", cache_size: int = 512) -> None:
         pattern = f"(?=(?:{'|'.join(patterns)}))"
         self._marks = marks  # characters of which a reserved line has at least one; empty: not known
-        self._reserved = re.compile(rf"(?:{_SPACE})*\\*{pattern}", re.IGNORECASE)
-        self._escaped = re.compile(rf"(?:{_SPACE})*\\\\*{pattern}", re.IGNORECASE)
+        self._reserved = compile_pattern(rf"(?:{_SPACE})*\\*{pattern}", re.IGNORECASE)
+        self._escaped = compile_pattern(rf"(?:{_SPACE})*\\\\*{pattern}", re.IGNORECASE)
         self.escape = lru_cache(maxsize=cache_size)(self._escape)  # a text is rendered several times until it fits
 
     def _escape(self, text: str) -> str:
@@ -91,6 +92,6 @@ def _compile_tag_pattern(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     pattern = rf"(?={space}/?{space}{name})"
     ours = rf"([{TAG_OPENERS}]{space})"
     return (
-        re.compile(rf"{ours}(\\*){pattern}", re.IGNORECASE),
-        re.compile(rf"{ours}\\(\\*){pattern}", re.IGNORECASE),
+        compile_pattern(rf"{ours}(\\*){pattern}", re.IGNORECASE),
+        compile_pattern(rf"{ours}\\(\\*){pattern}", re.IGNORECASE),
     )

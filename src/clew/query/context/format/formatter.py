@@ -9,6 +9,7 @@ from typing import Literal
 from clew.core.attribution import format_name
 from clew.core.errors import SettingsError
 from clew.core.passages import MergedChunk
+from clew.core.pattern import compile_pattern
 from clew.core.settings import ContextConfig, FormatterConfig
 from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
 from clew.query.context.format.messages import format_passage_text
@@ -19,7 +20,7 @@ ENTRY_SEPARATOR = "\n\n---\n\n"
 ENTRY_LINES = ReservedLines(r"\[\d+\]", rf"-{{3,}}[ \t]*{LINE_END}", r"\(Source:", r"##\s*Source:", marks="[-(#")
 KNOWLEDGE_BASE_TITLE = "## Knowledge Base\n"  # the first line of a renderer, which may equal a wrapper's
 # The first line of a text with the underline and the blank lines after it.
-_HEADING_LINE = re.compile(r"\s*([^\n]+)(?:\n[ \t]*[=~^+*\-]{2,}[ \t]*(?=\n|\Z))?(?:\n[ \t]*(?=\n|\Z))*\n?")
+_HEADING_LINE = compile_pattern(r"\s*([^\n]+)(?:\n[ \t]*[=~^+*\-]{2,}[ \t]*(?=\n|\Z))?(?:\n[ \t]*(?=\n|\Z))*\n?")
 Style = Literal["xml", "markdown", "prose"]
 
 

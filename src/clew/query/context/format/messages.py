@@ -10,13 +10,14 @@ from clew.core.attribution import (
     format_said,
 )
 from clew.core.passages import MergedChunk
+from clew.core.pattern import compile_pattern
 from clew.core.thread import SEPARATOR, extract_messages, is_thread
 from clew.core.types import Document
 from clew.query.context.format.escape import ReservedLines
 
 ATTRIBUTION = rf"[^\n]{{0,200}}?{TIME_PATTERN}:[^\S\n]*"
 MESSAGE_LINES = ReservedLines("↪", ATTRIBUTION, marks="↪:")
-_ATTRIBUTION_LINE = re.compile(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULTILINE)
+_ATTRIBUTION_LINE = compile_pattern(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULTILINE)
 
 
 def format_message_line(message: PassageMessage) -> str:

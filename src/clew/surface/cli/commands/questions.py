@@ -30,8 +30,6 @@ def search(
     """Find the most relevant chunks."""
     from clew.core.trace import record
     from clew.surface.cli import render
-    from clew.surface.search_reply import explain_empty_result
-    from clew.surface.to_json import search_to_json
 
     loaded = asked.load(ctx)
     with open_engine(ctx, options.to_setting_overrides()) as engine:
@@ -45,19 +43,21 @@ def search(
                 history=loaded.history,
                 group_by=group_by,
             )
+        reason, languages = "", engine.opened.store.language_counts().keys()
         if hits:
             warn_of_unknown_names(engine, where)
-        reason = (
-            ""
-            if hits
-            else explain_empty_result(
+        else:
+            from clew.surface.search_reply import explain_empty_result
+
+            reason = explain_empty_result(
                 engine, loaded.query, strategy=options.strategy, where=where, history=loaded.history
             )
-        )
     if as_json:
+        from clew.surface.to_json import search_to_json
+
         render.print_json(search_to_json(hits, reason=reason, trace=trace))
     elif hits:
-        render.print_hits(hits, loaded.text)
+        render.print_hits(hits, loaded.text, languages=languages)
     else:
         render.print_no_results(reason)
 

@@ -63,6 +63,9 @@ _COURTESIES = compile_pattern(
     r"is this (?:thing )?on|wrong (?:window|chat|channel|person)|tell me a joke|plans for (?:the|your) weekend)\b",
     re.IGNORECASE,
 )
+_POSSIBLE_WORDS = (  # of small talk; a superset, for most messages have another word
+    _FUNCTION_WORDS | _SOCIAL_WORDS | set(re.findall(r"[a-z]+", f"{_WISHES.pattern} {_COURTESIES.pattern}"))
+)
 _MARKS = " \n!！。．.~～,，、"  # around such a phrase
 _QUESTION = compile_pattern(
     r"[?？؟]|^\W*(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|would|will|may|has|have"
@@ -95,6 +98,8 @@ def _is_small_talk(text: str, words: list[str]) -> bool:
         return True
     if text.strip(_MARKS) in _SOCIAL_PHRASES:
         return True
+    if text.isascii() and not _POSSIBLE_WORDS.issuperset(words):
+        return False  # a word that is of a subject, and stays whatever is cut out
     rest = _COURTESIES.sub(" ", _WISHES.sub(" ", text))
     if rest != text:
         words = tokenize_words(rest)

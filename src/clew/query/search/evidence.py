@@ -19,7 +19,7 @@ from clew.core.trace import step
 from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
 from clew.query.rank.calibrate import EXPECTED_WORDS, MATCH, Evidence, Signal, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rank.fuse import collect_hits, normalise_minmax
+from clew.query.rank.fuse import collect_hits
 from clew.query.rank.thread_smoothing import is_message_chunk
 from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.analyse import QueryAnalyser
@@ -223,9 +223,10 @@ def combine_evidence(
     """The score of each hit from its meaning and words; where nothing is said of messages, there are none."""
     if not len(evidence.meaning):
         return evidence.meaning
-    by_meaning = min(max(0.1, evidence.meaning.max()), 1.0)
+    low, high = float(evidence.meaning.min()), float(evidence.meaning.max())
+    by_meaning = min(max(0.1, high), 1.0)
     by_words = words_trust * max(0.1, measure_prominence(evidence.words))
-    meaning = np.array(normalise_minmax(evidence.meaning.tolist()))
+    meaning = (evidence.meaning - low) / (high - low) if high > low else np.ones(len(evidence.meaning))
     words = evidence.words / (evidence.words.max() or 1.0)  # words have a true zero, meaning has none
 
     def combine(weight: float, power: float) -> Signal:

@@ -91,9 +91,9 @@ class ExactIndex:
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a state."""
         view = self._take_view(query.where)
-        (words,) = find_query_postings(view, [query.terms], state.chunks)
         norms = self._norm_lengths(view.columns, state.average_chunk_length)
-        return _to_rows(view, find_matching(view, words, norms, query.k))
+        (words,) = find_query_postings(view, [query.terms], state.chunks, norms)
+        return _to_rows(view, find_matching(view, words, query.k))
 
     def find_candidates(
         self,
@@ -106,9 +106,9 @@ class ExactIndex:
     ) -> list[RowCandidates]:
         """The candidates of each query; always exact."""
         view = self._take_view(where)
-        words = find_query_postings(view, terms, state.chunks)
         norms = self._norm_lengths(view.columns, state.average_chunk_length)
-        return find_candidates(view, vectors, words, norms, near, matching)
+        words = find_query_postings(view, terms, state.chunks, norms)
+        return find_candidates(view, vectors, words, near, matching)
 
     def _norm_lengths(self, columns: ChunkColumns, average: float) -> Floats:
         """The length normalisation of every chunk, kept for the next search."""

@@ -36,9 +36,19 @@ class Summaries:
     """The documents that have a summary with a vector: their ids, their facets as JSON, the vectors."""
 
     change: int
-    ids: list[str]
+    slots: dict[str, int]  # by id
     facets: list[str]
     vectors: Matrix
+
+    def find_admitted(self, where: Filter) -> list[int] | None:
+        """The slots of the documents that a filter admits; None for all of them."""
+        alternatives = expand_document_filter(where)
+        if any(each.is_empty for each in alternatives):
+            return None
+        named, slots = [find_named_documents(each) for each in alternatives], list(range(len(self.facets)))
+        if None not in named:  # most filters on documents name a few
+            slots = sorted({self.slots[each] for some in named for each in some or () if each in self.slots})
+        return [slot for slot in slots if admits_facets(self.facets[slot], alternatives)]
 
 
 class FilteredChunks:
@@ -126,7 +136,8 @@ def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summa
         check_values(f"the summary of the document {found[1]!r}", stored, *found)
         read.append(found[1:4])
     vectors = unpack_vectors([each[2] for each in read], dim)
-    return Summaries(change, [each[0] for each in read], [each[1] for each in read], vectors)
+    slots = {each[0]: slot for slot, each in enumerate(read)}
+    return Summaries(change, slots, [each[1] for each in read], vectors)
 
 
 def read_document_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:

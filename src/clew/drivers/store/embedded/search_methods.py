@@ -9,7 +9,6 @@ import numpy as np
 from clew.core.candidates import Candidates, Depth
 from clew.core.cosine import compute_cosines
 from clew.core.errors import DriverFailed
-from clew.core.facets import expand_document_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Mode
 from clew.core.text import Terms
@@ -102,14 +101,14 @@ class SearchMethods:
         if known.change != change:
             with self._database.read_transaction() as db:
                 known = self._summaries = read.read_summary_vectors(db, change, self._database.dim)
-        alternatives = expand_document_filter(where)
-        slots = [slot for slot, facets in enumerate(known.facets) if read.admits_facets(facets, alternatives)]
-        if k < 1 or not slots:
+        slots, ids = known.find_admitted(where), list(known.slots)
+        if k < 1 or not ids or slots == []:
             return []
-        similar = order.select_candidates(known.vectors[slots] @ checked, k, order.SLACK)
-        top = [slots[position] for position in similar.tolist()]
-        best = order.top_k(top, [known.ids[slot] for slot in top], compute_cosines(known.vectors[top], checked), k)
-        return [(known.ids[slot], score) for slot, score in best]
+        vectors = known.vectors if slots is None else known.vectors[slots]
+        top = order.select_candidates(vectors @ checked, k, order.SLACK).tolist()
+        top = top if slots is None else [slots[position] for position in top]
+        best = order.top_k(top, [ids[slot] for slot in top], compute_cosines(known.vectors[top], checked), k)
+        return [(ids[slot], score) for slot, score in best]
 
     def _search_index(self, query: VectorQuery | TermQuery) -> list[Hit]:
         """The hits of an index that has caught up with the database; a broken index is rebuilt once."""

@@ -52,7 +52,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         self._indexes = IndexManager(database, self._folder, self._config)
         self._hits = HitCache(database)
         self.jobs = SqlJobQueue(EmbeddedJobs(database))
-        self._summaries = read.Summaries(-1, [], [], np.empty((0, database.dim), np.float32))
+        self._summaries = read.Summaries(-1, {}, [], np.empty((0, database.dim), np.float32))
 
     def put(
         self,

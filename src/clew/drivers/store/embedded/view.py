@@ -44,16 +44,19 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class QueryPostings:
-    """The chunks that have the terms of a query, those of the first `sizes[0]` have the first, and its weights."""
+    """The chunks that have the terms of a query, one term after the other, with the weight of the term and its score.
+
+    The scores of a chunk add up to BM25; `total` is the weight of all terms.
+    """
 
     slots: Slots
-    counts: NDArray[np.float32]
-    sizes: list[int]
     weights: Floats
+    scores: Floats
+    total: float
 
 
-def find_query_postings(view: View, queries: Sequence[PackedTerms], chunks: int) -> list[QueryPostings]:
-    """The postings of each query, with the weights of its terms in a collection of so many chunks."""
+def find_query_postings(view: View, queries: Sequence[PackedTerms], chunks: int, norms: Floats) -> list[QueryPostings]:
+    """The postings of each query in a collection of so many chunks; `norms` are the normalised lengths of all."""
     found = find_postings(view.postings, np.concatenate([each.hashes for each in queries]))
     made, end = [], 0
     for each in queries:
@@ -62,7 +65,9 @@ def find_query_postings(view: View, queries: Sequence[PackedTerms], chunks: int)
         weights = bm25.weigh_terms(each.counts, count_having(view, own), chunks)
         slots = np.concatenate([slots for slots, _ in own]) if own else view.postings.slots[:0]
         counts = np.concatenate([counts for _, counts in own]) if own else view.postings.counts[:0]
-        made.append(QueryPostings(slots, counts, [len(slots) for slots, _ in own], weights))
+        of_posting = np.repeat(weights, [len(slots) for slots, _ in own])
+        scores = of_posting * bm25.saturate(counts, norms[slots])
+        made.append(QueryPostings(slots, of_posting, scores, weights.sum() or 1.0))
     return made
 
 
@@ -93,12 +98,10 @@ def find_nearest(view: View, vector: Vector, k: int, all_scores: Vector | None =
     return _top_k(view, chosen, compute_cosines(vectors[chosen], vector), k)
 
 
-def find_matching(view: View, found: QueryPostings, norms: Floats, k: int) -> SlotScores:
-    """The k slots of greatest BM25 score, of those that have a term; `norms` are the normalised lengths of all."""
+def find_matching(view: View, found: QueryPostings, k: int) -> SlotScores:
+    """The k slots of greatest BM25 score, of those that have a term."""
     used, slots = view.columns.used, view.admitted
-    weight_of_posting = np.repeat(found.weights, found.sizes)
-    parts = weight_of_posting * bm25.saturate(found.counts, norms[found.slots])
-    scores = np.bincount(found.slots, parts, minlength=used).astype(np.float64, copy=False)
+    scores = np.bincount(found.slots, found.scores, minlength=used).astype(np.float64, copy=False)
     scores[view.removed] = 0.0
     if slots is not None:
         admitted = np.zeros(used)
@@ -110,7 +113,7 @@ def find_matching(view: View, found: QueryPostings, norms: Floats, k: int) -> Sl
 
 
 def find_candidates(
-    view: View, vectors: Matrix, queries: Sequence[QueryPostings], norms: Floats, near: Depth, matching: Depth
+    view: View, vectors: Matrix, queries: Sequence[QueryPostings], near: Depth, matching: Depth
 ) -> list[RowCandidates]:
     """The candidates of each query; the vectors of several are compared as one product of matrices."""
     every = view.columns.vectors[: view.columns.used]
@@ -120,28 +123,28 @@ def find_candidates(
         nearest = find_nearest(view, vector, near.found, scores)[: near.kept]
         places = {slot: place for place, (slot, _) in enumerate(nearest)}
         by_words = {}
-        for slot, score in find_matching(view, words, norms, matching.found)[: matching.kept]:
+        for slot, score in find_matching(view, words, matching.found)[: matching.kept]:
             by_words[places.setdefault(slot, len(places))] = score
         slots = np.array(list(places), np.intp)
         cosines = np.empty(len(slots))
         cosines[: len(nearest)] = [cosine for _, cosine in nearest]
         cosines[len(nearest) :] = compute_cosines(every[slots[len(nearest) :]], vector)
-        counts = _look_up_counts(view, words, slots)
-        shares, strengths = bm25.measure_terms(words.weights, counts, norms[slots])
+        shares, strengths = _measure_slots(view, words, slots)
         rows: list[int] = view.columns.rows[slots].tolist()
         found.append(RowCandidates(rows, len(nearest), by_words, cosines, shares, strengths))
     return found
 
 
-def _look_up_counts(view: View, words: QueryPostings, slots: NDArray[np.intp]) -> NDArray[np.float32]:
-    """The count of each term (a row) in the chunk of each slot (a column)."""
+def _measure_slots(view: View, words: QueryPostings, slots: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """The share and the strength of the chunks in some slots, as `bm25.measure_terms`."""
     place_of_slot = np.full(view.columns.used, -1, np.int32)
     place_of_slot[slots] = np.arange(len(slots), dtype=np.int32)
     places = place_of_slot[words.slots]
     at = np.flatnonzero(places >= 0)
-    table = np.zeros((len(words.sizes), len(slots)), np.float32)
-    table[np.repeat(np.arange(len(words.sizes)), words.sizes)[at], places[at]] = words.counts[at]
-    return table
+    places = places[at]
+    shares = np.bincount(places, words.weights[at], minlength=len(slots)) / words.total
+    strengths = np.bincount(places, words.scores[at], minlength=len(slots)) / words.total
+    return shares.round(bm25.DIGITS), strengths.round(bm25.DIGITS)
 
 
 def _top_k(view: View, slots: NDArray[np.intp], scores: Floats, k: int) -> SlotScores:

@@ -39,6 +39,20 @@ print([name for name in {HEAVY!r} if name in sys.modules], code, file=sys.stderr
     assert done.stderr.strip().endswith("[] 0")
 
 
+def test_a_search_imports_only_its_own_command(collection: Path) -> None:
+    program = """
+import sys
+from clew.surface.cli.app import app
+app(["search", "who rotates the keys?"], standalone_mode=False)
+commands = [name for name in sys.modules if name.startswith("clew.surface.cli.commands.")]
+needless = {"clew.surface.to_json", "clew.core.window", "tomllib", "fasttext"}
+print(commands, sorted(needless & set(sys.modules)), file=sys.stderr)
+"""
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=collection, capture_output=True, text=True, check=True, env=clean_env())
+    assert done.stderr.splitlines()[-1] == "['clew.surface.cli.commands.questions'] []"
+
+
 def test_as_a_module(collection: Path) -> None:
     words = [sys.executable, "-m", "clew", "search", "who rotates the keys?", "-k", "1"]
     done = subprocess.run(words, cwd=collection, capture_output=True, text=True, check=True, env=clean_env())

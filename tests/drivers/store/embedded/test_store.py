@@ -24,6 +24,7 @@ from clew.drivers.store.embedded.database import read_stored_embedder_name
 from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.index import BrokenIndex
 from clew.drivers.store.embedded.shard import ShardIndex
+from clew.drivers.store.embedded.sparse import copy_file
 from clew.drivers.store.embedded.store import EmbeddedStore
 
 DIM = 16
@@ -264,7 +265,7 @@ def harm_copy(copy: Path) -> None:
 
 
 def refuse_copy(_: Path) -> None:
-    raise OSError(28, "No space left on device")
+    raise BrokenIndex("no space left on device")
 
 
 @pytest.mark.slow
@@ -277,10 +278,11 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
     monkeypatch.setattr(build, "MIN_ROWS", 300)
     copy_to = ShardIndex.copy_to
 
-    def copy_and_spoil(index: ShardIndex, target: Path) -> None:
+    def copy_and_spoil(index: ShardIndex, target: Path) -> checkpoint.Checkpoint:
         copies.append(target)
-        copy_to(index, target)
+        copied = copy_to(index, target)
         spoil(target)
+        return copied
 
     monkeypatch.setattr(ShardIndex, "copy_to", copy_and_spoil)
     store, memory = open_store(folder, dim=dim), EmbeddedStore(None, embedder="m", dim=dim)
@@ -303,6 +305,46 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
     assert ("is built anew" in caplog.text) == (spoil is refuse_copy)
     store.close()
     memory.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["killed", "interrupted"])
+def test_a_graph_that_is_not_extended_stays_and_its_copy_goes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    dim = 256
+    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    store = open_store(folder, dim=dim)
+    for n in range(24):
+        put(store, f"d{n}", 50, dim=dim)
+    store.flush()
+    for n in range(24, 32):
+        put(store, f"d{n}", 50, dim=dim)
+    before = run_searches(store, dim=dim)
+    copies = list[Path]()
+
+    def copy_and_stop(source: str, target: str) -> str:
+        copies.append(Path(target))
+        if end == "interrupted" and len(copies) == 9:
+            raise KeyboardInterrupt
+        return copy_file(source, target)
+
+    monkeypatch.setattr("clew.drivers.store.embedded.shard.copy_file", copy_and_stop)
+    if end == "killed":
+        monkeypatch.setattr(sys, "executable", shutil.which("false"))
+        store.flush()
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            store.flush()
+    assert len(copies) > 8
+    assert [each.name for each in (folder / HOME).iterdir()] == [find_shard(folder).name]
+    store.close()
+    store = open_store(folder, dim=dim)
+    assert run_searches(store, dim=dim) == before
+    stored = read_checkpoint(find_shard(folder))
+    assert stored
+    assert stored.unindexed == 400  # of 1600: the graph of the others is there
+    store.close()
 
 
 def test_searches_go_on_without_a_graph(

@@ -6,14 +6,17 @@ copy of the old one is extended where most of its rows are in the graph and its 
 to it. Else the shard is filled from the database.
 """
 
+import json
 import logging
 import shutil
 import subprocess
 import sys
 import uuid
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
-from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
+from clew.drivers.store.embedded.checkpoint import Checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex
 from clew.drivers.store.embedded.shard import ShardIndex
@@ -54,12 +57,15 @@ def make_shard_path(home: Path) -> Path:
     return home / f"shard-{uuid.uuid4().hex[:12]}"
 
 
-def build_shard_in_subprocess(collection: Path, target: Path, database: Database) -> bool:
-    """Builds a shard with its graph in a child process, from the copy in `target` or anew; whether it succeeded.
+def build_shard_in_subprocess(
+    collection: Path, target: Path, database: Database, copied: Checkpoint | None = None
+) -> bool:
+    """Builds a shard with its graph in a child process; whether it succeeded. A failure is logged.
 
-    A failure is logged.
+    `copied` is the checkpoint of the shard that was copied to `target`, if one was.
     """
-    command = [sys.executable, "-m", __name__, str(collection), str(target), database.embedder, str(database.dim)]
+    mark = json.dumps(copied and asdict(copied))
+    command = [sys.executable, "-m", __name__, str(collection), str(target), database.embedder, str(database.dim), mark]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -69,12 +75,12 @@ def build_shard_in_subprocess(collection: Path, target: Path, database: Database
     return True
 
 
-def build_shard(collection: Path, target: Path, *, embedder: str, dim: int) -> None:
+def build_shard(collection: Path, target: Path, *, embedder: str, dim: int, copied: Checkpoint | None) -> None:
     """Extends the shard that was copied to `target`, or fills a new one from the database, and builds its graph."""
     database = Database(collection, embedder=embedder, dim=dim)
     try:
         state = database.read_state()
-        index = _open_copy(target, database, state)
+        index = _open_copy(target, database, copied, state) if copied else None
         if index is None:
             index = ShardIndex(target, database, make_empty_checkpoint(state, dim))
             index.catch_up(state)
@@ -84,17 +90,14 @@ def build_shard(collection: Path, target: Path, *, embedder: str, dim: int) -> N
         database.close()
 
 
-def _open_copy(target: Path, database: Database, state: CollectionState) -> ShardIndex | None:
+def _open_copy(target: Path, database: Database, copied: Checkpoint, state: CollectionState) -> ShardIndex | None:
     """The shard that was copied there, as far as the state; None, and nothing is there, if it is not sound."""
-    if checkpoint := read_checkpoint(target):
-        try:
-            index = ShardIndex(target, database, checkpoint)
-            index.catch_up(state)
-            if index.count_chunks() == state.chunks:
-                return index
-            index.close_without_saving()
-        except BrokenIndex as error:
-            log.warning("%s: the copy cannot be extended: %s", target, error)
+    with suppress(BrokenIndex):  # it was changed while it was copied
+        index = ShardIndex(target, database, copied, is_copy=True)
+        index.catch_up(state)
+        if index.count_chunks() == state.chunks:
+            return index
+        index.close_without_saving()
     shutil.rmtree(target, ignore_errors=True)
     return None
 
@@ -106,6 +109,8 @@ def make_empty_checkpoint(state: CollectionState, dim: int) -> Checkpoint:
 
 if __name__ == "__main__":
     try:
-        build_shard(Path(sys.argv[1]), Path(sys.argv[2]), embedder=sys.argv[3], dim=int(sys.argv[4]))
+        folder, target, embedder, dim, mark = sys.argv[1:]
+        copied = Checkpoint(**given) if (given := json.loads(mark)) else None
+        build_shard(Path(folder), Path(target), embedder=embedder, dim=int(dim), copied=copied)
     except BrokenIndex as error:
         sys.exit(str(error))

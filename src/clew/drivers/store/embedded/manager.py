@@ -16,7 +16,7 @@ from clew.core.settings import StoreConfig
 from clew.core.types import Vector
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import build, frequencies, signals
-from clew.drivers.store.embedded.checkpoint import get_freshness, list_usable_shards, read_checkpoint
+from clew.drivers.store.embedded.checkpoint import Checkpoint, get_freshness, list_usable_shards, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.exact import ExactIndex
 from clew.drivers.store.embedded.files import PRIVATE_FOLDER
@@ -130,10 +130,7 @@ class IndexManager:
                 self._building = build.make_shard_path(home)
             on_disk = [checkpoint for _, checkpoint in list_usable_shards(home, state, self._database.dim)]
             newest = current or max(on_disk, key=get_freshness, default=None)
-            is_due = build.is_rebuild_due(newest, state)
-            if is_due and newest and build.is_worth_extending(newest, state):
-                self._copy_shard(self._building)
-            is_built = is_due and build.build_shard_in_subprocess(self._folder, self._building, self._database)
+            is_built = build.is_rebuild_due(newest, state) and self._build_shard(self._building, newest, state)
             with self._lock:
                 self._building = None
                 if is_built and self._shard:
@@ -146,15 +143,27 @@ class IndexManager:
                     except BrokenIndex as error:
                         self.discard_broken_shard(index, error)
 
-    def _copy_shard(self, target: Path) -> None:
-        """Copies the shard in use, to be extended; if it cannot be copied, another is made without it."""
+    def _build_shard(self, target: Path, newest: Checkpoint | None, state: CollectionState) -> bool:
+        """Builds a shard from a copy of the one in use, or anew; whether it succeeded. Else nothing is left of it."""
+        assert self._folder
+        is_built = False
+        try:
+            copied = self._copy_shard(target) if newest and build.is_worth_extending(newest, state) else None
+            is_built = build.build_shard_in_subprocess(self._folder, target, self._database, copied)
+        finally:
+            if not is_built:
+                _delete_path(target)
+        return is_built
+
+    def _copy_shard(self, target: Path) -> Checkpoint | None:
+        """Copies the shard in use, to be extended; None if it cannot be copied: another is made without it."""
         index = self.get_caught_up_index(self._database.read_state_anew())
         try:
-            if isinstance(index, ShardIndex):
-                index.copy_to(target)
-        except (BrokenIndex, OSError) as error:
+            return index.copy_to(target) if isinstance(index, ShardIndex) else None
+        except BrokenIndex as error:
             log.warning("%s: the index cannot be copied and is built anew: %s", target.parent, error)
             _delete_path(target)
+            return None
 
     def inspect(self, state: CollectionState, *, is_quick: bool = False) -> list[Defect]:
         """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over.

@@ -37,10 +37,11 @@ def break_seal(folder: Path) -> None:
     (folder / SEAL).unlink(missing_ok=True)
 
 
-def has_right_seal(folder: Path) -> bool:
-    """Whether a shard is sealed and every file of it is as it was then."""
+def has_right_seal(folder: Path, *, without: str = "") -> bool:
+    """Whether a shard is sealed and every file of it is as it was then; `without` is one that was not copied."""
     try:
-        sealed = json.loads((folder / SEAL).read_text("utf-8"))
+        read = json.loads((folder / SEAL).read_text("utf-8"))
+        sealed = {name: made for name, made in read.items() if name != without}
         is_earlier = not all(str(each).startswith(_BY_BLOCKS) for each in sealed.values())
     except (OSError, ValueError, AttributeError):
         return False

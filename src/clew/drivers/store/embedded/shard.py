@@ -24,12 +24,13 @@ from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import frequencies, points, signals
 from clew.drivers.store.embedded.candidates import Candidates, request_matching, request_nearest, translate_errors
+from clew.drivers.store.embedded.checkpoint import FILE as MARK
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex, RowCandidates, RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.row_cache import RowCache, join_terms, stack_vectors
 from clew.drivers.store.embedded.row_scores import measure_rows, score_rows_by_bm25
-from clew.drivers.store.embedded.seal import break_seal, has_right_seal, write_seal
+from clew.drivers.store.embedded.seal import SEAL, break_seal, has_right_seal, write_seal
 from clew.drivers.store.embedded.signals import Tombstone
 from clew.drivers.store.embedded.sparse import copy_file
 
@@ -47,9 +48,15 @@ class ShardIndex:
     rereads = True
 
     def __init__(
-        self, folder: Path, database: Database, checkpoint: Checkpoint, *, rows: RowCache | None = None
+        self,
+        folder: Path,
+        database: Database,
+        checkpoint: Checkpoint,
+        *,
+        rows: RowCache | None = None,
+        is_copy: bool = False,
     ) -> None:
-        """Opens the shard in a folder, or creates an empty one if the checkpoint is a new one."""
+        """Opens the shard in a folder, or one that was copied there, or creates one if the checkpoint is a new one."""
         self.checkpoint = checkpoint
         self.folder = folder
         self._database = database
@@ -59,7 +66,7 @@ class ShardIndex:
         with translate_errors():
             place = folder / "shard"
             is_new = not checkpoint.counts
-            if not is_new and not has_right_seal(folder):
+            if not is_new and not has_right_seal(folder, without=MARK if is_copy else ""):
                 raise BrokenIndex("its files are not as they were written, or were not finished")
             self._frequencies = (
                 frequencies.EMPTY if is_new else frequencies.load_document_frequencies(folder / checkpoint.counts)
@@ -75,8 +82,6 @@ class ShardIndex:
 
     def catch_up(self, state: CollectionState) -> None:
         """Applies every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
-        if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
-            return  # while it is copied, too
         with self._lock, translate_errors():
             if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
                 return
@@ -226,11 +231,21 @@ class ShardIndex:
                     (self.folder / old).unlink(missing_ok=True)
                 write_seal(self.folder)
 
-    def copy_to(self, target: Path) -> None:
-        """Copies the saved shard to another folder; searches that need nothing newer go on meanwhile."""
+    def copy_to(self, target: Path) -> Checkpoint:
+        """Copies the saved shard to another folder and returns its checkpoint, which the copy has not.
+
+        So nobody takes the copy for a shard that is finished. Searches and changes go on meanwhile: a copy of files
+        that were changed does not match its seal.
+        """
         with self._lock, translate_errors():
             self.save()
-            shutil.copytree(self.folder, target, copy_function=copy_file)
+            checkpoint, seal = self.checkpoint, (self.folder / SEAL).read_bytes()
+        with translate_errors():
+            (target / "shard").mkdir(parents=True)
+            left_out = shutil.ignore_patterns(MARK, SEAL)
+            shutil.copytree(self.folder, target, ignore=left_out, copy_function=copy_file, dirs_exist_ok=True)
+            (target / SEAL).write_bytes(seal)
+        return checkpoint
 
     def close_without_saving(self) -> None:
         """Closes the shard without saving."""

@@ -1,5 +1,6 @@
 """Collections as Lance datasets, through the engine: the answers of other stores, versions, erasure, bad addresses."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -308,6 +309,23 @@ def test_staged_vectors_in_object_storage_go_with_the_document_and_the_collectio
 
 def replace_as_of(at: datetime) -> Settings:
     return Settings(store=replace(Settings().store, as_of=at.isoformat()))
+
+
+def test_a_lake_in_the_settings_file_is_beside_the_file_and_none_of_its_files_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "50 % hand book"
+    (home / "sub").mkdir(parents=True)
+    (home / "clew.toml").write_text('path = "lance://a%20lake"\n[embedder]\nname = "hashed"\n', "utf-8")
+    (home / "kite.md").write_text("# Kites\n\nThe kite of the harbour is red.\n", "utf-8")
+    run = partial(CliRunner().invoke, app)
+    monkeypatch.chdir(home)
+    first, second = (json.loads(run(["add", ".", "--json"]).stdout) for _ in range(2))
+    assert (first["added"], second["added"], second["changed"]) == (["kite.md"], [], [])
+    monkeypatch.chdir(home / "sub")
+    assert "harbour" in run(["search", "red kite"]).stdout
+    assert (home / "a lake" / "default").is_dir()
+    assert not list((home / "sub").iterdir())
 
 
 def test_other_stores_keep_no_versions(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mb
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
 UNKNOWN_FORMAT, LINK, SPECIAL = "unknown format", "symbolic link", "not a regular file"
 OWN_FILES = "files of Clew"
+_OWN_SUFFIXES = (".clew", ".lance")  # of folders: collections, and the datasets of those in Lance
 MAX_COUNTED_FILES = 100_000  # in one folder that is passed over: counting more would take longer than it is worth
 
 Found = Path | ChatExport | SourceError | PassedOver
@@ -150,7 +151,7 @@ def _enter_folder(
     folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder], export: OpenExport | None = None
 ) -> Iterator[Found]:
     """Opens a folder for the walk; yields what comes instead: an error, or why it is passed over."""
-    if path and folder.suffix == ".clew":
+    if path and folder.suffix in _OWN_SUFFIXES:
         yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
         return
     try:

@@ -23,6 +23,7 @@ SHORT_VARIABLES = {
     "CLEW_COLLECTION": "collection",
     "CLEW_EMBEDDER": "embedder.name",
 }
+_LANCE = "lance://"  # before a folder
 # Relative paths in a file are relative to the file.
 _PATH_SETTINGS = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer", "server.folder"})
 
@@ -157,7 +158,16 @@ def _read_settings_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator
         value = _check_setting_value(known[name], value, place)
         if name in _PATH_SETTINGS and value and "://" not in value:
             value = str(file.parent / Path(value).expanduser())
+        elif name == "path" and value.startswith(_LANCE) and not value.startswith(f"{_LANCE}~"):
+            value = _resolve_lance_folder(value, file.parent)
         yield name, _SetValue(value, "file", place)
+
+
+def _resolve_lance_folder(address: str, folder: Path) -> str:
+    """The address of a folder of Lance datasets that is relative to another folder."""
+    from urllib.parse import quote
+
+    return _LANCE + str(Path(quote(str(folder.resolve()))) / address.removeprefix(_LANCE))
 
 
 def _flatten_toml_table(

@@ -39,7 +39,7 @@ def parse_address(address: str) -> Address:
         path = unquote(f"{parts.netloc}{parts.path}")
         if not path.strip("/"):
             raise SettingsError("lance:// names no folder; give lance:///folder or lance://folder")
-        return Address(str(Path(path).resolve()))
+        return Address(str(Path(path).expanduser().resolve()))
     if not parts.netloc:
         raise SettingsError(f"{parts.scheme}:// names no bucket; give {parts.scheme}://bucket/prefix")
     if "@" in parts.netloc:

@@ -29,6 +29,7 @@ from clew import (
 )
 from clew.core.protocols import Store
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store.lance.errors import explain_error
 from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS, Row
 from clew.drivers.store.lance.select import select
 from clew.drivers.store.lance.snapshot import Snapshot
@@ -311,6 +312,7 @@ def replace_as_of(at: datetime) -> Settings:
     return Settings(store=replace(Settings().store, as_of=at.isoformat()))
 
 
+@pytest.mark.slow
 def test_a_lake_in_the_settings_file_is_beside_the_file_and_none_of_its_files_is_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,3 +426,23 @@ def test_the_command_line_takes_the_address_and_the_time(open_engine: Open, tmp_
     early = run(app, [*own, "--as-of", "2001-01-01", "status"])
     assert early.exit_code != 0
     assert "has no version of 2001-01-01" in early.output
+
+
+@pytest.mark.slow
+def test_an_endpoint_without_encryption_says_what_it_needs() -> None:
+    keys = "access_key_id=a&secret_access_key=b&region=us-east-1"
+    with pytest.raises(DriverFailed, match=r"an endpoint of http:// needs allow_http=true after `\?`"):
+        Engine.open(f"s3://bucket/team?endpoint=http://127.0.0.1:9&{keys}", embedder="hashed")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Failed to get AWS credentials: CredentialsNotLoaded(no providers in chain)", "there are no credentials"),
+        ('… in 4.403ms - 404 Not Found: <E xmlns="http://x/"><Code>NoSuchBucket</Code>', "there is no such bucket"),
+        ("GET http://nosuchbucket.s3/ in 1.403s, after 3 retries - HTTP error: error sending request", "not answer"),
+        ("PUT http://h/b in 1ms - Client error with status 403 Forbidden", "refuses these credentials"),
+    ],
+)
+def test_the_cause_is_read_from_the_error_and_not_from_addresses_and_times(text: str, said: str) -> None:
+    assert said in str(explain_error("s3://bucket", OSError(text)))

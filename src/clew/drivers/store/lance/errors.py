@@ -1,5 +1,6 @@
 """Errors of Lance as those of Clew."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,12 +8,15 @@ from clew.core.errors import ClewError, DriverFailed, ReadOnlyStore
 
 _DENIED = ("403", "forbidden", "accessdenied", "access denied", "invalidaccesskeyid", "signaturedoesnotmatch")
 _NO_BUCKET = ("nosuchbucket", "bucket does not exist", "bucket not found")
-_NO_KEYS = ("credential", "unauthenticated", "401")
+_NO_KEYS = ("credentialsnotloaded", "failed to get aws credentials", "no providers in chain")
+_NOT_KNOWN = ("credential", "unauthenticated", "401")
+_HTTP = "http error: builder error"
 _NO_ANSWER = ("connect", "timed out", "timeout", "dns", "error sending request")
 _FULL = ("no space left", "storage full", "quota exceeded", "file too large")
 _READ_ONLY = ("read-only file system", "permission denied", "os error 13")
 
 _CONFLICT = ("conflict", "preempted")
+_BESIDE = re.compile(r"\w+://[^\s\"'<>]+|\bin [\d.]+\w+|, /home/\S+")  # addresses, times, places in its source
 
 
 @contextmanager
@@ -34,15 +38,19 @@ def is_conflict(error: BaseException) -> bool:
 def explain_error(place: str, error: BaseException) -> DriverFailed:
     """The error as one of Clew, by its text: Lance has few types of errors."""
     text = str(error)
-    lower = text.lower()
+    lower = _BESIDE.sub("", text.lower())  # a name or a number of those says nothing of the error
+    if _HTTP in lower and "http://" in text:
+        return DriverFailed(f"{place}: an endpoint of http:// needs allow_http=true after `?`, or AWS_ALLOW_HTTP=true")
+    if any(each in lower for each in _NO_KEYS):
+        return DriverFailed(f"{place}: there are no credentials for the object store; give them by the environment")
     if any(each in lower for each in _NO_BUCKET):
         return DriverFailed(f"{place}: there is no such bucket; create it, or correct the address")
     if any(each in lower for each in _READ_ONLY):
         return ReadOnlyStore(f"{place} can only be read: {_shorten(text)}")
     if any(each in lower for each in _DENIED):
         return DriverFailed(f"{place}: the object store refuses these credentials; check the keys and their rights")
-    if any(each in lower for each in _NO_KEYS):
-        return DriverFailed(f"{place}: the object store has no credentials; give them by the environment")
+    if any(each in lower for each in _NOT_KNOWN):
+        return DriverFailed(f"{place}: the object store wants other credentials; give them by the environment")
     if any(each in lower for each in _FULL):
         return DriverFailed(
             f"{place}: the disk is full, or a limit of it is reached ({_shorten(text)}); make room and try again; "

@@ -3,7 +3,6 @@
 Nothing heavy is imported before a command runs, so that `clew --help` is fast.
 """
 
-import gc
 from types import MappingProxyType
 from typing import Annotated
 
@@ -89,7 +88,6 @@ app = typer.Typer(
 
 def main() -> None:
     """Runs the command line of this process."""
-    gc.set_threshold(10_000)  # importing modules makes much and leaves no garbage: by default it is looked at each 700
     silence_other_programs()
     app(prog_name="clew")
 

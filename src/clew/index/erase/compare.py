@@ -13,6 +13,7 @@ from clew.core.settings import ThreadConfig
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread import get_message_text, is_thread, make_thread_title
+from clew.core.time import to_iso
 from clew.core.types import Chunk, Document
 from clew.index.chunk.messages import build_message_context
 from clew.index.chunk.terms import count_chunk_terms
@@ -107,7 +108,7 @@ def _list_texts(stored: StoredDocument) -> Iterator[str]:
     document = stored.document
     yield document.text
     about = [document.id, document.title, document.uri, document.kind, document.summary, document.summary_by]
-    about += [repr(document.meta), str(document.meta), *sorted(document.access or ())]
+    about += [repr(document.meta), str(document.meta), *sorted(document.access or ()), *_list_marks(document)]
     about += [value for value in document.meta.values() if isinstance(value, str)]
     for section in document.sections:
         about += [section.id, section.author, section.label, section.awaits or "", *sorted(section.access or ())]
@@ -116,12 +117,17 @@ def _list_texts(stored: StoredDocument) -> Iterator[str]:
     yield "\n".join(about)
 
 
+def _list_marks(document: Document) -> list[str]:
+    """The stamps of a document, whose digits may be like those of an erased number."""
+    return [document.hash, document.stamp, to_iso(document.created) or "", to_iso(document.updated) or ""]
+
+
 def _list_own_texts(document: Document, threads: ThreadConfig) -> Iterator[str]:
     """What the remaining messages of a thread say, who wrote them, what is made of it, and the record of the thread."""
     yield document.text
     channel = str(document.meta.get("channel", ""))
     about = [document.id, document.uri, document.kind, f"#{channel}: ", repr(document.meta)]
-    about += [*sorted(document.access or ())]
+    about += [*sorted(document.access or ()), *_list_marks(document)]
     opening = get_message_text(document, document.sections[0]) if document.sections else ""
     if not document.title.startswith(make_thread_title(channel, "")[:-1]) and opening:
         about.append(document.title)  # it was given, and not made of a message

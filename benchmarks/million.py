@@ -6,6 +6,7 @@ processor time is in that of adding.
 """
 
 import resource
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,14 +19,15 @@ import xxhash
 
 from benchmarks import Setup
 from clew import Document, Engine, Settings
+from clew.core.flush import STAGE
 from clew.core.protocols import Role
+from clew.core.report import Progress
 from clew.core.settings import SearchConfig
 from clew.core.types import Matrix
 
 CHUNKS, FEW = 1_000_000, 20_000
 DIM, CENTRES, NOISE = 384, 2_000, 4_096
 WORDS, LENGTH = 50_000, 60
-BATCH = 5_000  # documents of one `add_documents`
 PAUSE = 0.05  # seconds between two searches of the thread
 SETTINGS = Settings(search=SearchConfig(cache=0))
 
@@ -93,6 +95,27 @@ class Searching:
             sleep(PAUSE)
 
 
+class Watch:
+    """Follows `add_documents`, and says now and then how far it is."""
+
+    def __init__(self, searches: Searching, chunks: int) -> None:
+        self.used, self.stored_at = 0.0, monotonic()
+        self._searches, self._chunks, self._due = searches, chunks, 0
+        self._started, self._before = monotonic(), process_time()
+
+    def note(self, progress: Progress) -> None:
+        """One report of progress; after the last that counts documents the graph is built."""
+        if progress.stage == STAGE:
+            return
+        self.used, self.stored_at = (process_time() - self._before) * 1e3, monotonic()
+        if progress.done >= self._due:
+            self._due = progress.done + self._chunks // 20
+            spent = self.stored_at - self._started
+            print(f"{spent:6.0f} s: {progress.done:,} of {self._chunks:,}", file=sys.stderr, flush=True)
+        if progress.done == self._chunks:
+            self._searches.stage = "graph"
+
+
 def make_texts(seed: int) -> Iterator[str]:
     """Texts of random words without end."""
     draw = np.random.default_rng(seed)
@@ -108,20 +131,14 @@ def measure_million(setup: Setup) -> Iterator[str]:
     with Engine.open(folder, embedder=PointEmbedder(), settings=SETTINGS) as engine:
         with Searching(engine).run() as searches:
             searches.stage = "adding"
-            started, used = monotonic(), process_time()
-            for done in range(0, chunks, BATCH):
-                some = islice(texts, min(BATCH, chunks - done))
-                engine.add_documents([Document(f"d{number}", text) for number, text in some])
-                if done % (20 * BATCH) == 0:
-                    rate = (process_time() - used) / (done + BATCH) * 1e3
-                    yield f"adding: {done + BATCH:,} of {chunks:,}, {rate:.2f} core-ms a chunk"
-            spent = monotonic() - started
-            yield f"added: {chunks:,} chunks in {spent:.0f} s, {chunks / spent:.0f} a second"
+            started = monotonic()
+            watch = Watch(searches, chunks)
+            engine.add_documents((Document(f"d{n}", text) for n, text in islice(texts, chunks)), on_progress=watch.note)
+            spent, graph = monotonic() - started, monotonic() - watch.stored_at
+            yield f"added: {chunks:,} chunks in {spent:.0f} s, {chunks / spent:.0f} a second; last graph {graph:.0f} s"
+            yield f"processor ms a chunk: {watch.used / chunks:.2f}, graphs {_measure_children() / chunks:.2f}"
             yield f"searches while adding: {searches.describe('adding')}"
-            searches.stage, started = "graph", monotonic()
-            engine.opened.store.flush()
-            spent = monotonic() - started
-            yield f"last graph and checkpoint: {spent:.0f} s; searches meanwhile: {searches.describe('graph')}"
+            yield f"searches while the last graph was built: {searches.describe('graph')}"
             searches.stage = "after"
             sleep(20 * PAUSE)
             while "no search" in searches.describe("after"):
@@ -139,5 +156,10 @@ def measure_million(setup: Setup) -> Iterator[str]:
         yield f"restart: {first:.2f} s to the first search, {(monotonic() - started) * 1e3:.1f} ms for the next"
 
 
+def _measure_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1e3
+
+
 def _measure_disk(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

@@ -168,3 +168,27 @@ def test_a_batch_uses_and_fills_the_cache_of_results() -> None:
         assert trace.find_note("cached") is True
         cast("dict[str, str]", first[0][0].chunk.meta)["mine"] = "changed"  # what a caller changes is not kept
         assert engine.search_many(QUESTIONS, k=3)[0] == engine.search(QUESTIONS[0], k=3) != first[0]
+
+
+@pytest.mark.parametrize("strategy", PLAIN)
+def test_a_brief_trace_counts_what_was_found_by_meaning_and_by_words(engine: Engine, strategy: str) -> None:
+    with record(brief=True) as trace:
+        found = engine.search(QUESTIONS[0], k=3, strategy=strategy)
+    with record() as stepwise:
+        assert found == engine.search(QUESTIONS[0], k=3, strategy=strategy)
+    (searched,) = trace.steps
+    assert [each.name for each in searched.steps] == ["embed", "candidates", "rank"]
+    assert searched.steps[-1].out == len(found) == 3
+    for leg in ("semantic", "lexical") if strategy == "hybrid" else ():
+        step = stepwise.find(leg)
+        assert step
+        assert searched.steps[1].notes[leg] == step.out
+
+
+def test_a_brief_trace_of_messages_has_the_steps_that_were_taken() -> None:
+    with Engine.open(":memory:", embedder="hashed", settings=Settings(search=UNCACHED)) as engine:
+        engine.add_messages([Message("the anchor is up", id="m1", channel="deck", author="ada")])
+        with record(brief=True) as trace:
+            assert engine.search("anchor")
+        assert trace.find("fused")
+        assert not trace.find("candidates")

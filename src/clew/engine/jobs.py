@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clew import drivers
+from clew.core import flush
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
 from clew.core.jobs import ACTIVE, MAINTAIN, UPGRADE, Job, JobState
 from clew.core.protocols import LLM
@@ -136,10 +137,14 @@ def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | 
     tell = on_job or (lambda _: None)
     tell(job)
     with Lease(queue, job, engine.settings.jobs.lease) as lease:
+        done, total = job.done, job.total
 
         def on_progress(progress: Progress) -> None:
-            lease.report(progress.stage, progress.done, progress.total)
-            tell(replace(job, stage=progress.stage, done=progress.done, total=progress.total))
+            nonlocal done, total
+            if progress.unit != flush.UNIT:  # a job counts what it adds
+                done, total = progress.done, progress.total
+            lease.report(progress.stage, done, total)
+            tell(replace(job, stage=progress.stage, done=done, total=total))
             if stop.is_set():
                 raise StopJob("queued")
 

@@ -71,7 +71,7 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
     bundle.verify_bundle(file, _make_progress_counter("checking", len(manifest.parts), "parts", on_progress))
     work = _Restore(opened.store, manifest)
     report_done = _make_progress_counter("restoring", manifest.documents, "documents", on_progress)
-    with flush_after(opened.store.flush):
+    with flush_after(opened.store.flush, on_progress):
         for batch in bundle.read_bundle(file, manifest):
             work.store_batch(batch)
             if report_done:
@@ -136,7 +136,7 @@ def reembed(
     options = RayOptions(ray, workers, gpus)
     options.check()
     options = RayOptions(None) if derive else options
-    with flush_after(lambda: engine.opened.store.flush()):
+    with flush_after(lambda: engine.opened.store.flush(), on_progress):
         try:
             with open_embedder(model, config or model, options, on_progress) as embedder:
                 metered: Embedder = MeteredEmbedder(embedder, budget)

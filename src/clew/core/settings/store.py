@@ -12,7 +12,7 @@ class StoreConfig:
     """At what size a store changes its index, in chunks, the labels of who reads, and the version that is read."""
 
     exact_below: int = 10_000  # below this every search is exact and in memory
-    exact_limit: int = 200_000  # maximum that is searched in memory while another process holds the index
+    exact_limit: int = 200_000  # maximum that is searched in memory while the index is another process's, or is built
 
     access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
     replica: str = field(default="", repr=False)  # address of a copy of the PostgreSQL server, which answers searches

@@ -7,6 +7,7 @@ Each makes a recipe of the settings and a budget that every model call is charge
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from clew.core.errors import SourceError
 from clew.core.flush import flush_after
@@ -143,13 +144,13 @@ def _run_and_calibrate(
     on_progress: OnProgress | None,
 ) -> Report:
     """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
-    budget = context.make_budget(max_cost)
-    with flush_after(context.store.flush):
+    budget, started = context.make_budget(max_cost), monotonic()
+    with flush_after(context.store.flush, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
             keep_tokens(context, on_progress)
-    return replace(report, cost=budget.spent)
+    return replace(report, cost=budget.spent, seconds=monotonic() - started)
 
 
 def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
@@ -220,7 +221,7 @@ def backfill_summaries(
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
-    with flush_after(context.store.flush):
+    with flush_after(context.store.flush, on_progress):
         repaired = _repair_contexts(context, llm, embedder)
         if repaired.stopped:
             return replace(repaired, cost=budget.spent)

@@ -2,7 +2,7 @@
 
 A store that finds the candidates of queries in one pass spares a search by meaning, by words or by both the objects of
 the hundred hits that it compares. The hits are those that the strategies of the same names find step by step; that is
-how they are found while a trace is recorded, too.
+how they are found while a trace is recorded that is not brief, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 
 from clew.core.candidates import Candidates, Depth
 from clew.core.protocols import FindsCandidates
+from clew.core.trace import step
 from clew.core.types import Hit, Query
 from clew.query.rank.calibrate import MATCH, Signal, estimate_match, estimate_relevance
 from clew.query.rewrite.small_talk import estimate_intent
@@ -45,19 +46,29 @@ def search_directly(name: str, drivers: Drivers, queries: Sequence[Query]) -> li
     store, source, first = drivers.store, drivers.evidence, queries[0]
     assert isinstance(store, FindsCandidates)
     vectors = np.stack([embed_query(query, drivers.embedder) for query in queries])
-    terms = [source.extract_terms(query) for query in queries]
     near, matching = _choose_depths(name, first, drivers.settings.search.overfetch)
-    found = store.find_candidates(vectors, terms, near, matching, first.where)
-    if found is None:
-        return [None for _ in queries]
+    with step("candidates") as trace:
+        terms = [source.extract_terms(query) for query in queries]
+        found = store.find_candidates(vectors, terms, near, matching, first.where)
+        if found is None:
+            return [None for _ in queries]
+        trace.out = sum(len(each.hits) for each in found)
+        if trace.is_recorded:
+            trace.notes |= {SEMANTIC: sum(each.nearest for each in found), LEXICAL: sum(map(_count_by_words, found))}
     ranked = list[list[Hit] | None]()
-    for query, candidates, vector in zip(queries, found, vectors, strict=True):
-        if [hit for hit in candidates.hits if "message" in hit.chunk.meta]:  # messages gain from their neighbours
-            ranked.append(None)
-            continue
-        asked = Query(query.text, query.k, query.depth, where=query.where, vector=vector)
-        ranked.append(_rank(name, asked, candidates, source, drivers.settings.search.semantic_weight))
+    with step("rank") as trace:
+        for query, candidates, vector in zip(queries, found, vectors, strict=True):
+            if [hit for hit in candidates.hits if "message" in hit.chunk.meta]:  # messages gain from their neighbours
+                ranked.append(None)
+                continue
+            asked = Query(query.text, query.k, query.depth, where=query.where, vector=vector)
+            ranked.append(_rank(name, asked, candidates, source, drivers.settings.search.semantic_weight))
+        trace.out = sum(len(each or ()) for each in ranked)
     return ranked
+
+
+def _count_by_words(found: Candidates) -> int:
+    return len(found.by_words)
 
 
 def _choose_depths(name: str, query: Query, overfetch: int) -> tuple[Depth, Depth]:

@@ -97,8 +97,10 @@ class Finder:
                     trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
             hits = self._results.get(key) if key else None
             if hits is None:
-                hits = None if prepared or trace.is_recorded else self._find_directly([query], name, settings)[0]
+                is_stepwise = prepared or (trace.is_recorded and not trace.is_brief)
+                hits = None if is_stepwise else self._find_directly([query], name, settings)[0]
                 if hits is None:
+                    trace.steps.clear()  # of an attempt to find them directly
                     hits = self._find_by_strategy(query, name, settings, prepared or self._prepare(name, settings))
                 if key:
                     self._results.put(key, hits)

@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
+from io import FileIO
 from pathlib import Path
 
 import pytest
 from xxhash import xxh3_64
 
-from clew.drivers.store.embedded.seal import SEAL, has_right_seal, write_seal
-from clew.drivers.store.embedded.sparse import BLOCK, copy_file
+from clew.drivers.store.embedded.seal import SEAL, Seal, has_right_seal
+from clew.drivers.store.embedded.sparse import BLOCK, copy_file, read_blocks
 
 END = 4 * BLOCK + 100
 AT = 2 * BLOCK + 7  # of the only data
@@ -34,21 +37,21 @@ def write_at(path: Path, at: int, data: bytes) -> None:
 
 def test_a_sealed_folder_is_right(folder: Path) -> None:
     assert not has_right_seal(folder)
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     assert has_right_seal(folder)
     assert set(json.loads((folder / SEAL).read_text())) == {"config.json", "inside/page.dat"}
 
 
 @pytest.mark.parametrize("at", [0, BLOCK - 1, AT, AT + 4, 3 * BLOCK, 4 * BLOCK, END - 1])
 def test_a_changed_byte_breaks_the_seal(folder: Path, at: int) -> None:
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     write_at(folder / "inside" / "page.dat", at, b"x")
     assert not has_right_seal(folder)
 
 
 def test_lost_data_and_other_sizes_break_the_seal(folder: Path) -> None:
     page = folder / "inside" / "page.dat"
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     write_at(page, AT, bytes(4))
     assert not has_right_seal(folder)
     write_at(page, AT, b"data")
@@ -60,7 +63,7 @@ def test_lost_data_and_other_sizes_break_the_seal(folder: Path) -> None:
 
 
 def test_data_at_another_place_breaks_the_seal(folder: Path) -> None:
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     page = folder / "inside" / "page.dat"
     write_at(page, AT, bytes(4))
     write_at(page, AT - BLOCK, b"data")
@@ -68,14 +71,14 @@ def test_data_at_another_place_breaks_the_seal(folder: Path) -> None:
 
 
 def test_a_copy_without_holes_is_right(folder: Path) -> None:
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     page = folder / "inside" / "page.dat"
     page.write_bytes(page.read_bytes())
     assert has_right_seal(folder)
 
 
 def test_a_missing_or_new_file_breaks_the_seal(folder: Path) -> None:
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     (folder / "new.dat").touch()
     assert not has_right_seal(folder)
     (folder / "new.dat").unlink()
@@ -99,10 +102,27 @@ def test_a_seal_that_is_none_is_not_right(folder: Path, text: str) -> None:
 
 
 def test_a_copy_has_the_holes_of_the_file(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    write_seal(folder)
+    Seal(folder).write(nullcontext(), 0)
     copy = tmp_path_factory.mktemp("copies") / "copy"
     shutil.copytree(folder, copy, copy_function=copy_file)
     assert has_right_seal(copy)
     page, copied = (each / "inside" / "page.dat" for each in (folder, copy))
     assert copied.read_bytes() == page.read_bytes()
     assert copied.stat().st_blocks * 512 <= 2 * BLOCK
+
+
+def test_a_folder_that_is_changed_while_its_seal_is_made_is_not_sealed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal = Seal(folder)
+
+    def change_meanwhile(file: FileIO, buffer: bytearray) -> Iterator[tuple[int, bytearray]]:
+        seal.break_()
+        return read_blocks(file, buffer)
+
+    monkeypatch.setattr("clew.drivers.store.embedded.seal.read_blocks", change_meanwhile)
+    seal.write(nullcontext(), seal.breaks)
+    assert not (folder / SEAL).exists()
+    monkeypatch.undo()
+    seal.write(nullcontext(), seal.breaks)
+    assert has_right_seal(folder)

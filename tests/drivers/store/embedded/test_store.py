@@ -1,5 +1,6 @@
 """The embedded store on disk: what it does when its files are missing, damaged, old, locked or somebody else's."""
 
+import errno
 import logging
 import shutil
 import sqlite3
@@ -23,9 +24,9 @@ from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.database import read_stored_embedder_name
 from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.index import BrokenIndex
-from clew.drivers.store.embedded.shard import ShardIndex
 from clew.drivers.store.embedded.sparse import copy_file
 from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.embedded.upkeep import IndexUpkeep
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -259,33 +260,28 @@ def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: p
     store.close()
 
 
-def harm_copy(copy: Path) -> None:
-    for file in (copy / "shard").rglob("*.dat"):
-        file.write_bytes(bytes(len(file.read_bytes())))
-
-
-def refuse_copy(_: Path) -> None:
-    raise BrokenIndex("no space left on device")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("spoil", [lambda _: None, harm_copy, refuse_copy], ids=["sound", "harmed", "refused"])
+@pytest.mark.parametrize("copying", ["undisturbed", "changed", "refused"])
 def test_a_graph_is_extended_by_what_was_added_and_removed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, copying: str
 ) -> None:
-    """Searches find what they should in a copy that was extended, and where the copy is of no use."""
-    dim, copies = 256, list[Path]()
+    """Searches find what they should in a copy that was extended, and where the shard changes or cannot be copied."""
+    dim, copies = 256, list[str]()
     monkeypatch.setattr(build, "MIN_ROWS", 300)
-    copy_to = ShardIndex.copy_to
-
-    def copy_and_spoil(index: ShardIndex, target: Path) -> checkpoint.Checkpoint:
-        copies.append(target)
-        copied = copy_to(index, target)
-        spoil(target)
-        return copied
-
-    monkeypatch.setattr(ShardIndex, "copy_to", copy_and_spoil)
+    monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
     store, memory = open_store(folder, dim=dim), EmbeddedStore(None, embedder="m", dim=dim)
+
+    def copy_and_disturb(source: str, target: str) -> str:
+        copies.append(source)
+        if copying == "refused":
+            raise OSError(errno.ENOSPC, "no space left on device")
+        if copying == "changed" and len(copies) == 9:
+            for each in (store, memory):
+                put(each, "late", 50, dim=dim)
+            run_searches(store, dim=dim)
+        return copy_file(source, target)
+
+    monkeypatch.setattr("clew.drivers.store.embedded.shard.copy_file", copy_and_disturb)
     for first, end in ((0, 24), (24, 32)):
         for each in (store, memory):
             for n in range(first, end):
@@ -294,6 +290,7 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
         assert bool(copies) == (first > 0)
         for each in (store, memory):
             each.drop(["d1"])  # after the graph was built first
+    assert (len(copies) > len(set(copies))) == (copying != "undisturbed")  # then it is tried once more
     stored = read_checkpoint(find_shard(folder))
     assert stored
     assert stored.unindexed == 0
@@ -302,7 +299,7 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
     assert [store.search_vectors(vector, 10, mode="exact") for vector in asked] == exact
     assert [store.search_vectors(vector, 10, breadth=2000) for vector in asked] == exact
     assert store.search_terms({"anchor": 1, "bell": 1}, 50) == memory.search_terms({"anchor": 1, "bell": 1}, 50)
-    assert ("is built anew" in caplog.text) == (spoil is refuse_copy)
+    assert ("is built anew: [Errno 28] no space left" in caplog.text) == (copying == "refused")
     store.close()
     memory.close()
 
@@ -314,6 +311,7 @@ def test_a_graph_that_is_not_extended_stays_and_its_copy_goes(
 ) -> None:
     dim = 256
     monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
     store = open_store(folder, dim=dim)
     for n in range(24):
         put(store, f"d{n}", 50, dim=dim)

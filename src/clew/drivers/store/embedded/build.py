@@ -11,6 +11,7 @@ import logging
 import shutil
 import subprocess
 import sys
+import threading
 import uuid
 from contextlib import suppress
 from dataclasses import asdict
@@ -57,22 +58,58 @@ def make_shard_path(home: Path) -> Path:
     return home / f"shard-{uuid.uuid4().hex[:12]}"
 
 
-def build_shard_in_subprocess(
-    collection: Path, target: Path, database: Database, copied: Checkpoint | None = None
-) -> bool:
-    """Builds a shard with its graph in a child process; whether it succeeded. A failure is logged.
+class Builder:
+    """Builds shards with their graphs in child processes, one at a time."""
 
-    `copied` is the checkpoint of the shard that was copied to `target`, if one was.
-    """
-    mark = json.dumps(copied and asdict(copied))
-    command = [sys.executable, "-m", __name__, str(collection), str(target), database.embedder, str(database.dim), mark]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = getattr(error, "stderr", "") or str(error)
-        log.warning("%s: no graph was built, searches scan instead: %s", collection, reason.strip()[-500:])
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self.is_stopped = False
+
+    def build(self, collection: Path, target: Path, database: Database, copied: Checkpoint | None = None) -> bool:
+        """Builds a shard with its graph; whether it succeeded. A failure is logged.
+
+        `copied` is the checkpoint of the shard that was copied to `target`, if one was.
+        """
+        given = (
+            str(collection),
+            str(target),
+            database.embedder,
+            str(database.dim),
+            json.dumps(copied and asdict(copied)),
+        )
+        try:
+            with self._start([sys.executable, "-m", __name__, *given]) as process:
+                try:
+                    _, reason = process.communicate()
+                except BaseException:
+                    process.kill()
+                    raise
+        except OSError as error:
+            reason = str(error)
+        else:
+            if process.returncode == 0:
+                return True
+            reason = reason.strip()[-500:] or f"its process ended with {process.returncode}"
+        if not self.is_stopped:
+            log.warning("%s: no graph was built, searches go on without it: %s", collection, reason)
         return False
-    return True
+
+    def stop(self) -> None:
+        """Ends the build that runs, and those that another thread is about to start."""
+        with self._lock:
+            self.is_stopped = True
+            if self._process:
+                self._process.kill()
+
+    def _start(self, command: list[str]) -> subprocess.Popen[str]:
+        with self._lock:
+            if self.is_stopped:
+                raise OSError("the collection is being closed")
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+            return self._process
 
 
 def build_shard(collection: Path, target: Path, *, embedder: str, dim: int, copied: Checkpoint | None) -> None:

@@ -1,6 +1,7 @@
 """The files in the folder of a collection, which only their owner may read, and which others may change meanwhile."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,3 +30,8 @@ def list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
             path = Path(place, name)
             with suppress(OSError):
                 yield path, path.stat()
+
+
+def delete_folder(folder: Path) -> None:
+    """Deletes a folder as far as that is possible."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -128,7 +128,10 @@ def list_own_shards(home: Path) -> list[Path]:
 
 
 def _is_own_shard(folder: Path) -> bool:
-    names = {each.name for each in folder.iterdir()}
+    try:
+        names = {each.name for each in folder.iterdir()}
+    except FileNotFoundError:  # deleted meanwhile
+        return False
     return not names or bool(names & {"shard", "mark.json"})
 
 

@@ -1,10 +1,10 @@
 """Chooses the index that serves: the exact one while a collection is small, the shard when it is large and unlocked."""
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,24 +14,32 @@ from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Vector
-from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import build, frequencies, signals
 from clew.drivers.store.embedded.checkpoint import Checkpoint, get_freshness, list_usable_shards, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.exact import ExactIndex
-from clew.drivers.store.embedded.files import PRIVATE_FOLDER
+from clew.drivers.store.embedded.files import delete_folder, make_private_folder
 from clew.drivers.store.embedded.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.embedded.index import BrokenIndex, Index
 from clew.drivers.store.embedded.lock import LockRefused, try_lock
 from clew.drivers.store.embedded.row_cache import RowCache, stack_vectors
 from clew.drivers.store.embedded.seal import has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
+from clew.drivers.store.embedded.shards import Shards
 
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
-CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 
 _ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A shard to build: its folder, the checkpoint of the newest that there is, and whether it is worth it."""
+
+    target: Path
+    newest: Checkpoint | None
+    is_due: bool
 
 
 class IndexManager:
@@ -46,8 +54,9 @@ class IndexManager:
         self._folder = folder
         self._config = config
         self._rows = RowCache(database)
+        self._shards = Shards(database, self._rows)
         self._lock = threading.RLock()
-        self._flush_lock = threading.Lock()
+        self.upkeep = threading.Lock()  # held while the index is built, inspected or deleted; taken before the other
         self._lock_file: BinaryIO | None = None
         self._exact: ExactIndex | None = None
         self._shard: ShardIndex | None = None
@@ -58,9 +67,9 @@ class IndexManager:
         """The index to search, in memory or on disk, caught up with the database at least to a state."""
         with self._lock:
             if not self._folder or not self._needs_shard(state):
-                if self._lock_file:
+                if self._lock_file and not self._building:  # what is being built is opened under the same lock
                     self._close_shard_and_unlock()
-            elif self._acquire_lock():
+            elif not self._serves_until_built(state) and self._acquire_lock():
                 return self._get_caught_up_shard(state)
             elif state.chunks > self._config.exact_limit:
                 raise DriverFailed(
@@ -88,7 +97,7 @@ class IndexManager:
             self._shard = None
             log.warning("%s: the index broke and is rebuilt: %s", shard.folder, error)
             shard.close_without_saving()
-            _delete_path(shard.folder)
+            delete_folder(shard.folder)
 
     def discard(self) -> list[str]:
         """Deletes the index with all its files; the next search builds another. What could not be deleted, if anything.
@@ -96,7 +105,7 @@ class IndexManager:
         If another process has it open, it loses the names of its files, not the files: it searches on, and at its next
         search finds itself too far behind and builds a new one.
         """
-        with self._flush_lock, self._lock:
+        with self.upkeep, self._lock:
             self._exact = None
             if self._folder is None:
                 return []
@@ -107,7 +116,7 @@ class IndexManager:
             left = list_own_shards(self._folder / HOME)  # one that is built from now on holds nothing deleted
             for _ in range(DELETE_ATTEMPTS):
                 for path in left:
-                    _delete_path(path)
+                    delete_folder(path)
                 left = [path for path in left if path.exists()]
                 if not left:
                     break
@@ -117,60 +126,67 @@ class IndexManager:
     def get_index_name(self, state: CollectionState) -> str:
         """The name of the index that searches now, in memory or on disk."""
         with self._lock:
-            is_shard = self._needs_shard(state) and (self._shard is not None or self._acquire_lock())
-            return ShardIndex.name if is_shard else ExactIndex.name
+            needs_shard = self._needs_shard(state) and not self._serves_until_built(state)
+            is_shard = needs_shard and (self._shard or self._acquire_lock())
+            name = ShardIndex.name if is_shard else ExactIndex.name
+            return f"{name}; a new one is being built" if self._building else name
 
-    def flush(self, state: CollectionState) -> None:
-        """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile."""
-        with self._flush_lock:
-            with self._lock:
-                if not self._folder or not self._needs_shard(state) or not self._acquire_lock():
-                    return
-                home, current = self._folder / HOME, self._shard.checkpoint if self._shard else None
-                self._building = build.make_shard_path(home)
+    def is_build_due(self, state: CollectionState) -> bool:
+        """Whether this process searches the collection, would much faster with another shard, and may build it."""
+        shard = self._shard
+        if not self._folder or not (shard or self._exact) or not self._needs_shard(state):
+            return False
+        with self._lock:
+            return build.is_rebuild_due(shard.checkpoint if shard else None, state) and self._acquire_lock()
+
+    def begin_build(self, state: CollectionState) -> Build | None:
+        """What to build; None if the collection needs no shard or another process holds it."""
+        with self._lock:
+            if not self._folder or not self._needs_shard(state) or not self._acquire_lock():
+                return None
+            home, current = self._folder / HOME, self._shard.checkpoint if self._shard else None
             on_disk = [checkpoint for _, checkpoint in list_usable_shards(home, state, self._database.dim)]
             newest = current or max(on_disk, key=get_freshness, default=None)
-            is_built = build.is_rebuild_due(newest, state) and self._build_shard(self._building, newest, state)
-            with self._lock:
-                self._building = None
-                if is_built and self._shard:
-                    self._shard.close_without_saving()
-                    self._shard = None
-                index = self.get_caught_up_index(self._database.read_state_anew())
-                if isinstance(index, ShardIndex):
-                    try:
-                        index.save()
-                    except BrokenIndex as error:
-                        self.discard_broken_shard(index, error)
+            due = Build(build.make_shard_path(home), newest, build.is_rebuild_due(newest, state))
+            try:
+                make_private_folder(home)
+            except OSError as error:
+                raise self._refuse_to_build(error) from error
+            self._building = due.target if due.is_due else None
+            return due
 
-    def _build_shard(self, target: Path, newest: Checkpoint | None, state: CollectionState) -> bool:
-        """Builds a shard from a copy of the one in use, or anew; whether it succeeded. Else nothing is left of it."""
-        assert self._folder
-        is_built = False
-        try:
-            copied = self._copy_shard(target) if newest and build.is_worth_extending(newest, state) else None
-            is_built = build.build_shard_in_subprocess(self._folder, target, self._database, copied)
-        finally:
-            if not is_built:
-                _delete_path(target)
-        return is_built
-
-    def _copy_shard(self, target: Path) -> Checkpoint | None:
+    def copy_shard(self, target: Path) -> Checkpoint | None:
         """Copies the shard in use, to be extended; None if it cannot be copied: another is made without it."""
         index = self.get_caught_up_index(self._database.read_state_anew())
         try:
             return index.copy_to(target) if isinstance(index, ShardIndex) else None
         except BrokenIndex as error:
             log.warning("%s: the index cannot be copied and is built anew: %s", target.parent, error)
-            _delete_path(target)
+            delete_folder(target)
             return None
+
+    def end_build(self, built: Path | None) -> None:
+        """Uses the shard that was built, if one was; it is opened and caught up while the old index is searched."""
+        made = None
+        try:
+            made = self._shards.open_built(built) if built else None
+        finally:
+            with self._lock:
+                self._building, old = None, self._shard
+                if made:
+                    self._shard, self._exact = made, None
+                elif not old:
+                    self._close_shard_and_unlock()  # another process may have more luck
+            if made and old:  # without the lock: to give back a large shard takes seconds
+                old.close_without_saving()
+                delete_folder(old.folder)
 
     def inspect(self, state: CollectionState, *, is_quick: bool = False) -> list[Defect]:
         """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over.
 
         Quickly, the words are not counted.
         """
-        with self._flush_lock, self._lock:
+        with self.upkeep, self._lock:
             if not self._folder:
                 return []
             home, shards = self._folder / HOME, list_own_shards(self._folder / HOME)
@@ -214,6 +230,7 @@ class IndexManager:
             self._exact = None
 
     def _get_caught_up_shard(self, state: CollectionState) -> ShardIndex:
+        assert self._folder
         self._exact = None
         if self._shard:
             try:
@@ -222,50 +239,20 @@ class IndexManager:
             except BrokenIndex as error:
                 self.discard_broken_shard(self._shard, error)
         try:
-            self._shard = self._open_shard()
+            self._shard = self._shards.open_newest(self._folder / HOME, self._building)
         except (BrokenIndex, OSError) as error:
-            reason = f"{self._folder}: the index cannot be built ({error}); check the free space on the disk"
-            raise DriverFailed(reason) from error
+            raise self._refuse_to_build(error) from error
         return self._shard
 
-    def _open_shard(self) -> ShardIndex:
-        """The shard on disk if it is sound, else a new one that is filled from the database."""
-        assert self._folder
-        home, state = self._folder / HOME, self._database.read_state_anew()  # under our lock no shard is ahead of it
-        home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        usable = list_usable_shards(home, state, self._database.dim)
-        newest = max(usable, key=lambda each: get_freshness(each[1]), default=None)
-        for other in list_own_shards(home):
-            if other != self._building and (newest is None or other != newest[0]):
-                _delete_path(other)
-        if newest:
-            try:
-                index = ShardIndex(newest[0], self._database, newest[1], rows=self._rows)
-                if self._has_all_chunks(index, state):
-                    return index
-                index.save_and_close()
-                log.warning("%s: the index does not match the collection and is rebuilt", home)
-            except BrokenIndex as error:
-                log.warning("%s: the index cannot be read and is rebuilt: %s", home, error)
-            _delete_path(newest[0])
-        checkpoint = build.make_empty_checkpoint(state, self._database.dim)
-        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint, rows=self._rows)
-        index.catch_up(state)
-        index.save()
-        if not self._has_all_chunks(index, state):
-            index.close_without_saving()
-            raise damaged_error("the table of the vectors and terms")
-        return index
+    def _refuse_to_build(self, error: Exception) -> DriverFailed:
+        return DriverFailed(f"{self._folder}: the index cannot be built ({error}); check the free space on the disk")
 
-    def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
-        """Whether a shard has as many chunks as the database, once it has caught up."""
-        for _ in range(CHECK_ATTEMPTS):
-            index.catch_up(state)
-            count, now = index.count_chunks(), self._database.read_state_anew()
-            if now.change == state.change:
-                return count == state.chunks
-            state = now
-        return True  # the database changed all the time; nothing speaks against the shard
+    def _serves_until_built(self, state: CollectionState) -> bool:
+        """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
+        if not self._folder or not self._exact or self._shard or state.chunks <= build.MIN_ROWS:
+            return False
+        is_on_disk = self._shards.list_usable(self._folder / HOME, state, self._building)
+        return state.chunks <= self._config.exact_limit and not is_on_disk
 
     def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""
@@ -296,7 +283,3 @@ class IndexManager:
         finally:
             if lock_file:
                 lock_file.close()
-
-
-def _delete_path(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)

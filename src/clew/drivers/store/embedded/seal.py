@@ -10,7 +10,7 @@ places, so that holes need not be read, and a copy without holes has the same on
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from io import FileIO
 from pathlib import Path
 
@@ -24,24 +24,38 @@ _BY_BLOCKS = "blocks:"  # before a checksum; those of earlier versions are of wh
 HashFile = Callable[[FileIO, bytearray], str]
 
 
-def write_seal(folder: Path) -> None:
-    """Seals a shard that is saved; one that is sealed already stays as it is."""
-    if not (folder / SEAL).exists():
-        new = folder / f"{SEAL}.new"
-        new.write_text(json.dumps(dict(_list_sums(folder, _hash_blocks))), "utf-8")
-        new.replace(folder / SEAL)
+class Seal:
+    """The seal of an open shard; `breaks` counts how often it was broken."""
+
+    def __init__(self, folder: Path) -> None:
+        self.breaks = 0
+        self._folder, self._file = folder, folder / SEAL
+
+    def break_(self) -> None:
+        """Removes the seal of a shard that is about to be changed."""
+        self.breaks += 1
+        self._file.unlink(missing_ok=True)
+
+    def write(self, lock: AbstractContextManager[object], breaks: int) -> None:
+        """Seals a shard that was saved when its seal had been broken so often; one that is sealed stays as it is.
+
+        The lock is not held while the files are read, which takes seconds where they are large. A shard that was
+        changed since is not sealed.
+        """
+        if self._file.exists():
+            return
+        made = json.dumps(dict(_list_sums(self._folder, _hash_blocks)))
+        with lock:
+            if breaks == self.breaks:
+                new = self._folder / f"{SEAL}.new"
+                new.write_text(made, "utf-8")
+                new.replace(self._file)
 
 
-def break_seal(folder: Path) -> None:
-    """Removes the seal of a shard that is about to be changed."""
-    (folder / SEAL).unlink(missing_ok=True)
-
-
-def has_right_seal(folder: Path, *, without: str = "") -> bool:
-    """Whether a shard is sealed and every file of it is as it was then; `without` is one that was not copied."""
+def has_right_seal(folder: Path) -> bool:
+    """Whether a shard is sealed and every file of it is as it was then."""
     try:
-        read = json.loads((folder / SEAL).read_text("utf-8"))
-        sealed = {name: made for name, made in read.items() if name != without}
+        sealed = json.loads((folder / SEAL).read_text("utf-8"))
         is_earlier = not all(str(each).startswith(_BY_BLOCKS) for each in sealed.values())
     except (OSError, ValueError, AttributeError):
         return False

@@ -1,6 +1,8 @@
 """The embedded store: a folder with one collection, the database that is its source of truth and an index over it."""
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.term_counts import TermCounts
 from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.embedded.tokens import TokenMethods
+from clew.drivers.store.embedded.upkeep import IndexUpkeep
 from clew.drivers.store.entries import DocumentEntries, make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
 
@@ -50,6 +53,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
     def _use_database(self, database: Database) -> None:
         self._database = database
         self._indexes = IndexManager(database, self._folder, self._config)
+        self._upkeep = IndexUpkeep(self._indexes, database)
         self._hits = HitCache(database)
         self.jobs = SqlJobQueue(EmbeddedJobs(database))
         self._summaries = read.Summaries(-1, {}, [], np.empty((0, database.dim), np.float32))
@@ -66,7 +70,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
     ) -> None:
         """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
         entries = make_new_entries(NewDocument(document, chunks, vectors, terms, summary_vector), self._database.dim)
-        with self._database.write_transaction() as db:
+        with self._grow() as db:
             if expected_text is not None:
                 checks.check_text_unchanged(document.id, expected_text, write.read_document_text(db, document.id))
             put.put_documents(db, [entries])
@@ -74,7 +78,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
     def put_many(self, documents: Sequence[NewDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._database.dim) for each in documents]
-        with self._database.write_transaction() as db:
+        with self._grow() as db:
             put.put_documents(db, made)
 
     def append(
@@ -88,7 +92,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
     ) -> None:
         """Extends a document at its end, atomically, at a cost that does not grow with the document."""
         matrix = checks.check_vectors(vectors, chunks, terms, self._database.dim)
-        with self._database.write_transaction() as db:
+        with self._grow() as db:
             appended = write.prepare_append(db, doc_id, text, sections)
             write.append_to_document(db, appended, make_entries(appended, chunks, matrix, terms))
 
@@ -109,7 +113,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         """Replaces a document by one from another store, atomically."""
         stored = checks.check_stored_document(stored, self._database.dim)
         entries = DocumentEntries(stored.document, make_entries_from_stored(stored), stored.summary_vector)
-        with self._database.write_transaction() as db:
+        with self._grow() as db:
             put.put_documents(db, [entries])
             if stored.summary_vector is None:
                 write.clear_summary_vector(db, stored.document.id)
@@ -134,14 +138,14 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         """
         other = copy(self)
         other._use_database(staged.switch_to_staged_model(self._database, embedder))
-        self._indexes.close()
+        self._close_index()
         return other
 
     def with_model_in_use(self, embedder: Embedder) -> "EmbeddedStore":
         """The same collection for the model that another has switched it to meanwhile."""
         other = copy(self)
         other._use_database(self._database.reopen_for_model_in_use(embedder))
-        self._indexes.close()
+        self._close_index()
         return other
 
     def discard_staged(self) -> bool:
@@ -237,7 +241,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
 
     def flush(self) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
-        self._indexes.flush(self._database.read_state())
+        self._upkeep.flush(self._database.read_state())
         with self._database.write_transaction() as db:
             write.prune_tombstones(db)  # after the index has followed
         self._database.flush()
@@ -249,5 +253,16 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
 
     def close(self) -> None:
         """Closes the index and the database; a closed store raises when it is used."""
-        self._indexes.close()
+        self._close_index()
         self._database.close()
+
+    def _close_index(self) -> None:
+        self._upkeep.stop()
+        self._indexes.close()
+
+    @contextmanager
+    def _grow(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction after which the index is kept up, if that is due."""
+        with self._database.write_transaction() as db:
+            yield db
+        self._upkeep.start(self._database.read_state())

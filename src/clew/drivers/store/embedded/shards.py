@@ -1,0 +1,77 @@
+"""Opens the shards of a collection: the newest that is sound, or a new one that is filled from the database."""
+
+import logging
+from pathlib import Path
+
+from clew.drivers.store.checksums import damaged_error
+from clew.drivers.store.embedded import build
+from clew.drivers.store.embedded.checkpoint import Checkpoint, get_freshness, list_usable_shards, read_checkpoint
+from clew.drivers.store.embedded.database import CollectionState, Database
+from clew.drivers.store.embedded.files import delete_folder, make_private_folder
+from clew.drivers.store.embedded.folder import list_own_shards
+from clew.drivers.store.embedded.index import BrokenIndex
+from clew.drivers.store.embedded.row_cache import RowCache
+from clew.drivers.store.embedded.shard import ShardIndex
+
+CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
+
+log = logging.getLogger(__name__)
+
+
+class Shards:
+    """Opens shards. The caller holds the lock of the index on disk."""
+
+    def __init__(self, database: Database, rows: RowCache) -> None:
+        self._database, self._rows = database, rows
+
+    def list_usable(self, home: Path, state: CollectionState, building: Path | None) -> list[tuple[Path, Checkpoint]]:
+        """The shards on disk that can catch up with a state, without the one that is being built."""
+        return [each for each in list_usable_shards(home, state, self._database.dim) if each[0] != building]
+
+    def open_newest(self, home: Path, building: Path | None) -> ShardIndex:
+        """The newest shard if it is sound, else a new one. All others are deleted but the one that is being built."""
+        state = self._database.read_state_anew()  # under the lock no shard is ahead of it
+        make_private_folder(home)
+        usable = self.list_usable(home, state, building)
+        newest = max(usable, key=lambda each: get_freshness(each[1]), default=None)
+        for other in list_own_shards(home):
+            if other != building and (newest is None or other != newest[0]):
+                delete_folder(other)
+        if newest and (index := self._open_sound(*newest)):
+            return index
+        checkpoint = build.make_empty_checkpoint(state, self._database.dim)
+        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint, rows=self._rows)
+        index.catch_up(state)
+        index.save()
+        if not self._has_all_chunks(index, state):
+            index.close_without_saving()
+            raise damaged_error("the table of the vectors and terms")
+        return index
+
+    def open_built(self, folder: Path) -> ShardIndex | None:
+        """A shard that was built just now, caught up; None, and it is deleted, if it is not sound."""
+        checkpoint = read_checkpoint(folder)
+        return self._open_sound(folder, checkpoint) if checkpoint else None
+
+    def _open_sound(self, folder: Path, checkpoint: Checkpoint) -> ShardIndex | None:
+        """A shard of this checkpoint, caught up; None, and it is deleted, if it is not sound."""
+        try:
+            index = ShardIndex(folder, self._database, checkpoint, rows=self._rows)
+            if self._has_all_chunks(index, self._database.read_state_anew()):
+                return index
+            index.save_and_close()
+            log.warning("%s: the index does not match the collection and is rebuilt", folder.parent)
+        except BrokenIndex as error:
+            log.warning("%s: the index cannot be read and is rebuilt: %s", folder.parent, error)
+        delete_folder(folder)
+        return None
+
+    def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
+        """Whether a shard has as many chunks as the database, once it has caught up."""
+        for _ in range(CHECK_ATTEMPTS):
+            index.catch_up(state)
+            count, now = index.count_chunks(), self._database.read_state_anew()
+            if now.change == state.change:
+                return count == state.chunks
+            state = now
+        return True  # the database changed all the time; nothing speaks against the shard

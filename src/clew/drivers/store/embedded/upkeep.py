@@ -1,0 +1,89 @@
+"""The upkeep of the index on disk: it is saved, and its graph is built in a child process while searches go on."""
+
+import logging
+import threading
+from time import monotonic
+
+from clew.core.errors import ClewError
+from clew.drivers.store.embedded.build import Builder, is_worth_extending
+from clew.drivers.store.embedded.database import CollectionState, Database
+from clew.drivers.store.embedded.files import delete_folder
+from clew.drivers.store.embedded.index import BrokenIndex
+from clew.drivers.store.embedded.manager import Build, IndexManager
+from clew.drivers.store.embedded.shard import ShardIndex
+
+REST = 60.0  # seconds after a build that failed, before a thread tries again
+
+log = logging.getLogger(__name__)
+
+
+class IndexUpkeep:
+    """Saves and builds the index of a collection: when asked, and in a thread while one that is searched grows."""
+
+    def __init__(self, indexes: IndexManager, database: Database) -> None:
+        self._indexes, self._database = indexes, database
+        self._builder = Builder()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._rests_until = 0.0  # after a build that failed
+
+    def flush(self, state: CollectionState) -> None:
+        """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile."""
+        with self._indexes.upkeep:
+            due = self._indexes.begin_build(state)
+            if due is None:
+                return
+            is_built = False
+            try:
+                is_built = due.is_due and self._build_shard(due, state)
+            finally:
+                self._indexes.end_build(due.target if is_built else None)
+            if due.is_due and not is_built:
+                self._rests_until = monotonic() + REST
+            if self._builder.is_stopped:
+                return
+            index = self._indexes.get_caught_up_index(self._database.read_state_anew())
+            if isinstance(index, ShardIndex):
+                try:
+                    index.save()
+                except BrokenIndex as error:
+                    self._indexes.discard_broken_shard(index, error)
+
+    def start(self, state: CollectionState) -> None:
+        """Builds the graph in a thread if that is due in a process that searches; returns at once."""
+        with self._starting:
+            if self._thread is not None and self._thread.is_alive():
+                return
+            is_ready = monotonic() >= self._rests_until and not self._builder.is_stopped
+            if is_ready and self._indexes.is_build_due(state):
+                target = self._flush_quietly
+                self._thread = threading.Thread(target=target, name="clew index", args=(state,), daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Ends a build in the thread; what it has made is deleted, and no other is started."""
+        self._builder.stop()
+        with self._starting:
+            thread = self._thread
+        if thread:
+            thread.join()
+
+    def _flush_quietly(self, state: CollectionState) -> None:
+        try:
+            self.flush(state)
+        except (ClewError, OSError) as error:  # it is raised where the index is searched or flushed next
+            self._rests_until = monotonic() + REST
+            if not self._builder.is_stopped:
+                log.warning("the index was not kept up while the collection grew: %s", error)
+
+    def _build_shard(self, due: Build, state: CollectionState) -> bool:
+        """Builds a shard from a copy of the one in use, or anew; whether it succeeded. Else nothing is left of it."""
+        is_built = False
+        try:
+            is_extended = due.newest and is_worth_extending(due.newest, state)
+            copied = self._indexes.copy_shard(due.target) if is_extended else None
+            is_built = self._builder.build(due.target.parent.parent, due.target, self._database, copied)
+        finally:
+            if not is_built:
+                delete_folder(due.target)
+        return is_built

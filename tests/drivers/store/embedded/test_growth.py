@@ -1,0 +1,280 @@
+"""A collection that is searched while it grows beyond what is searched in memory."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clew.core.errors import DriverFailed
+from clew.core.settings import StoreConfig
+from clew.core.types import Chunk, Document, Hit, Matrix
+from clew.drivers.store.embedded import build
+from clew.drivers.store.embedded.checkpoint import read_checkpoint
+from clew.drivers.store.embedded.database import CollectionState
+from clew.drivers.store.embedded.exact import ExactIndex
+from clew.drivers.store.embedded.folder import HOME, list_own_shards
+from clew.drivers.store.embedded.shard import ShardIndex
+from clew.drivers.store.embedded.store import EmbeddedStore
+
+DIM, EACH = 32, 50
+CONFIG = StoreConfig(exact_below=400)
+ASKED: Matrix = np.random.default_rng(7).standard_normal((10, DIM), np.float32)
+ASKED /= np.linalg.norm(ASKED, axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MIN_ROWS", 300)
+
+
+def open_store(folder: Path | None) -> EmbeddedStore:
+    if folder:
+        folder.mkdir(exist_ok=True)
+    return EmbeddedStore(folder, embedder="m", dim=DIM, config=CONFIG)
+
+
+def put(store: EmbeddedStore, first: int, end: int) -> None:
+    for n in range(first, end):
+        vectors = np.random.default_rng(n).standard_normal((EACH, DIM), np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        chunks = [Chunk(f"d{n}-{at:02}", f"d{n}", at, EACH, "x", 0, 1) for at in range(EACH)]
+        store.put(Document(f"d{n}", "x"), chunks, vectors, [{f"w{n}": 1, "all": 1}] * EACH)
+
+
+def search_exactly(store: EmbeddedStore) -> list[list[Hit]]:
+    return [store.search_vectors(vector, 5, mode="exact") for vector in ASKED]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_searches_do_not_wait_for_the_shard_and_use_it_when_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index in memory serves until a process beside has built the shard; nothing is filled by a search."""
+    filled = list[int]()
+    catch_up = ShardIndex.catch_up
+
+    def note(index: ShardIndex, state: CollectionState) -> None:
+        filled.append(state.last_row - index.checkpoint.row)
+        catch_up(index, state)
+
+    monkeypatch.setattr(ShardIndex, "catch_up", note)
+    store, memory = open_store(tmp_path / "c"), open_store(None)
+    for each in (store, memory):
+        put(each, 0, 4)
+    assert search_exactly(store) == search_exactly(memory)
+    for each in (store, memory):
+        put(each, 4, 12)
+    assert search_exactly(store) == search_exactly(memory)
+    wait_until(lambda: store.stats().index == ShardIndex.name)  # no flush was asked for
+    for each in (store, memory):
+        put(each, 12, 14)
+    assert search_exactly(store) == search_exactly(memory)
+    store.flush()
+    assert search_exactly(store) == search_exactly(memory)
+    (shard,) = list_own_shards(tmp_path / "c" / HOME)
+    stored = read_checkpoint(shard)
+    assert stored
+    assert stored.row == 14 * EACH
+    assert max(filled) <= 10 * EACH  # what was added while it was built, never the whole
+    store.close()
+    memory.close()
+
+
+def test_a_collection_that_is_not_searched_builds_its_index_once_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = list[Path]()
+    build_shard = build.Builder.build
+
+    def note(self: build.Builder, collection: Path, target: Path, *rest: object) -> bool:
+        built.append(target)
+        return build_shard(self, collection, target, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build.Builder, "build", note)
+    store = open_store(tmp_path / "c")
+    put(store, 0, 20)
+    assert built == []
+    store.flush()
+    assert len(built) == 1
+    store.close()
+    assert (tmp_path / "c" / HOME).stat().st_mode & 0o777 == 0o700
+
+
+def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    store = open_store(tmp_path / "c")
+    put(store, 0, 4)
+    search_exactly(store)
+    put(store, 4, 12)
+    wait_until(lambda: store._upkeep._builder._process is not None)
+    process = store._upkeep._builder._process
+    assert store.stats().index == f"{ExactIndex.name}; a new one is being built"
+    store.close()
+    assert process
+    assert process.returncode == -signal.SIGKILL  # it did not end by itself
+    assert not list_own_shards(tmp_path / "c" / HOME)
+    monkeypatch.undo()
+    store, memory = open_store(tmp_path / "c"), open_store(None)
+    put(memory, 0, 12)
+    assert search_exactly(store) == search_exactly(memory)
+    store.close()
+    memory.close()
+
+
+def test_a_build_that_fails_is_told_once_and_searches_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    store, memory = open_store(tmp_path / "c"), open_store(None)
+    for each in (store, memory):
+        put(each, 0, 4)
+    search_exactly(store)
+    for first in range(4, 14):
+        for each in (store, memory):
+            put(each, first, first + 1)
+        assert search_exactly(store) == search_exactly(memory)
+        if store._upkeep._thread:
+            store._upkeep._thread.join()
+    assert caplog.text.count("no graph was built") == 1
+    assert store.stats().index == ExactIndex.name
+    monkeypatch.undo()
+    store.flush()
+    assert store.stats().index == ShardIndex.name
+    assert search_exactly(store) == search_exactly(memory)
+    store.close()
+    memory.close()
+
+
+def test_one_that_only_searches_leaves_the_lock_to_the_one_that_writes(tmp_path: Path) -> None:
+    """Else neither would ever build the shard: the one has it locked, the other is never told to."""
+    writer = open_store(tmp_path / "c")
+    put(writer, 0, 4)
+    reader, memory = open_store(tmp_path / "c"), open_store(None)
+    search_exactly(reader)
+    put(writer, 4, 12)
+    put(memory, 0, 12)
+    assert search_exactly(reader) == search_exactly(memory)
+    writer.flush()
+    assert writer.stats().index == ShardIndex.name
+    assert search_exactly(reader) == search_exactly(memory)
+    writer.close()
+    assert search_exactly(reader) == search_exactly(memory)
+    assert reader.stats().index == ShardIndex.name
+    reader.close()
+    memory.close()
+
+
+@pytest.fixture
+def building(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Builds wait: the first event says that one has begun, and it goes on when the second is set."""
+    begun, goes_on = threading.Event(), threading.Event()
+    build_shard = build.Builder.build
+
+    def wait_and_build(self: build.Builder, *given: Any) -> bool:
+        begun.set()
+        assert goes_on.wait(60)
+        return build_shard(self, *given)
+
+    monkeypatch.setattr(build.Builder, "build", wait_and_build)
+    yield begun, goes_on
+    goes_on.set()
+
+
+def test_a_collection_that_shrinks_while_its_index_is_built_keeps_the_lock(
+    tmp_path: Path, building: tuple[threading.Event, threading.Event]
+) -> None:
+    """Else another process opens the shard that this one is about to open, and each destroys what the other writes."""
+    begun, goes_on = building
+    store, memory = open_store(tmp_path / "c"), open_store(None)
+    put(store, 0, 4)
+    search_exactly(store)
+    put(store, 4, 10)
+    assert begun.wait(60)
+    store.drop([f"d{n}" for n in range(4)])
+    search_exactly(store)
+    other = open_store(tmp_path / "c")
+    put(other, 20, 23)
+    search_exactly(other)
+    assert other.stats().index == ExactIndex.name
+    goes_on.set()
+    assert store._upkeep._thread
+    store._upkeep._thread.join()
+    put(memory, 4, 10)
+    put(memory, 20, 23)
+    assert search_exactly(store) == search_exactly(other) == search_exactly(memory)
+    store.flush()
+    assert store.stats().index == ShardIndex.name
+    assert search_exactly(store) == search_exactly(memory)
+    for each in (store, other, memory):
+        each.close()
+
+
+def test_one_whose_build_failed_leaves_the_lock_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    store = open_store(tmp_path / "c")
+    put(store, 0, 4)
+    search_exactly(store)
+    put(store, 4, 12)
+    assert store._upkeep._thread
+    store._upkeep._thread.join()
+    monkeypatch.undo()
+    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    other = open_store(tmp_path / "c")
+    other.flush()
+    assert other.stats().index == ShardIndex.name
+    assert search_exactly(store) == search_exactly(other)
+    store.close()
+    other.close()
+
+
+def test_many_puts_at_once_start_one_build(
+    tmp_path: Path, building: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, goes_on = building
+    store = open_store(tmp_path / "c")
+    put(store, 0, 9)
+    monkeypatch.setattr(store._indexes, "_exact", ExactIndex(store._database))
+    writers = [threading.Thread(target=put, args=(store, n, n + 1)) for n in range(9, 17)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    assert sum(each.name == "clew index" for each in threading.enumerate()) == 1
+    goes_on.set()
+    store.close()
+    assert not any(each.name == "clew index" for each in threading.enumerate())
+
+
+def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store, memory = open_store(tmp_path / "c"), open_store(None)
+    (tmp_path / "c" / HOME).write_text("mine")
+    for each in (store, memory):
+        put(each, 0, 4)
+    search_exactly(store)
+    for first in range(4, 12):
+        for each in (store, memory):
+            put(each, first, first + 1)
+        if store._upkeep._thread:
+            store._upkeep._thread.join()
+    assert search_exactly(store) == search_exactly(memory)
+    assert caplog.text.count("the index cannot be built") == 1
+    with pytest.raises(DriverFailed, match="the index cannot be built"):
+        store.flush()
+    assert (tmp_path / "c" / HOME).read_text() == "mine"
+    store.close()
+    memory.close()

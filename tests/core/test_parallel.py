@@ -1,5 +1,6 @@
 """Threads at the fan-out: order kept, failures raised, nothing left running."""
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -108,3 +109,39 @@ def test_ahead_leaves_no_thread_behind() -> None:
     next(found)
     found.close()
     assert threading.active_count() == before
+
+
+def test_an_iterator_that_nobody_closed_may_be_collected_in_its_own_thread() -> None:
+    dropped, collected = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        assert dropped.wait(5)
+        gc.collect()  # it is not reachable any more, so this closes the iterator that runs this code
+        collected.set()
+        yield 2
+
+    found = prefetch(items(), max_ahead=1)
+    assert next(found) == 1
+    cycle: list[object] = [found]
+    cycle.append(cycle)
+    del found, cycle
+    dropped.set()
+    assert collected.wait(5)
+
+
+def test_ahead_closes_the_generator_it_reads() -> None:
+    closed = threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.set()
+
+    kept = items()
+    found = prefetch(kept, max_ahead=2)
+    next(found)
+    found.close()
+    assert closed.is_set()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from queue import Empty, Full, Queue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from typing import TypeVar
 
 from clew.core.errors import SettingsError
@@ -165,6 +165,9 @@ def prefetch(
             offer(None)
         except BaseException as error:
             offer(error)
+        finally:
+            if isinstance(items, Generator):
+                items.close()
 
     thread = Thread(target=copy_context().run, args=(work,), name="clew-ahead", daemon=True)
     thread.start()
@@ -187,7 +190,8 @@ def prefetch(
             yield item[0]
     finally:
         closed.set()
-        thread.join()
+        if thread is not current_thread():  # an iterator that nobody closed may be collected in any thread
+            thread.join()
         while unused is not None and not waiting.empty():
             left = waiting.get_nowait()
             unused += left if isinstance(left, tuple) else ()

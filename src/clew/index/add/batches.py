@@ -4,7 +4,8 @@ It yields one result per source, in order, and calls no model except the one tha
 can run ahead of the embedder in a thread of its own.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -38,12 +39,13 @@ def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -
     """
     waiting: list[PrepareResult] = []
     try:
-        for result in _prepare_each(sources, store, recipe):
-            waiting.append(result)
-            wanting = sum(isinstance(each, Prepared) and each.wants_summary for each in waiting)
-            if not wanting or len(waiting) >= LOOKUP_BATCH or _is_full(wanting, recipe):
-                batch, waiting = waiting, []
-                yield from _summarise_batch(batch, recipe)
+        with closing(_prepare_each(sources, store, recipe)) as results:
+            for result in results:
+                waiting.append(result)
+                wanting = sum(isinstance(each, Prepared) and each.wants_summary for each in waiting)
+                if not wanting or len(waiting) >= LOOKUP_BATCH or _is_full(wanting, recipe):
+                    batch, waiting = waiting, []
+                    yield from _summarise_batch(batch, recipe)
     except CostLimit:
         yield from _summarise_batch(waiting, recipe)  # their contexts are paid for
         raise
@@ -92,7 +94,7 @@ def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
     return replace(prepared, wants_summary=False, summary=summary)
 
 
-def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
+def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Generator[PrepareResult, None, None]:
     remaining = iter(sources)
     seen: set[int] = set()
     error: BaseException | None = None
@@ -118,12 +120,13 @@ def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Ite
                 seen.add(hash(source.id))
                 is_unchanged = has_stored_stamp(source, records.get(source.id), recipe)
                 results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
-        reads = read_ahead([each.read for each in results if isinstance(each, Source) and not each.is_loaded])
-        for each in results:
-            if isinstance(each, Source):
-                read = None if each.is_loaded else next(reads)
-                yield prepare_source(each, records.get(each.id), store, recipe, read=read)
-            else:
-                yield each
+        unread = [each.read for each in results if isinstance(each, Source) and not each.is_loaded]
+        with closing(read_ahead(unread)) as reads:
+            for each in results:
+                if isinstance(each, Source):
+                    read = None if each.is_loaded else next(reads)
+                    yield prepare_source(each, records.get(each.id), store, recipe, read=read)
+                else:
+                    yield each
     if error is not None:
         raise error

@@ -1,6 +1,6 @@
 """Reading ahead: while a document is chunked, the next is read, mostly in another process."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 from clew.core.parallel import prefetch
@@ -10,10 +10,10 @@ Read = Callable[[], Document]
 MAX_AHEAD = 1  # documents read before they are needed: one may be large
 
 
-def read_ahead(reads: Sequence[Read]) -> Iterator[Read]:
+def read_ahead(reads: Sequence[Read]) -> Generator[Read, None, None]:
     """A call for each of the calls, in order, which returns or raises at once what that did in another thread."""
     if len(reads) < 2:
-        return iter(reads)
+        return (read for read in reads)
     return prefetch((_run(read) for read in reads), max_ahead=MAX_AHEAD)
 
 

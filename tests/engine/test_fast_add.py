@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from clew import Document, Engine, Filter, JobConfig, Settings, SettingsError, StoreMismatch, drivers
 from clew.core.jobs import UPGRADE
 from clew.core.protocols import Embedder, Store
-from clew.core.settings import EmbedderConfig
+from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import staging
+from clew.drivers.store.embedded import build
+from clew.drivers.store.embedded.checkpoint import read_checkpoint
+from clew.drivers.store.embedded.folder import HOME, list_own_shards
 from tests.engine.conftest import STORES
 
 FAST = Settings(embedder=EmbedderConfig(fast="hashed:32"), jobs=JobConfig(lease=0.5))
@@ -53,6 +57,27 @@ def test_it_is_found_at_once_and_ends_as_an_add_with_the_better_model(place: str
         plain.add_documents(PAGES)
         assert stored(engine) == stored(plain)
         assert engine.add_documents(PAGES).skipped == 12
+
+
+def test_vectors_that_are_to_be_replaced_get_no_graph(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MIN_ROWS", 5)
+    settings = replace(FAST, store=StoreConfig(exact_below=5))
+    with Engine.open(place, embedder="hashed", settings=settings) as engine:
+        engine.add_documents(PAGES, fast=True)
+        assert not has_graph(engine, place)
+    with Engine.open(place, embedder="hashed", settings=settings) as engine:
+        assert engine.search("gauge 7", strategy="semantic")[0].chunk.doc_id == "p7"
+        engine.run_jobs()
+        assert has_graph(engine, place)
+        assert engine.search("gauge 7", strategy="semantic")[0].chunk.doc_id == "p7"
+
+
+def has_graph(engine: Engine, place: str) -> bool:
+    if place.startswith("postgresql:"):
+        return "HNSW" in engine.status().index
+    checkpoints = [read_checkpoint(folder) for folder in list_own_shards(Path(place) / "default" / HOME)]
+    assert checkpoints
+    return any(each and not each.unindexed for each in checkpoints)
 
 
 def test_it_is_opened_by_the_name_of_either_model_until_it_is_upgraded(place: str) -> None:

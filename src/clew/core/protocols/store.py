@@ -235,8 +235,12 @@ class Store(Protocol):
     def change_number(self) -> int:
         """A number that grows with every change of the collection, at next to no cost: caches are keyed by it."""
 
-    def flush(self) -> None:
-        """Returns when all writes are on disk and the index is optimised; results do not change."""
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when all writes are on disk and the index is optimised; results do not change.
+
+        Not `with_graph`, what takes long is left out, the graph or the partitions of the vectors: these are about to be
+        replaced.
+        """
 
     def maintain(self) -> list[str]:
         """Removes what deleted rows and old versions leave behind and keeps up the indexes; what was done, in words.

@@ -186,7 +186,7 @@ class BoundedStore:
         if self.closes:
             self.inner.close()
 
-    def flush(self) -> None:
+    def flush(self, *, with_graph: bool = True) -> None:
         """Does nothing: there are no changes."""
 
     def _refuse(self, *_: object, **__: object) -> Never:

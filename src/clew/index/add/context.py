@@ -44,6 +44,10 @@ class IngestContext:
             prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
         return CostBudget(prices, limit)
 
+    def flush(self) -> None:
+        """Brings the store up to date after a long write; vectors that another model's are to replace get no graph."""
+        self.store.flush(with_graph=self.cut_for is None)
+
     def make_recipe(
         self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning, moved: MovedFiles | None = None
     ) -> Recipe:

@@ -145,7 +145,7 @@ def _run_and_calibrate(
 ) -> Report:
     """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget, started = context.make_budget(max_cost), monotonic()
-    with flush_after(context.store.flush, on_progress):
+    with flush_after(context.flush, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
@@ -221,7 +221,7 @@ def backfill_summaries(
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
-    with flush_after(context.store.flush, on_progress):
+    with flush_after(context.flush, on_progress):
         repaired = _repair_contexts(context, llm, embedder)
         if repaired.stopped:
             return replace(repaired, cost=budget.spent)

@@ -139,15 +139,18 @@ class IndexManager:
         with self._lock:
             return build.is_rebuild_due(shard.checkpoint if shard else None, state) and self._acquire_lock()
 
-    def begin_build(self, state: CollectionState) -> Build | None:
-        """What to build; None if the collection needs no shard or another process holds it."""
+    def begin_build(self, state: CollectionState, *, with_graph: bool = True) -> Build | None:
+        """What to build; None if the collection needs no shard or another process holds it.
+
+        Not `with_graph`, no build is due.
+        """
         with self._lock:
             if not self._folder or not self._needs_shard(state) or not self._acquire_lock():
                 return None
             home, current = self._folder / HOME, self._shard.checkpoint if self._shard else None
             on_disk = [checkpoint for _, checkpoint in list_usable_shards(home, state, self._database.dim)]
             newest = current or max(on_disk, key=get_freshness, default=None)
-            due = Build(build.make_shard_path(home), newest, build.is_rebuild_due(newest, state))
+            due = Build(build.make_shard_path(home), newest, with_graph and build.is_rebuild_due(newest, state))
             try:
                 make_private_folder(home)
             except OSError as error:

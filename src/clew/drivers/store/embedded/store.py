@@ -239,9 +239,9 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         """The number of the last change."""
         return self._database.read_state().change
 
-    def flush(self) -> None:
+    def flush(self, *, with_graph: bool = True) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
-        self._upkeep.flush(self._database.read_state())
+        self._upkeep.flush(self._database.read_state(), with_graph=with_graph)
         with self._database.write_transaction() as db:
             write.prune_tombstones(db)  # after the index has followed
         self._database.flush()

@@ -27,10 +27,13 @@ class IndexUpkeep:
         self._thread: threading.Thread | None = None
         self._rests_until = 0.0  # after a build that failed
 
-    def flush(self, state: CollectionState) -> None:
-        """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile."""
+    def flush(self, state: CollectionState, *, with_graph: bool = True) -> None:
+        """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile.
+
+        Not `with_graph`, no new one is built.
+        """
         with self._indexes.upkeep:
-            due = self._indexes.begin_build(state)
+            due = self._indexes.begin_build(state, with_graph=with_graph)
             if due is None:
                 return
             is_built = False

@@ -30,8 +30,11 @@ def has_index(dataset: Any, name: str) -> bool:
     return any(index.name == name for index in dataset.describe_indices())
 
 
-def keep_up(content: Content, keep: timedelta) -> None:
-    """Joins fragments, makes the indexes that a large collection lacks or adds to them what is new, cleans versions."""
+def keep_up(content: Content, keep: timedelta, *, vectors: bool) -> None:
+    """Joins fragments, makes the indexes that a large collection lacks or adds to them what is new, cleans versions.
+
+    Without `vectors`, theirs is not made.
+    """
     if content.is_past:
         return
     snapshot, dataset = content.read(), content.table.copy()
@@ -45,7 +48,7 @@ def keep_up(content: Content, keep: timedelta) -> None:
         return
     for name in SCALAR_INDEXES:
         content.table.change_indexes(partial(_make_scalar_index, name=name))
-    if snapshot.head.chunks >= MIN_TRAINING:
+    if vectors and snapshot.head.chunks >= MIN_TRAINING:
         content.table.change_indexes(partial(_make_first_vector_index, head=snapshot.head))
     content.table.change_indexes(lambda latest: latest.optimize.optimize_indices())
 

@@ -20,10 +20,13 @@ class UpkeepMethods:
     _content: Content
     _config: StoreConfig
 
-    def flush(self) -> None:
-        """Returns when fragments are joined and the indexes that are due are made; what was put is stored anyway."""
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when fragments are joined and the indexes that are due are made; what was put is stored anyway.
+
+        Not `with_graph`, that of the vectors is not made.
+        """
         with translate_errors(self._content.place):
-            indexes.keep_up(self._content, timedelta(days=self._config.keep_versions))
+            indexes.keep_up(self._content, timedelta(days=self._config.keep_versions), vectors=with_graph)
 
     def maintain(self) -> list[str]:
         """Joins fragments, keeps up the indexes and removes old versions; what was done.

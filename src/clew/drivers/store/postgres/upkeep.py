@@ -25,8 +25,10 @@ class UpkeepMethods:
     _number: int
     _dim: int
 
-    def flush(self) -> None:
+    def flush(self, *, with_graph: bool = True) -> None:
         """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
+        if not with_graph:
+            return
         state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, self._number))
         tables = (
             ("signals", state.chunks, state.has_chunk_graph),

@@ -1,8 +1,8 @@
-"""Candidates: what both rankings of a query found, in columns, so that only the hits that are shown become objects."""
+"""Candidates: what both rankings of a query found, in columns, so that only the hits that are shown are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,38 @@ class Candidates:
     """The chunks that a query found by its vector or by its terms, each once: the nearest first, in their order.
 
     `by_words` are the BM25 scores of those that were found by terms, by their place, best first. The other columns
-    have the cosine of each, and its `TermMatch`.
+    have the cosine of each, and its `TermMatch`. `read_hits` reads those at some places, in their order and not scored;
+    LookupError if one is gone meanwhile.
     """
 
-    hits: Sequence[Hit]  # not scored
+    ids: Sequence[str]
+    has_messages: bool  # whether any is a message, or a part of one
     nearest: int  # the first so many were found by the vector
     by_words: Mapping[int, float]
     cosines: NDArray[np.float64]
     shares: NDArray[np.float64]
     strengths: NDArray[np.float64]
+    read_hits: Callable[[Sequence[int]], list[Hit]]
+
+
+class CandidateTexts(Sequence[str]):
+    """The texts of candidates, each read when it is asked for."""
+
+    def __init__(self, found: Candidates) -> None:
+        self._found = found
+        self._known: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._found.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(len(self))[place]]
+        if place not in self._known:
+            (hit,) = self._found.read_hits([place])
+            self._known[place] = hit.chunk.text.strip()
+        return self._known[place]

@@ -175,3 +175,4 @@ def _flatten_values(value: Any) -> Iterable[str]:
 
 
 _NO_CONDITION = Condition()
+MESSAGE = _encode_facet("meta.message", "")  # begins a facet of a message, or of a part of one

@@ -138,7 +138,7 @@ def compare_evidence(evidence: Evidence, places: slice | list[int] = ALL) -> NDA
     own_meaning, own_words = evidence.meaning[places], evidence.words[places]
     compared = np.empty((len(own_meaning), 6))
     for column, own, signal in ((0, own_meaning, evidence.meaning), (1, own_words, evidence.words)):
-        distance = own - _find_best_others(signal, evidence.texts)[places]
+        distance = own - _find_best_others(signal, evidence.texts, places)
         compared[:, column] = own
         np.maximum(distance, 0.0, out=compared[:, 2 + 2 * column])
         np.minimum(distance, 0.0, out=compared[:, 3 + 2 * column])
@@ -187,18 +187,20 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _find_best_others(signal: Signal, texts: Sequence[str]) -> Signal:
-    """For each hit the best signal of a hit with another text, at least 0."""
+def _find_best_others(signal: Signal, texts: Sequence[str], places: slice | list[int]) -> Signal:
+    """For each of the hits at these places the best signal of a hit with another text, at least 0.
+
+    Only texts that matter are looked at: those of these hits, of the best one, and of the next until one differs.
+    """
     if not len(signal):
         return signal
     best = int(signal.argmax())
-    highest, text = max(0.0, signal[best]), texts[best]
-    if texts.count(text) == 1:
-        others = np.full(len(signal), highest)
-        others[best] = max(_find_highest(signal[:best]), _find_highest(signal[best + 1 :]))
-        return others
-    is_copy = np.array([each == text for each in texts])
-    return np.where(is_copy, _find_highest(signal[~is_copy]), highest)
+    highest, text, others = max(0.0, signal[best]), texts[best], signal.copy()
+    others[best] = 0.0
+    while others[second := int(others.argmax())] > 0.0 and texts[second] == text:
+        others[second] = 0.0
+    chosen = range(len(signal))[places] if isinstance(places, slice) else places
+    return np.array([max(0.0, others[second]) if texts[place] == text else highest for place in chosen])
 
 
 def _find_highest(signal: Signal) -> float:

@@ -52,17 +52,20 @@ def search_directly(name: str, drivers: Drivers, queries: Sequence[Query]) -> li
         found = store.find_candidates(vectors, terms, near, matching, first.where)
         if found is None:
             return [None for _ in queries]
-        trace.out = sum(len(each.hits) for each in found)
+        trace.out = sum(len(each.ids) for each in found)
         if trace.is_recorded:
             trace.notes |= {SEMANTIC: sum(each.nearest for each in found), LEXICAL: sum(map(_count_by_words, found))}
     ranked = list[list[Hit] | None]()
     with step("rank") as trace:
         for query, candidates, vector in zip(queries, found, vectors, strict=True):
-            if [hit for hit in candidates.hits if "message" in hit.chunk.meta]:  # messages gain from their neighbours
+            if candidates.has_messages:  # they gain from their neighbours
                 ranked.append(None)
                 continue
             asked = Query(query.text, query.k, query.depth, where=query.where, vector=vector)
-            ranked.append(_rank(name, asked, candidates, source, drivers.settings.search.semantic_weight))
+            try:
+                ranked.append(_rank(name, asked, candidates, source, drivers.settings.search.semantic_weight))
+            except LookupError:  # one of them was removed meanwhile, or is damaged
+                ranked.append(None)
         trace.out = sum(len(each or ()) for each in ranked)
     return ranked
 
@@ -87,17 +90,19 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
     if name == HYBRID:
         trust = source.trust_words(query, evidence)
         combined = combine_evidence(evidence, weight, 0.0, words_trust=trust)
-        scores, best = combined.tolist(), _find_best(combined, found.hits, query.k)
+        scores, best = combined.tolist(), _find_best(combined, found.ids, query.k)
     elif name == SEMANTIC:
         best = list(range(found.nearest))[: query.k]
         scores = found.cosines.tolist()
     else:
         best = list(found.by_words)[: query.k]
         scores = found.by_words
+    leading = [place for signal in (evidence.meaning, evidence.words) for place in np.argsort(-signal)[:2].tolist()]
+    shown = found.read_hits([*best, *leading])  # what is compared too, so that it is read at once
     relevances = estimate_relevance(evidence, places=best, intent=estimate_intent(query.text))
     matches, cosines = estimate_match(evidence.take(best)), found.cosines[best].tolist()
     hits = []
-    for place, relevance, match, cosine in zip(best, relevances, matches, cosines, strict=True):
+    for place, of, relevance, match, cosine in zip(best, shown, relevances, matches, cosines, strict=False):
         named = {}
         if name != LEXICAL and place < found.nearest:
             named[SEMANTIC] = cosine
@@ -106,13 +111,12 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
         if name == HYBRID:
             named[HYBRID] = scores[place]
         named |= {MATCH: match, **name_expected_words(evidence, place)}
-        of = found.hits[place]
         hits.append(Hit(of.chunk, of.document, scores[place], named, cosine, relevance))
     return hits
 
 
-def _find_best(scores: Signal, hits: Sequence[Hit], k: int) -> list[int]:
+def _find_best(scores: Signal, ids: Sequence[str], k: int) -> list[int]:
     """The places of the k greatest scores in order, equal ones by the ids of their chunks."""
     least = np.partition(scores, -k)[-k] if len(scores) > k else -np.inf
-    best = [(-score, hits[place].chunk.id, place) for place, score in enumerate(scores.tolist()) if score >= least]
+    best = [(-score, ids[place], place) for place, score in enumerate(scores.tolist()) if score >= least]
     return [place for _, _, place in sorted(best)[:k]]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
-from clew.core.candidates import Candidates
+from clew.core.candidates import Candidates, CandidateTexts
 from clew.core.cosine import compute_cosines
 from clew.core.detect import detect_language
 from clew.core.languages import find_known_languages
@@ -54,26 +54,35 @@ class EvidenceSource:
         matched = self._store.match_terms(self.extract_terms(query), ids)
         matches = [matched.get(each, NO_MATCH) for each in ids]
         shares, strengths = np.array(matches, np.float64).reshape(-1, 2).T
-        return cosines, self._weigh(
-            query, hits, self._calibration.scale(np.array(cosines), background), shares, strengths
+        meaning, texts = (
+            self._calibration.scale(np.array(cosines), background),
+            [hit.chunk.text.strip() for hit in hits],
         )
+        return cosines, self._weigh(query, ids, texts, meaning, shares, strengths)
 
     def judge_candidates(self, query: Query, found: Candidates) -> Evidence:
         """The evidence of candidates."""
         background = self._calibration.background(embed_query(query, self.embedder))
-        meaning = self._calibration.scale(found.cosines, background)
-        return self._weigh(query, found.hits, meaning, found.shares, found.strengths)
+        meaning, texts = self._calibration.scale(found.cosines, background), CandidateTexts(found)
+        return self._weigh(query, found.ids, texts, meaning, found.shares, found.strengths)
 
-    def _weigh(self, query: Query, hits: Sequence[Hit], meaning: Signal, shares: Signal, strengths: Signal) -> Evidence:
+    def _weigh(
+        self,
+        query: Query,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        meaning: Signal,
+        shares: Signal,
+        strengths: Signal,
+    ) -> Evidence:
         terms = self.extract_terms(query)
         certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
         share = certainty * shares
         words = (share + certainty * strengths) / 2
-        evidence = Evidence(meaning, words, share, [hit.chunk.text.strip() for hit in hits])
+        evidence = Evidence(meaning, words, share, texts)
         others = self._list_other_languages(query)
         if not others:
             return evidence
-        ids = [hit.chunk.id for hit in hits]
         foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, ids)
         return evidence.expect_words([each in foreign and foreign[each].share > 0 for each in ids])
 

@@ -3,6 +3,7 @@
 import threading
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +180,7 @@ class ExactIndex:
         self._row = 0
         empty = np.empty(0, np.float64)
         vectors = np.empty((0, self._database.dim), np.float32)
-        self._columns = ChunkColumns(0, vectors, np.empty(0, np.int64), empty, empty)
+        self._columns = ChunkColumns(0, vectors, np.empty(0, np.int64), np.empty(0, bool), empty, empty)
         self._ids: list[str] = []
         self._slots: dict[str, int] = {}  # of the chunks that exist, by id
         self._facets: dict[str, array[int]] = {}
@@ -222,6 +223,7 @@ class ExactIndex:
         columns = old if used <= len(old.rows) else _grow_columns(old, max(used, expected))
         columns.vectors[first:used] = batch.vectors
         columns.rows[first:used] = batch.rows
+        columns.messages[first:used] = batch.messages
         columns.seconds[first:used] = batch.seconds
         columns.lengths[first:used] = batch.lengths
         slots = np.arange(first, used, dtype=np.int32)
@@ -230,7 +232,7 @@ class ExactIndex:
                 self._facets.setdefault(facet, array("i")).append(slot)
         self._ids.extend(batch.ids)
         self._slots.update(zip(batch.ids, range(first, used), strict=True))
-        self._columns = ChunkColumns(used, columns.vectors, columns.rows, columns.seconds, columns.lengths)
+        self._columns = replace(columns, used=used)
         return slots
 
 
@@ -241,8 +243,8 @@ def _to_rows(view: View, found: SlotScores) -> RowScores:
 
 def _grow_columns(old: ChunkColumns, min_size: int) -> ChunkColumns:
     room = min_size + max(256, min_size // 2)
-    vectors = np.empty((room, old.vectors.shape[1]), np.float32)
-    rows, at, lengths = np.empty(room, np.int64), np.empty(room, np.float64), np.empty(room, np.float64)
-    for new, was in ((vectors, old.vectors), (rows, old.rows), (at, old.seconds), (lengths, old.lengths)):
+    filled = (old.vectors, old.rows, old.messages, old.seconds, old.lengths)
+    made = [np.empty((room, *was.shape[1:]), was.dtype) for was in filled]
+    for new, was in zip(made, filled, strict=True):
         new[: old.used] = was[: old.used]
-    return ChunkColumns(old.used, vectors, rows, at, lengths)
+    return ChunkColumns(old.used, *made)

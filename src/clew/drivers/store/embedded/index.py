@@ -45,6 +45,8 @@ class RowCandidates:
     """Candidates by the rows of their chunks; the columns are those of `clew.core.candidates.Candidates`."""
 
     rows: list[int]
+    ids: list[str]
+    has_messages: bool
     nearest: int
     by_words: dict[int, float]
     cosines: NDArray[np.float64]

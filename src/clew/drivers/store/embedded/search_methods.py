@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from clew.core.types import Hit, Matrix, TermMatch, Vector
 from clew.drivers.store import checks, order
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import read
-from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
@@ -61,7 +62,7 @@ class SearchMethods:
         matching: Depth,
         where: Filter = EVERYTHING,
     ) -> list[Candidates] | None:
-        """The candidates of each query, and what is shown of them read in one statement; None where any is in doubt."""
+        """The candidates of each query; None where any is in doubt."""
         state = self._database.read_state()
         if not state.chunks or len(vectors) * (near.kept + matching.kept) > MAX_AHEAD:
             return None
@@ -74,15 +75,25 @@ class SearchMethods:
             return None
         if found is None:
             return None
-        loaded = self._hits.load_hits(state, list({row: None for each in found for row in each.rows}))
-        try:
-            hits = [[loaded[row] for row in each.rows] for each in found]
-        except KeyError:  # removed meanwhile, or damaged
-            return None
         return [
-            Candidates(own, each.nearest, each.by_words, each.cosines, each.shares, each.strengths)
-            for own, each in zip(hits, found, strict=True)
+            Candidates(
+                each.ids,
+                each.has_messages,
+                each.nearest,
+                each.by_words,
+                each.cosines,
+                each.shares,
+                each.strengths,
+                partial(self._read_hits, state, each.rows),
+            )
+            for each in found
         ]
+
+    def _read_hits(self, state: CollectionState, rows: Sequence[int], places: Sequence[int]) -> list[Hit]:
+        """The hits at some places of rows; LookupError if one is gone."""
+        wanted = [rows[place] for place in places]
+        loaded = self._hits.load_hits(state, list(dict.fromkeys(wanted)))
+        return [loaded[row] for row in wanted]
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""

@@ -22,6 +22,7 @@ from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import RowCandidates, RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.row_cache import RowCache, join_terms, stack_vectors
 from clew.drivers.store.embedded.row_scores import measure_rows, score_rows_by_bm25
+from clew.drivers.store.embedded.signals import MESSAGE
 
 SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
 SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word search to take as few candidates
@@ -124,7 +125,8 @@ class ShardSearches:
         cosines = np.concatenate([np.array([cosine for _, cosine in nearest], np.float64), rest])
         weights, average = self._weigh_terms(words, state), state.average_chunk_length
         signals = measure_rows(join_terms(read), words.hashes, weights, average)
-        return RowCandidates(list(places), len(nearest), by_words, cosines, *signals)
+        ids, has_messages = [each[1] for each in read], any(MESSAGE in each[2] for each in read)
+        return RowCandidates(list(places), ids, has_messages, len(nearest), by_words, cosines, *signals)
 
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a state."""

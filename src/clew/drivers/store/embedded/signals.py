@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core import facets
 from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
 from clew.drivers.store.bm25 import Floats
@@ -18,6 +19,7 @@ from clew.drivers.store.embedded.vectors import unpack_vectors
 
 COLUMNS = "row, id, facets, seconds, length, terms, counts, vector, sum"
 BATCH = 2000  # signals that are read at once
+MESSAGE = json.dumps(facets.MESSAGE)[:-1]  # where it is in the facets of a row, that is a message or a part of one
 Rows = NDArray[np.int64]
 Tombstone = tuple[int, Hashes]  # a removed row and the words it had
 
@@ -29,6 +31,7 @@ class Signals:
     rows: Rows
     ids: list[str]
     facets: list[list[str]]
+    messages: NDArray[np.bool_]  # whether each is a message, or a part of one
     seconds: Floats  # nan: no time
     lengths: Floats
     terms: Hashes
@@ -103,11 +106,12 @@ def make_placeholders(values: Sequence[object]) -> str:
 
 
 def _parse_signals(read: list[Any], dim: int) -> Signals:
-    rows, ids, facets, seconds, lengths, terms, counts, vectors, _ = zip(*read, strict=True) if read else ((),) * 9
+    rows, ids, found, seconds, lengths, terms, counts, vectors, _ = zip(*read, strict=True) if read else ((),) * 9
     return Signals(
         np.array(rows, np.int64),
         list(ids),
-        _parse_facets(facets),
+        _parse_facets(found),
+        np.array([MESSAGE in each for each in found], bool),
         np.array([np.nan if at is None else at for at in seconds], np.float64),
         np.array(lengths, np.float64),
         np.frombuffer(b"".join(terms), np.int64),
@@ -119,5 +123,5 @@ def _parse_signals(read: list[Any], dim: int) -> Signals:
 
 def _parse_facets(texts: Sequence[str]) -> list[list[str]]:
     """The facets of each chunk; parsed all at once, which is three times as fast as one by one."""
-    facets: list[list[str]] = json.loads(f"[{','.join(texts)}]")
-    return facets
+    parsed: list[list[str]] = json.loads(f"[{','.join(texts)}]")
+    return parsed

@@ -27,6 +27,7 @@ class ChunkColumns:
     used: int
     vectors: Matrix
     rows: Rows
+    messages: NDArray[np.bool_]
     seconds: Floats
     lengths: Floats
 
@@ -131,7 +132,8 @@ def find_candidates(
         cosines[len(nearest) :] = compute_cosines(every[slots[len(nearest) :]], vector)
         shares, strengths = _measure_slots(view, words, slots)
         rows: list[int] = view.columns.rows[slots].tolist()
-        found.append(RowCandidates(rows, len(nearest), by_words, cosines, shares, strengths))
+        ids, has_messages = [view.ids[slot] for slot in places], bool(view.columns.messages[slots].any())
+        found.append(RowCandidates(rows, ids, has_messages, len(nearest), by_words, cosines, shares, strengths))
     return found
 
 

@@ -37,11 +37,17 @@ class Candidates:
 
 
 class CandidateTexts(Sequence[str]):
-    """The texts of candidates, each read when it is asked for."""
+    """The texts of candidates; those that were not read with their hits are read when they are asked for."""
 
     def __init__(self, found: Candidates) -> None:
         self._found = found
         self._known: dict[int, str] = {}
+
+    def read_hits(self, places: Sequence[int]) -> list[Hit]:
+        """The hits at some places, in their order and not scored, all read at once; LookupError if one is gone."""
+        hits = self._found.read_hits(places)
+        self._known.update({place: hit.chunk.text.strip() for place, hit in zip(places, hits, strict=True)})
+        return hits
 
     def __len__(self) -> int:
         return len(self._found.ids)
@@ -54,6 +60,5 @@ class CandidateTexts(Sequence[str]):
         if isinstance(place, slice):
             return [self[each] for each in range(len(self))[place]]
         if place not in self._known:
-            (hit,) = self._found.read_hits([place])
-            self._known[place] = hit.chunk.text.strip()
+            self.read_hits([place])
         return self._known[place]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from clew.core.candidates import Candidates, Depth
+from clew.core.candidates import Candidates, CandidateTexts, Depth
 from clew.core.protocols import FindsCandidates
 from clew.core.trace import step
 from clew.core.types import Hit, Query
@@ -86,7 +86,8 @@ def _choose_depths(name: str, query: Query, overfetch: int) -> tuple[Depth, Dept
 
 def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, weight: float) -> list[Hit]:
     """The k best candidates as hits."""
-    evidence = source.judge_candidates(query, found)
+    texts = CandidateTexts(found)
+    evidence = source.judge_candidates(query, found, texts)
     if name == HYBRID:
         trust = source.trust_words(query, evidence)
         combined = combine_evidence(evidence, weight, 0.0, words_trust=trust)
@@ -98,7 +99,7 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
         best = list(found.by_words)[: query.k]
         scores = found.by_words
     leading = [place for signal in (evidence.meaning, evidence.words) for place in np.argsort(-signal)[:2].tolist()]
-    shown = found.read_hits([*best, *leading])  # what is compared too, so that it is read at once
+    shown = texts.read_hits([*best, *leading])  # with what they are compared with
     relevances = estimate_relevance(evidence, places=best, intent=estimate_intent(query.text))
     matches, cosines = estimate_match(evidence.take(best)), found.cosines[best].tolist()
     hits = []

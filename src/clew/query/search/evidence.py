@@ -60,10 +60,10 @@ class EvidenceSource:
         )
         return cosines, self._weigh(query, ids, texts, meaning, shares, strengths)
 
-    def judge_candidates(self, query: Query, found: Candidates) -> Evidence:
-        """The evidence of candidates."""
+    def judge_candidates(self, query: Query, found: Candidates, texts: CandidateTexts) -> Evidence:
+        """The evidence of candidates, which have these texts."""
         background = self._calibration.background(embed_query(query, self.embedder))
-        meaning, texts = self._calibration.scale(found.cosines, background), CandidateTexts(found)
+        meaning = self._calibration.scale(found.cosines, background)
         return self._weigh(query, found.ids, texts, meaning, found.shares, found.strengths)
 
     def _weigh(

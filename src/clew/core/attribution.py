@@ -21,6 +21,7 @@ TIME_PATTERN = (  # of what fold_marks returns
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2796"
 _COLONS = "\u02d0\u02f8\u0589\u05c3\u2236\ua789"
 _FOLDS = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_COLONS, ":"))
+_FOLDED = compile_pattern(f"[{_DASHES}{_COLONS}]")
 _FORGED = compile_pattern(rf"{TIME_PATTERN}|{REPLY}|^\[\s*\d+\s*\]|\(\s*source\s*:|-{{3,}}", re.IGNORECASE)
 _MARKS = compile_pattern(
     rf"[,:;()\[\]{REPLY}\uff0c\uff1a\ufe55\uff08\uff09\uff3b\uff3d\u201a{_COLONS}]|-(?=--)|(?<=--)-"
@@ -47,7 +48,10 @@ class PassageMessage:
 
 def fold_marks(text: str) -> str:
     """The text as it looks: spaces, hyphens, colons, digits and letters of any width or style as the plain ones."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_FOLDS)
+    if text.isascii():
+        return text
+    folded = unicodedata.normalize("NFKC", text)
+    return folded.translate(_FOLDS) if _FOLDED.search(folded) else folded
 
 
 def format_name(name: object) -> str:

@@ -8,7 +8,7 @@ use: if a skipped hit's entry with its separator takes at most a fifth of the bu
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import chain
 
 from clew.core.passages import MergedChunk
 from clew.core.sentences import split_sentences
@@ -67,8 +67,8 @@ class TokenBudget:
         Only hits of the search are reported as dropped, and only they are cut.
         """
         queue = iter(candidates)
-        opening, expanded = self._take_first_candidates(queue)
-        kept, at = self._fit_longest_prefix(opening)
+        opening, costs, expanded = self._take_first_candidates(queue)
+        kept, at = self._fit_longest_prefix(opening, costs)
         dropped: list[tuple[Hit, str]] = []
         for candidate in chain(opening[at:], queue):
             found = isinstance(candidate, Hit) and candidate.chunk.id not in expanded
@@ -86,9 +86,12 @@ class TokenBudget:
             kept = self._try_adding(kept, hit) or kept
         return replace(kept, dropped=tuple(dropped))
 
-    def _take_first_candidates(self, queue: Iterator[Candidate]) -> tuple[list[Hit], set[str]]:
-        """The first candidates, up to the point where they cannot all fit, and the ids of the expansions among them."""
+    def _take_first_candidates(self, queue: Iterator[Candidate]) -> tuple[list[Hit], list[int], set[str]]:
+        """The first candidates, up to the point where they cannot all fit; the least that they cost up to each of them;
+        and the ids of the expansions among them.
+        """
         opening: list[Hit] = []
+        costs: list[int] = []
         expanded: set[str] = set()
         cost = 0
         for candidate in queue:
@@ -99,13 +102,13 @@ class TokenBudget:
             if hit is not candidate:
                 expanded.add(hit.chunk.id)
             cost += self._estimate_min_tokens(hit, ())
+            costs.append(cost)
             if cost > self._tokens:
                 break
-        return opening, expanded
+        return opening, costs, expanded
 
-    def _fit_longest_prefix(self, hits: Sequence[Hit]) -> tuple[FittedContext, int]:
+    def _fit_longest_prefix(self, hits: Sequence[Hit], costs: Sequence[int]) -> tuple[FittedContext, int]:
         """The longest prefix of the hits that fits, by bisection, and its length."""
-        costs = list(accumulate(self._estimate_min_tokens(hit, ()) for hit in hits))
         low, high = 0, bisect_right(costs, self._tokens)
         best = FittedContext()
         middle = high  # mostly all that may fit do

@@ -128,7 +128,7 @@ def as_merged_chunk(hit: Hit, source: str | None = None) -> MergedChunk:
         chunk.headings,
         HEADING_SEPARATOR.join(chunk.headings),
         (hit,),
-        fmean(_list_similarities([hit])),
+        hit.score if isnan(hit.similarity) else hit.similarity,
         len(chunk.text),
         spans,
         messages=(message,) if message else (),

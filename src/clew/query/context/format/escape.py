@@ -37,7 +37,7 @@ class ReservedLines:
 
     def _escape(self, text: str) -> str:
         """The text with reserved lines escaped."""
-        if self._marks and not set(self._marks).intersection(fold_marks(text)):
+        if self._marks and not any(map(fold_marks(text).__contains__, self._marks)):
             return text
         return "".join(
             f"{line[: (at := _find_first_visible(line))]}\\{line[at:]}" if self._reserved.match(visible) else line

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ import pytest
 
 from clew import Document, Engine, Filter, JobConfig, Settings, SettingsError, StoreMismatch, drivers
 from clew.core.jobs import UPGRADE
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Embedder, Role, Store
 from clew.core.settings import EmbedderConfig, StoreConfig
+from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import staging
 from clew.drivers.store.embedded import build
@@ -110,6 +113,26 @@ def test_it_is_opened_while_its_upgrade_ends(place: str, monkeypatch: pytest.Mon
         monkeypatch.setattr(drivers, "open_store", open_as_it_ends)
         with open_engine(place) as other:
             assert other.status().embedder == "hashed"
+
+
+def test_status_tells_how_much_there_is_to_upgrade_before_the_first_batch(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[tuple[str, int, int | None]]()
+    embed = HashedEmbedder.embed
+    with open_engine(place) as engine:
+        engine.add_documents(PAGES, fast=True)
+
+        def embed_when_told(model: HashedEmbedder, texts: Sequence[str], *, role: Role) -> Matrix:
+            end = time.monotonic() + 20
+            while model.name == "hashed" and not told and time.monotonic() < end:
+                upgrade = engine.status().upgrade
+                told.extend([(upgrade.stage, upgrade.done, upgrade.total)] if upgrade and upgrade.total else [])
+            return embed(model, texts, role=role)
+
+        monkeypatch.setattr(HashedEmbedder, "embed", embed_when_told)
+        engine.run_jobs()
+    assert told == [("embedding", 0, 24)]
 
 
 def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

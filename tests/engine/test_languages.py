@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew import Document, Engine, Filter, Message, Settings
+from clew.core import detect
 from clew.core.analyse import analyse_text
 from clew.core.detect import detect_language
 from clew.core.errors import SettingsError
@@ -139,6 +140,22 @@ def test_a_text_that_quotes_english_is_in_its_own_language() -> None:
         "de": "Mit INSERT INTO und BETWEEN sowie CASE WHEN werden die Umsätze der Kunden in die Tabelle geschrieben.",
     }
     assert {code: detect_language(text) for code, text in texts.items()} == {code: code for code in texts}
+
+
+def test_plain_english_is_told_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where few of its words are of English alone, unless one is of another language."""
+
+    def refuse() -> None:
+        raise AssertionError("the model was asked")
+
+    monkeypatch.setattr(detect, "_load_model", refuse)
+    sparse = (
+        "Folic acid supplementation lowers plasma homocysteine levels by roughly thirty percent; several trials which"
+        " were randomised agree that dosage matters little above one milligram daily"
+    )
+    assert detect_language(sparse) == "en"
+    with pytest.raises(AssertionError, match="the model was asked"):
+        detect_language(sparse.replace("lowers", "und"))
 
 
 def test_words_that_look_like_another_language_are_searched_in_those_of_the_collection(

@@ -128,8 +128,8 @@ def reembed(
         done = count
         if on_progress:
             spent = monotonic() - started
-            left = spent / count * (total - count)
-            on_progress(Progress(stage, count, total, unit, count / spent, left))
+            left = spent / count * (total - count) if count else None
+            on_progress(Progress(stage, count, total, unit, count / spent if count else 0.0, left))
 
     derive = find_derivation(model, before.embedder)
     stage, unit = ("converting", "vectors") if derive else ("embedding", "texts")

@@ -64,6 +64,8 @@ def stage_missing_vectors(run: RunInTransaction, embedder: Embedder, on_progress
     Where the embedder derives its vectors, they are made from those in use, and no model is asked.
     """
     total, done = run(lambda staged: staged.count_missing()), 0
+    if on_progress and total:
+        on_progress(0, total)  # a batch may take long
     for kind in KINDS:
         after: int | None = 0
         while after is not None:

@@ -333,7 +333,7 @@ def test_a_long_walk_tells_how_much_was_found(tmp_path: Path, monkeypatch: pytes
         with Engine.open(":memory:", embedder="hashed") as engine:
             getattr(engine, verb)(folder, on_progress=told.append)
         finding = [(each.done, each.total, each.unit) for each in told if each.stage == "finding"]
-        assert finding == [(1, None, "files"), (2, None, "files")]
+        assert finding == [(1, None, "files"), (2, None, "files"), (2, 2, "files")]
 
 
 # -- a bad line

@@ -66,12 +66,14 @@ def discover_sources(
 
 def report_found(found: Iterable[Found], on_progress: OnProgress | None) -> Iterator[Found]:
     """What is found, and once a second how much it is: looking into large chat exports takes long."""
-    last = monotonic()
+    last, count, is_reported = monotonic(), 0, False
     for count, each in enumerate(found, 1):
         if on_progress and monotonic() - last >= REPORT_SECONDS:
-            last = monotonic()
+            last, is_reported = monotonic(), True
             on_progress(Progress("finding", count, None, "files"))
         yield each
+    if on_progress and is_reported:
+        on_progress(Progress("finding", count, count, "files"))
 
 
 def count_expected_documents(found: Sequence[Found]) -> int | None:

@@ -1,6 +1,7 @@
 """Plain searches rank columns of candidates: alone, together and step by step they find the same."""
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.types import Hit
+from clew.drivers.store.embedded import read
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.search_methods import SearchMethods
 
@@ -140,6 +142,21 @@ def test_a_batch_asks_the_store_once(engine: Engine, strategy: str, monkeypatch:
     calls.clear()
     engine.search("the anchor", k=3, strategy=strategy)
     assert calls == ["find_candidates"]
+
+
+@pytest.mark.parametrize("strategy", PLAIN)
+def test_only_what_is_shown_and_compared_is_read(
+    engine: Engine, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, read_hits = list[int](), read.read_hits
+
+    def note(db: sqlite3.Connection, wanted: Sequence[int]) -> dict[int, Hit]:
+        rows.extend(wanted)
+        return read_hits(db, wanted)
+
+    monkeypatch.setattr(read, "read_hits", note)
+    assert len(engine.search("who repairs the lantern cable of ship 5?", k=3, strategy=strategy)) == 3
+    assert 3 <= len(rows) <= 3 + 4  # the two best by meaning, and by words
 
 
 @pytest.mark.parametrize("strategy", PLAIN)

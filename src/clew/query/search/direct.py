@@ -99,11 +99,11 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
         best = list(found.by_words)[: query.k]
         scores = found.by_words
     leading = [place for signal in (evidence.meaning, evidence.words) for place in np.argsort(-signal)[:2].tolist()]
-    shown = texts.read_hits([*best, *leading])  # with what they are compared with
+    shown = texts.read_hits([*best, *leading])[: len(best)]  # with what they are compared with
     relevances = estimate_relevance(evidence, places=best, intent=estimate_intent(query.text))
     matches, cosines = estimate_match(evidence.take(best)), found.cosines[best].tolist()
     hits = []
-    for place, of, relevance, match, cosine in zip(best, shown, relevances, matches, cosines, strict=False):
+    for place, of, relevance, match, cosine in zip(best, shown, relevances, matches, cosines, strict=True):
         named = {}
         if name != LEXICAL and place < found.nearest:
             named[SEMANTIC] = cosine

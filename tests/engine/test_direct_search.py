@@ -10,7 +10,7 @@ import pytest
 
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
-from clew.core.types import Hit
+from clew.core.types import Chunk, Hit
 from clew.drivers.store.embedded import read
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.search_methods import SearchMethods
@@ -122,6 +122,21 @@ def test_and_among_messages_and_in_other_languages(strategy: str) -> None:
         assert together == traced
         assert alone == traced
         assert any("message" in hit.chunk.meta for hits in together for hit in hits)
+
+
+@pytest.mark.parametrize("strategy", PLAIN)
+def test_a_chunk_that_names_no_message_is_none(strategy: str) -> None:
+    def cut(document: Document) -> list[Chunk]:
+        text = document.text
+        return [Chunk(f"{document.id}.0", document.id, 0, 1, text, 0, len(text), meta={"message": None})]
+
+    settings = Settings(search=UNCACHED)
+    with Engine.open(":memory:", embedder="hashed", settings=settings, chunker=cut) as engine:
+        engine.add_documents(write_pages(40))
+        together, alone, traced = search_three_ways(engine, k=5, strategy=strategy)
+        assert together == traced
+        assert alone == traced
+        assert any(together)
 
 
 def log_calls(call: Any, calls: list[str]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from clew import Document, Engine, Filter, JobConfig, Settings, SettingsError, StoreMismatch, drivers
+from clew.core.calibration import Calibration
 from clew.core.jobs import UPGRADE
 from clew.core.protocols import Embedder, Role, Store
 from clew.core.settings import EmbedderConfig, StoreConfig
@@ -21,6 +22,7 @@ from clew.drivers.store import staging
 from clew.drivers.store.embedded import build
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.folder import HOME, list_own_shards
+from clew.index.add import calibrate
 from tests.engine.conftest import STORES
 
 FAST = Settings(embedder=EmbedderConfig(fast="hashed:32"), jobs=JobConfig(lease=0.5))
@@ -73,6 +75,25 @@ def test_vectors_that_are_to_be_replaced_get_no_graph(place: str, monkeypatch: p
         engine.run_jobs()
         assert has_graph(engine, place)
         assert engine.search("gauge 7", strategy="semantic")[0].chunk.doc_id == "p7"
+
+
+def test_a_worker_that_was_killed_after_the_switch_leaves_the_rest_to_the_next(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "MIN_ROWS", 5)
+    monkeypatch.setattr(calibrate, "MIN_CHUNKS", 5)
+    settings = replace(FAST, store=StoreConfig(exact_below=5))
+    better = HashedEmbedder()
+    with Engine.open(place, embedder="hashed", settings=settings) as engine:
+        engine.add_documents(PAGES, fast=True)
+        engine.opened.store.stage_vectors(better)
+        engine.opened.store.switch_to_staged(better)
+    with Engine.open(place, embedder="hashed", settings=settings) as engine:
+        (job,) = engine.run_jobs()
+        assert (job.state, job.result["embedded"]) == ("done", 0)
+        assert has_graph(engine, place)
+        assert Calibration.from_json(engine.opened.store.calibration(), "hashed")
+        assert engine.opened.store.staged_model() is None
 
 
 def has_graph(engine: Engine, place: str) -> bool:

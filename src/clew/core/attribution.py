@@ -9,6 +9,7 @@ from typing import Any
 
 from clew.core.pattern import compile_pattern
 from clew.core.time import assume_utc
+from clew.core.unicode import drop_invisible
 
 REPLY = "↪"
 GUESSED_REPLY = "↪?"  # where nobody marked it as a reply
@@ -57,7 +58,7 @@ def fold_marks(text: str) -> str:
 def format_name(name: object) -> str:
     """A name on one line; one that looks like who, when or where of another message has dots for its signs."""
     line = " ".join(str(name).split())
-    return _MARKS.sub("·", line) if _FORGED.search(fold_marks(line)) else line
+    return _MARKS.sub("·", line) if _FORGED.search(fold_marks(drop_invisible(line))) else line
 
 
 def make_passage_message(

@@ -23,12 +23,11 @@ MIN_SURE_PROBABILITY = 0.8  # of a language that is not the usual one of its scr
 _PIECES = 3  # of a page whose beginning does not say its language
 _RANKED = 5  # guesses of the model
 _MIN_KANA = 0.1  # share of the characters of a Japanese text
-# Words of English that hardly any other language has. A text with so many of them is English; fewer are enough where no
-# word is one that another language uses and English does not.
+# Words of English that hardly any other language has; of so many words in a text, it is English.
 _ENGLISH = frozenset(
     ("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will")
 )
-_MIN_ENGLISH, _MIN_ENGLISH_SHARE, _MIN_PURE_SHARE = 3, 0.15, 0.08
+_MIN_ENGLISH, _MIN_ENGLISH_SHARE = 3, 0.15
 _WORD = compile_pattern(r"[^\W\d_]+")
 _SAME: Final = {"nn": "no", "nb": "no", "sh": "sr", "bs": "hr", "zh-yue": "zh", "yue": "zh", "wuu": "zh"}
 
@@ -41,9 +40,9 @@ def detect_language(text: str) -> str:
     """
     sample = " ".join(text[:SAMPLE].split())
     words = _WORD.findall(sample.lower())
-    if _is_english(words):
-        return "en"
     script = find_main_script(sample)
+    if script == "Latn" and _is_english(words):
+        return "en"
     if script not in SHARED_SCRIPTS and script != "Latn":
         return USUAL_LANGUAGE.get(script, "")
     otherwise = "" if script == "Latn" else USUAL_LANGUAGE[script]
@@ -99,16 +98,7 @@ def _rank_languages(sample: str, script: str) -> list[tuple[str, float]]:
 
 def _is_english(words: list[str]) -> bool:
     hits = [word for word in words if word in _ENGLISH]
-    if len(set(hits)) < _MIN_ENGLISH or len(hits) < _MIN_PURE_SHARE * len(words):
-        return False
-    return len(hits) >= _MIN_ENGLISH_SHARE * len(words) or _list_other_words().isdisjoint(words)
-
-
-@cache
-def _list_other_words() -> frozenset[str]:
-    """The stop words of other languages that are none of English."""
-    others = frozenset[str]().union(*(words for code, words in STOP_WORDS.items() if code != "en"))
-    return frozenset(word for word in others - STOP_WORDS["en"] if len(word) > 1)
+    return len(set(hits)) >= _MIN_ENGLISH and len(hits) >= _MIN_ENGLISH_SHARE * len(words)
 
 
 @cache

@@ -14,9 +14,21 @@ MARKS = (
     "\u0f71-\u0fbc\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u109d"
     "\u17b4-\u17d3"
 )
+# Characters that show nothing: format characters, soft hyphens, joiners, fillers, variation selectors and controls.
+INVISIBLE = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001107f\U000110bd\U000110cd\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 WORD = rf"\w[\w{MARKS}]*"  # the pattern of a word without hyphens or dots in it
 
 _LONG_RUN = compile_pattern(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")  # marks are no word characters
+_UNSEEN = compile_pattern(f"[{INVISIBLE}]+")
+
+
+def drop_invisible(text: str) -> str:
+    """The text without the characters in it that show nothing."""
+    return _UNSEEN.sub("", text)
 
 
 def compose(text: str) -> str:

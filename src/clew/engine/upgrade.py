@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clew import drivers
 from clew.core.errors import SettingsError, StoreMismatch
 from clew.core.filter import EVERYTHING
+from clew.core.flush import flush_after
 from clew.core.jobs import ACTIVE, UPGRADE, Job, Upgrade
 from clew.core.protocols import Embedder, JobQueue, Store
 from clew.core.report import OnProgress, SourceFailure
@@ -71,12 +72,18 @@ def _hold_job(opened: "Opened", request: Mapping[str, Any]) -> Iterator[None]:
 
 def run_upgrade(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str, Any]:
     """Stages the vectors of the better model, switches to them and deletes the fast ones; how many were made."""
+    from clew.index.add.calibrate import calibrate_once
+
     to, made = job.request["to"], 0
     if engine.opened.embedder.name != to:
         report = engine.reembed(to, max_cost=job.request["max_cost"], on_progress=on_progress)
         made = report.embedded
         if report.stopped:
             return {"embedded": made, "stopped": report.stopped}
+    else:  # a worker that was killed may have switched, and no more
+        calibrate_once(engine.opened.store, engine.opened.embedder)
+        with flush_after(engine.opened.store.flush, on_progress):
+            pass
     staged = engine.opened.store.staged_model()
     if staged and staged.embedder == job.request["from"]:
         discarded = discard_vectors(engine.opened.store)

@@ -19,7 +19,7 @@ FLOW = "flow"  # the name of the score
 
 def is_message_chunk(chunk: Chunk) -> bool:
     """Whether a chunk is a message or a part of one."""
-    return "message" in chunk.meta
+    return bool(chunk.meta.get("message"))
 
 
 def smooth_threads(config: FlowConfig) -> Step:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.embedded import build
+from clew.drivers.store.embedded import build, upkeep
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState
 from clew.drivers.store.embedded.exact import ExactIndex
@@ -278,3 +279,24 @@ def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: py
     assert (tmp_path / "c" / HOME).read_text() == "mine"
     store.close()
     memory.close()
+
+
+def test_one_that_searches_builds_what_another_left_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes does not get the index that another holds; it is built by that one, though it writes nothing."""
+    monkeypatch.setattr(upkeep, "LOOK_AFTER", 0.0)
+    monkeypatch.setattr(upkeep, "REST", 0.0)
+    writer = open_store(tmp_path / "c")
+    put(writer, 0, 10)
+    writer.close()
+    with closing(open_store(tmp_path / "c")) as reader, closing(open_store(tmp_path / "c")) as writer:
+        reader.search_vectors(ASKED[0], 5)  # it has the index now
+        put(writer, 10, 30)
+        writer.flush()
+
+        def is_indexed() -> bool:
+            reader.search_vectors(ASKED[0], 5)
+            found = [read_checkpoint(each) for each in list_own_shards(tmp_path / "c" / HOME)]
+            return any(each and (each.row, each.unindexed) == (30 * EACH, 0) for each in found)
+
+        wait_until(is_indexed)
+        assert search_exactly(reader) == search_exactly(writer)

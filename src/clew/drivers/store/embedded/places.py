@@ -23,7 +23,10 @@ def check_places(db: sqlite3.Connection, read: Iterable[Sequence[Any]]) -> None:
 
     It need not be of the same moment as the read: damage stays.
     """
-    blocks = {(columns[10], columns[11] >> codec.BLOCK_BITS) for columns in read if columns[11] is not None}
+    try:
+        blocks = {(columns[10], columns[11] >> codec.BLOCK_BITS) for columns in read if columns[11] is not None}
+    except TypeError as error:  # a text or a fraction in place of a number
+        raise damaged_error("the place of a chunk that was found") from error
     if not blocks:
         return
     threads = json.dumps(sorted({doc for doc, _ in blocks}))

@@ -21,6 +21,7 @@ from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.embedded.upkeep import IndexUpkeep
 from clew.drivers.store.term_ids import pack_terms
 
 MAX_AHEAD = 8192  # hits of searches that are made in one pass
@@ -33,6 +34,7 @@ class SearchMethods:
     _database: Database
     _folder: Path | None
     _indexes: IndexManager
+    _upkeep: IndexUpkeep
     _hits: HitCache
     _summaries: read.Summaries
 
@@ -69,6 +71,7 @@ class SearchMethods:
         checked = np.stack([checks.check_vector(vector, self._database.dim) for vector in vectors])
         packed = [pack_terms(each) for each in terms]
         index = self._indexes.get_caught_up_index(state)
+        self._upkeep.look(state)
         try:
             found = index.find_candidates(checked, packed, near, matching, where, state)
         except BrokenIndex:  # the search that follows rebuilds it
@@ -129,6 +132,7 @@ class SearchMethods:
             if query.k < 1 or not state.chunks:
                 return []
             index = self._indexes.get_caught_up_index(state)
+            self._upkeep.look(state)
             try:
                 if isinstance(query, VectorQuery):
                     found = index.search_vectors(query, state)

@@ -13,6 +13,7 @@ from clew.drivers.store.embedded.manager import Build, IndexManager
 from clew.drivers.store.embedded.shard import ShardIndex
 
 REST = 60.0  # seconds after a build that failed, before a thread tries again
+LOOK_AFTER = 10.0  # seconds for which a process has the collection open before it builds what another process left due
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ class IndexUpkeep:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._rests_until = 0.0  # after a build that failed
+        self._looks_at = monotonic() + LOOK_AFTER
 
     def flush(self, state: CollectionState, *, with_graph: bool = True) -> None:
         """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile.
@@ -62,6 +64,12 @@ class IndexUpkeep:
                 target = self._flush_quietly
                 self._thread = threading.Thread(target=target, name="clew index", args=(state,), daemon=True)
                 self._thread.start()
+
+    def look(self, state: CollectionState) -> None:
+        """As `start`, now and then, in a process that goes on searching: another may have left a build that is due."""
+        if (now := monotonic()) >= self._looks_at:
+            self._looks_at = now + REST
+            self.start(state)
 
     def stop(self) -> None:
         """Ends a build in the thread; what it has made is deleted, and no other is started."""

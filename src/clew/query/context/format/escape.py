@@ -11,16 +11,10 @@ from functools import lru_cache
 
 from clew.core.attribution import fold_marks
 from clew.core.pattern import compile_pattern
+from clew.core.unicode import INVISIBLE, drop_invisible
 
-# Characters that show nothing: format characters, soft hyphens, joiners, fillers, variation selectors and controls.
-INVISIBLE = (
-    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
-    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001107f\U000110bd\U000110cd\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
 LINE_END = "(?=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|\\Z)"  # whatever may be read as the end of a line
 _SPACE = "[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]"  # white space within a line
-_UNSEEN = compile_pattern(f"[{INVISIBLE}]+")
 _BLANK = compile_pattern(f"(?:{_SPACE}|[{INVISIBLE}])*")  # what may stand unseen before a line
 TAG_OPENERS = "<\uff1c\ufe64"
 
@@ -74,9 +68,8 @@ def to_one_line(text: object) -> str:
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
     """The lines of a text with their ends, each beside what it looks like."""
-    has_unseen = _UNSEEN.search(text) is not None
     for line in text.splitlines(keepends=True):
-        yield line, fold_marks(_UNSEEN.sub("", line) if has_unseen else line)
+        yield line, fold_marks(drop_invisible(line))
 
 
 def _find_first_visible(line: str) -> int:

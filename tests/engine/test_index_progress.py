@@ -19,9 +19,9 @@ def is_told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Flushing takes until this is set."""
     told, flush = threading.Event(), EmbeddedStore.flush
 
-    def wait_and_flush(store: EmbeddedStore) -> None:
+    def wait_and_flush(store: EmbeddedStore, *, with_graph: bool = True) -> None:
         assert told.wait(WAIT)
-        flush(store)
+        flush(store, with_graph=with_graph)
 
     monkeypatch.setattr(EmbeddedStore, "flush", wait_and_flush)
     monkeypatch.setattr(flush_module, "INTERVAL", 0.01)

@@ -300,3 +300,37 @@ def test_one_that_searches_builds_what_another_left_due(tmp_path: Path, monkeypa
 
         wait_until(is_indexed)
         assert search_exactly(reader) == search_exactly(writer)
+
+
+def test_who_adds_a_little_while_searching_does_not_wait_for_a_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_build, build_shard = threading.Event(), build.Builder.build
+
+    def wait_and_build(*given: Any) -> bool:
+        assert may_build.wait(60)
+        return build_shard(*given)
+
+    monkeypatch.setattr(build.Builder, "build", wait_and_build)
+    with closing(open_store(tmp_path / "c")) as store:
+        put(store, 0, 7)
+        store.search_vectors(ASKED[0], 5)  # it is searched from now on
+        put(store, 7, 20)
+        may_build.set()
+        store.flush()  # most of it is new
+        put(store, 20, 27)
+        store.flush()
+        may_build.clear()
+        is_left = False
+        for number in range(27, 40):
+            put(store, number, number + 1)
+            store.flush()  # a graph becomes due, and is waited for nowhere
+            is_left = is_left or store.stats().index.endswith("a new one is being built")
+        assert is_left
+        may_build.set()
+        wait_until(lambda: not store.stats().index.endswith("a new one is being built"))
+        with closing(open_store(None)) as plain:
+            put(plain, 0, 40)
+            assert search_exactly(store) == search_exactly(plain)
+        checkpoints = map(read_checkpoint, list_own_shards(tmp_path / "c" / HOME))
+        assert any(each and each.unindexed <= 13 * EACH and each.row > 27 * EACH for each in checkpoints)

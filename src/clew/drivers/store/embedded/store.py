@@ -240,7 +240,16 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         return self._database.read_state().change
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when all that was put is safe on disk and the index is in its best shape."""
+        """Returns when all that was put is safe on disk and the index is in its best shape.
+
+        After little was put by a process that also searches, the graph is left to a thread.
+        """
+        if with_graph and self._upkeep.start_after_little(self._database.read_state()):
+            self._database.flush()
+        else:
+            self._flush(with_graph=with_graph)
+
+    def _flush(self, *, with_graph: bool = True) -> None:
         self._upkeep.flush(self._database.read_state(), with_graph=with_graph)
         with self._database.write_transaction() as db:
             write.prune_tombstones(db)  # after the index has followed
@@ -248,7 +257,7 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
 
     def maintain(self) -> list[str]:
         """Brings the index into its best shape; what was done. Nothing else needs it: SQLite uses freed pages again."""
-        self.flush()
+        self._flush()
         return [f"index kept up: {self.stats().index}"]
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from clew.drivers.store.embedded.manager import Build, IndexManager
 from clew.drivers.store.embedded.shard import ShardIndex
 
 REST = 60.0  # seconds after a build that failed, before a thread tries again
+SMALL_SHARE = 20  # of a collection, below which what was added since the last flush does not wait for a graph
 LOOK_AFTER = 10.0  # seconds for which a process has the collection open before it builds what another process left due
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ class IndexUpkeep:
         self._thread: threading.Thread | None = None
         self._rests_until = 0.0  # after a build that failed
         self._looks_at = monotonic() + LOOK_AFTER
+        self._flushed_row = database.read_state().last_row
 
     def flush(self, state: CollectionState, *, with_graph: bool = True) -> None:
         """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile.
@@ -53,6 +55,16 @@ class IndexUpkeep:
                     index.save()
                 except BrokenIndex as error:
                     self._indexes.discard_broken_shard(index, error)
+
+    def start_after_little(self, state: CollectionState) -> bool:
+        """Whether little was added since the last flush by a process that searches; a graph that is due is then built
+        in a thread, so that who adds a page to a large collection does not wait for it.
+        """
+        added, self._flushed_row = state.last_row - self._flushed_row, state.last_row
+        is_left = added * SMALL_SHARE < state.chunks and self._indexes.is_build_due(state)
+        if is_left:
+            self.start(state)
+        return is_left
 
     def start(self, state: CollectionState) -> None:
         """Builds the graph in a thread if that is due in a process that searches; returns at once."""

@@ -170,6 +170,7 @@ def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
     assert f"to hashed, queued (job {job_id})" in fresh("status").out
     worked = fresh("jobs", "work")
     assert worked.out.splitlines()[1].split("\t")[-1] == "10 embedded"
+    assert "10 of 10 texts" in worked.err
     status = fresh("status", "--json").json
     assert (status["embedder"], status["upgrade"]) == ("hashed", None)
     assert fresh.hits("who rotates the keys?")

@@ -279,7 +279,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 
 def describe_upgrade(upgrade: "Upgrade") -> str:
     """How far a collection is on its way to a better model, in a line."""
-    done = f", {upgrade.done} of {upgrade.total}" if upgrade.total else ""
+    done = f", {upgrade.done} of {upgrade.total} texts" if upgrade.total else ""
     error = f": {upgrade.error}" if upgrade.error else ""
     return f"to {upgrade.to}, {upgrade.state}{done}{error} (job {upgrade.job})"
 

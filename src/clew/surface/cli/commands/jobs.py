@@ -147,7 +147,8 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
 
     def report(job: "Job") -> None:
         if job.state != "queued":
-            on_progress(Progress(f"job {job.id}", job.done, job.total, "documents"))
+            unit = "texts" if job.kind == UPGRADE else "documents"
+            on_progress(Progress(f"job {job.id}", job.done, job.total, unit))
 
     return report
 

@@ -311,7 +311,7 @@ def test_the_error_that_ended_an_add_is_raised_though_the_indexes_cannot_be_buil
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             raise DriverFailed("the model is down; try again")
 
-    def cannot_flush(_: object) -> None:
+    def cannot_flush(_: object, **__: object) -> None:
         raise DriverFailed("the disk is full")
 
     monkeypatch.setattr("clew.drivers.store.embedded.store.EmbeddedStore.flush", cannot_flush)

@@ -4,6 +4,7 @@ import threading
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,7 +244,7 @@ def _to_rows(view: View, found: SlotScores) -> RowScores:
 
 def _grow_columns(old: ChunkColumns, min_size: int) -> ChunkColumns:
     room = min_size + max(256, min_size // 2)
-    filled = (old.vectors, old.rows, old.messages, old.seconds, old.lengths)
+    filled: tuple[NDArray[Any], ...] = (old.vectors, old.rows, old.messages, old.seconds, old.lengths)
     made = [np.empty((room, *was.shape[1:]), was.dtype) for was in filled]
     for new, was in zip(made, filled, strict=True):
         new[: old.used] = was[: old.used]

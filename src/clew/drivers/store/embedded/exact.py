@@ -37,7 +37,6 @@ class ExactIndex:
     """Follows a database in memory. Several threads may search while one follows."""
 
     name = "exact, in memory"
-    rereads = False
     _last: tuple[int, VectorQuery, RowScores]  # the last search by vector, and the change that it is of
     _norms: tuple[ChunkColumns, float, Floats]  # the normalised lengths, and what they were computed from
     _ahead: dict[bytes, tuple[int, VectorQuery, RowScores]]  # of vectors that are searched next, by their bytes

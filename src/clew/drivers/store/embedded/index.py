@@ -58,7 +58,6 @@ class Index(Protocol):
     """Follows the database and searches what it has followed."""
 
     name: str
-    rereads: bool  # whether a search reads the database again, where rows may have been removed meanwhile
 
     def catch_up(self, state: CollectionState) -> None:
         """Applies every change of the database up to a state."""

@@ -25,7 +25,7 @@ from clew.drivers.store.embedded.upkeep import IndexUpkeep
 from clew.drivers.store.term_ids import pack_terms
 
 MAX_AHEAD = 8192  # hits of searches that are made in one pass
-MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
+MAX_ATTEMPTS = 10  # of a search whose index breaks, or whose chunks are removed before they are read
 
 
 class SearchMethods:
@@ -78,6 +78,9 @@ class SearchMethods:
             return None
         if found is None:
             return None
+        is_short = any(each.nearest < min(near.kept, state.chunks) for each in found)
+        if is_short and self._database.read_state_anew().change != state.change:
+            return None  # rows were removed before the index followed to them
         return [
             Candidates(
                 each.ids,
@@ -147,7 +150,8 @@ class SearchMethods:
                 continue
             loaded = self._hits.load_hits(state, [row for row, _ in found])
             hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
-            is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
+            # Else rows may have been removed meanwhile: since they were found, or before the index followed to them.
+            is_complete = len(hits) == min(query.k, state.chunks)
             if is_complete or self._database.read_state_anew().change == state.change:
                 if not is_complete and len(hits) < len(found):
                     raise damaged_error("the table of the chunks")

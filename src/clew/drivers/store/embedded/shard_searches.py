@@ -32,7 +32,6 @@ MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them ar
 class ShardSearches:
     """Searches in a shard; part of ShardIndex."""
 
-    rereads = True
     checkpoint: Checkpoint
     _database: Database
     _rows: RowCache

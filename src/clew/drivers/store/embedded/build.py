@@ -132,7 +132,7 @@ def _open_copy(target: Path, database: Database, copied: Checkpoint, state: Coll
     with suppress(BrokenIndex):  # it was changed while it was copied
         index = ShardIndex(target, database, copied, is_copy=True)
         index.catch_up(state)
-        if index.count_chunks() == state.chunks:
+        if index.has_chunks(state.chunks):
             return index
         index.close_without_saving()
     shutil.rmtree(target, ignore_errors=True)

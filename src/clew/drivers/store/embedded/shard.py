@@ -62,8 +62,8 @@ class ShardIndex(ShardSearches):
             else:
                 place.mkdir(parents=True)
                 self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, database.embedder))
-                for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
-                    self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
+                for made in points.make_field_indexes():
+                    self._shard.update(made)
             self._candidates = Candidates(self._shard)
 
     def catch_up(self, state: CollectionState) -> None:
@@ -96,6 +96,12 @@ class ShardIndex(ShardSearches):
         """How many chunks are in the shard."""
         with translate_errors():
             return self._shard.count(edge.CountRequest(exact=True))
+
+    def has_chunks(self, number: int) -> bool:
+        """Whether so many chunks are in the shard."""
+        with translate_errors():
+            known = self._shard.info().points_count  # at once; one that a kill left in two segments is in it twice
+        return known == number or self.count_chunks() == number
 
     def build_graph(self) -> None:
         """Builds the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""

@@ -70,8 +70,8 @@ class Shards:
         """Whether a shard has as many chunks as the database, once it has caught up."""
         for _ in range(CHECK_ATTEMPTS):
             index.catch_up(state)
-            count, now = index.count_chunks(), self._database.read_state_anew()
+            has_all, now = index.has_chunks(state.chunks), self._database.read_state_anew()
             if now.change == state.change:
-                return count == state.chunks
+                return has_all
             state = now
         return True  # the database changed all the time; nothing speaks against the shard

@@ -9,7 +9,7 @@ from clew import Document, Engine, Filter, Message, Settings
 from clew.core.analyse import analyse_text
 from clew.core.detect import detect_language
 from clew.core.errors import SettingsError
-from clew.core.settings import IngestionConfig
+from clew.core.settings import IngestionConfig, StoreConfig
 from clew.core.text import extract_terms
 from tests.engine.chosen import ChosenEmbedder, OpenEngine
 
@@ -83,6 +83,23 @@ def test_a_read_tells_the_language_without_the_index(engine: Engine, monkeypatch
     for name in ("search_terms", "count_terms", "language_counts"):
         monkeypatch.setattr(type(engine.opened.store), name, None)
     assert {code: engine.read(code).language for code in PAGES} == {code: code for code in PAGES}
+
+
+def test_a_status_beside_another_process_counts_languages_without_an_index_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(store=StoreConfig(exact_below=0))
+    documents = [Document(code, text) for code, text in PAGES.items()]
+    with (
+        Engine.open(tmp_path, embedder="hashed:8", settings=settings) as first,
+        Engine.open(tmp_path, embedder="hashed:8", settings=settings) as second,
+    ):
+        first.add_documents([*documents, Document("en2", "The keys are in the safe below the stairs.")])
+        first.search("keys")  # it holds the index
+        first.drop("de")
+        monkeypatch.setattr("clew.drivers.store.embedded.exact.ExactIndex.catch_up", pytest.fail)
+        expected = {code: 1 for code in PAGES if code != "de"} | {"en": 2}
+        assert second.status().languages == first.status().languages == expected
 
 
 def test_a_language_that_is_set_is_that_of_every_document(open_engine: OpenEngine) -> None:

@@ -81,6 +81,15 @@ class IndexManager:
         index.catch_up(state)
         return index
 
+    def has_index(self, state: CollectionState) -> bool:
+        """Whether there is an index to search, so that none has to be filled first."""
+        if self._shard or self._exact:
+            return True
+        with self._lock:
+            if not self._folder or not self._needs_shard(state) or not self._acquire_lock():
+                return False
+            return bool(self._shards.list_usable(self._folder / HOME, state, self._building))
+
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist, by id."""
         if (exact := self._exact) and (known := exact.get_vectors(state, chunk_ids)) is not None:

@@ -18,6 +18,7 @@ from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.vectors import unpack_vectors
 
 COLUMNS = "row, id, facets, seconds, length, terms, counts, vector, sum"
+TERMS = COLUMNS.split(", ").index("terms")
 BATCH = 2000  # signals that are read at once
 MESSAGE = json.dumps(facets.MESSAGE)[:-1]  # where it is in the facets of a row, that is a message or a part of one
 Rows = NDArray[np.int64]
@@ -75,6 +76,20 @@ def read_rows_in_batches(database: Database, row: int, upto: CollectionState) ->
         _check_signals(database, read)
         yield SignalBatch(_parse_signals(read, database.dim), removed_terms, last)
         row = last
+
+
+def count_having(database: Database, hashes: Hashes) -> list[int]:
+    """How many chunks have each of the terms; for a count or two, as an index takes far longer to fill."""
+    order = np.argsort(hashes)
+    wanted, counts = hashes[order], np.zeros(len(hashes), np.int64)
+    with database.read_transaction() as db:
+        found = db.execute(f"SELECT {COLUMNS} FROM signals")
+        while read := found.fetchmany(BATCH):
+            _check_signals(database, read)
+            terms = np.frombuffer(b"".join(columns[TERMS] for columns in read), np.int64)
+            places = np.minimum(np.searchsorted(wanted, terms), len(wanted) - 1)
+            counts[order] += np.bincount(places[wanted[places] == terms], minlength=len(wanted))
+    return [int(each) for each in counts]
 
 
 def read_tombstones(database: Database, change: int, upto: CollectionState) -> list[Tombstone] | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.embedded.signals import count_having
 from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.term_ids import hash_terms
 
@@ -15,7 +16,9 @@ class TermCounts(LanguageMethods):
     _indexes: IndexManager
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
-        """How many chunks have each of the terms, up to `at_most`."""
-        index = self._indexes.get_caught_up_index(self._database.read_state())
-        having = index.count_having(hash_terms(terms))
+        """How many chunks have each of the terms, up to `at_most`, as searches do; exactly, no index is filled for it."""
+        state, hashes = self._database.read_state(), hash_terms(terms)
+        if at_most is None and not self._indexes.has_index(state):
+            return count_having(self._database, hashes)
+        having = self._indexes.get_caught_up_index(state).count_having(hashes)
         return having if at_most is None else [min(count, at_most) for count in having]

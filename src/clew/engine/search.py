@@ -168,7 +168,8 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
     enough = replace(query, k=max(query.k, ANSWER_DEPTH), depth=max(query.depth, ANSWER_DEPTH))
     found = opened.finder.find(enough, strategy, settings)
     hits, left_out = split_by_relevance(found, settings.context)
-    return hits[: query.k], [hit for hit in left_out if hit in found[: query.k]]
+    asked_for = {hit.chunk.id for hit in found[: query.k]}
+    return hits[: query.k], [hit for hit in left_out if hit.chunk.id in asked_for]
 
 
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
+from time import perf_counter
 
 import bm25s
 import numpy as np
@@ -16,6 +18,7 @@ from clew.core.text import tokenize_words
 from clew.core.types import Document, Matrix, Vector
 
 QUERIES = 200
+OPENINGS = 7
 NO_CACHE = Settings(search=SearchConfig(cache=0))  # no search is answered from the cache
 
 
@@ -81,6 +84,9 @@ def _measure(
         if ann:
             name = f"recall@10 of its approximate search, {chunks:,} chunks"
             lines.append(Measurement(name, _measure_recall(engine, queries), "≥ 0.98"))
+    if ann:
+        ratio = _measure_first_search(folder, precomputed, queries)
+        lines.append(Measurement(f"first search after opening / a warm one, {chunks:,} chunks", ratio, "≤ 5"))
     with Engine.open(folder, embedder=PrecomputedEmbedder(model, stored), settings=NO_CACHE) as engine:
         ratio = _measure_ratio(
             engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])
@@ -94,6 +100,23 @@ def _measure_ratio(engine: Engine, queries: Sequence[CorpusText], floor: Callabl
         engine.search(each.text, k=10)
     ours, raw = time_interleaved(lambda i: engine.search(queries[i].text, k=10), floor, rounds=len(queries))
     return p50(ours) / p50(raw)
+
+
+def _measure_first_search(folder: Path, embedder: Embedder, queries: Sequence[CorpusText]) -> float:
+    """The first search of a folder that was just opened over the later ones, in the same process."""
+    first, warm = [], []
+    for start in range(0, OPENINGS * 20, 20):
+        with Engine.open(folder, embedder=embedder, settings=NO_CACHE) as engine:
+            times = [_time_search(engine, each.text) for each in queries[start : start + 20]]
+        first.append(times[0])
+        warm += times[1:]
+    return p50(first) / p50(warm)
+
+
+def _time_search(engine: Engine, text: str) -> float:
+    started = perf_counter()
+    engine.search(text, k=10)
+    return perf_counter() - started
 
 
 def _measure_recall(engine: Engine, queries: Sequence[CorpusText]) -> float:

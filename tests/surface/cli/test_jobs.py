@@ -167,12 +167,15 @@ def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
     assert fresh.hits("who rotates the keys?")
     status = fresh("status", "--json").json
     assert (status["embedder"], status["upgrade"]["to"], status["upgrade"]["job"]) == ("hashed:32", "hashed", job_id)
-    assert f"to hashed, queued (job {job_id})" in fresh("status").out
+    shown = fresh("status")
+    assert f"to hashed, queued (job {job_id})" in shown.out
+    assert shown.err == "1 waiting, and no worker is at work: `clew jobs work` runs them\n"
     worked = fresh("jobs", "work")
     assert worked.out.splitlines()[1].split("\t")[-1] == "10 embedded"
     assert "10 of 10 texts" in worked.err
     status = fresh("status", "--json").json
     assert (status["embedder"], status["upgrade"]) == ("hashed", None)
+    assert fresh("status").err == ""
     assert fresh.hits("who rotates the keys?")
     assert fresh("add", "--fast", "pages", "--ray", "auto").code == 2
 

@@ -1,13 +1,16 @@
-"""Starts a worker in a process of its own, which outlives the command and its terminal."""
+"""Starts a worker in a process of its own, which outlives the command and its terminal; says where one is missing."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew.surface.cli.program import ProgramOptions, repeat_options
+
 if TYPE_CHECKING:
+    from clew.core.jobs import Job
     from clew.surface.settings.load import Invocation
 
 
@@ -27,6 +30,19 @@ def start_worker(start: "Invocation") -> int:
     )
     worker.returncode = 0  # nobody waits for it, and Python is not to warn about that
     return worker.pid
+
+
+def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) -> bool:
+    """Says on stderr what to do if jobs wait and no worker is at work; whether it did."""
+    from clew.engine.jobs import has_worker
+    from clew.surface.cli import render
+
+    waiting = sum(not job.is_finished for job in jobs)
+    if not waiting or any(map(has_worker, jobs)):
+        return False
+    hint = f"{waiting} waiting, and no worker is at work: `clew jobs work` runs them"
+    render.print_line((repeat_options(hint, options), "yellow"), err=True)
+    return True
 
 
 def make_environment(start: "Invocation", environ: Mapping[str, str]) -> dict[str, str]:

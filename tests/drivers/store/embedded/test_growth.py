@@ -113,6 +113,29 @@ def test_a_collection_that_is_not_searched_builds_its_index_once_at_the_end(
     assert (tmp_path / "c" / HOME).stat().st_mode & 0o777 == 0o700
 
 
+def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    build_shard = build.Builder.build
+
+    def wait(self: build.Builder, collection: Path, target: Path, *rest: object) -> bool:
+        target.mkdir()
+        assert go_on.wait(60)
+        target.rmdir()
+        return build_shard(self, collection, target, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build.Builder, "build", wait)
+    with closing(open_store(tmp_path / "c")) as store, closing(open_store(tmp_path / "c")) as other:
+        put(store, 0, 4)
+        search_exactly(store)
+        put(store, 4, 12)
+        store.search_terms({"all": 1}, 1)
+        wait_until(lambda: bool(list_own_shards(tmp_path / "c" / HOME)))
+        assert store.stats().index == other.stats().index == f"{ExactIndex.name}; a new one is being built"
+        go_on.set()
+        wait_until(lambda: store.stats().index == ShardIndex.name)
+        assert other.stats().index == ExactIndex.name
+
+
 def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")

@@ -138,7 +138,8 @@ class IndexManager:
             needs_shard = self._needs_shard(state) and not self._serves_until_built(state)
             is_shard = needs_shard and (self._shard or self._acquire_lock())
             name = ShardIndex.name if is_shard else ExactIndex.name
-            return f"{name}; a new one is being built" if self._building else name
+            is_built = self._building or (needs_shard and not is_shard and self._is_built_elsewhere())
+            return f"{name}; a new one is being built" if is_built else name
 
     def is_build_due(self, state: CollectionState) -> bool:
         """Whether this process searches the collection, would much faster with another shard, and may build it."""
@@ -265,6 +266,12 @@ class IndexManager:
             return False
         is_on_disk = self._shards.list_usable(self._folder / HOME, state, self._building)
         return state.chunks <= self._config.exact_limit and not is_on_disk
+
+    def _is_built_elsewhere(self) -> bool:
+        """Whether the process that holds the lock builds a shard: one that is finished is the only one."""
+        assert self._folder
+        shards = list_own_shards(self._folder / HOME)
+        return len(shards) > 1 or any(read_checkpoint(folder) is None for folder in shards)
 
     def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""

@@ -16,7 +16,7 @@ class TermCounts(LanguageMethods):
     _indexes: IndexManager
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
-        """How many chunks have each of the terms, up to `at_most`, as searches do; exactly, no index is filled for it."""
+        """How many chunks have each of the terms, up to `at_most`; where all are counted, no index is filled for it."""
         state, hashes = self._database.read_state(), hash_terms(terms)
         if at_most is None and not self._indexes.has_index(state):
             return count_having(self._database, hashes)

@@ -279,12 +279,14 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
     """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.core.filter import EVERYTHING
     from clew.surface.cli import render
+    from clew.surface.cli.worker import hint_at_waiting_jobs
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
         where = options.build_filter(engine)
         stats = engine.status(where=where)
         shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
+        upgrade = [engine.job(stats.upgrade.job)] if stats.upgrade else []
     if as_json:
         render.print_json(shown)
         return
@@ -292,3 +294,4 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
         shown["upgrade"] = render.describe_upgrade(stats.upgrade)
     shown["languages"] = ", ".join(f"{code} {count}" for code, count in stats.languages.items()) or None
     render.print_pairs({name: value for name, value in shown.items() if value is not None})
+    hint_at_waiting_jobs(upgrade, ctx.obj)

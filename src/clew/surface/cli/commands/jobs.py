@@ -10,6 +10,7 @@ from clew.core.jobs import UPGRADE
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, repeat_options, resolve_invocation
+from clew.surface.cli.worker import hint_at_waiting_jobs
 
 if TYPE_CHECKING:
     from clew.core.jobs import Job
@@ -138,7 +139,7 @@ def _list_jobs(ctx: typer.Context, *, as_json: bool) -> None:
         render.print_json({"jobs": found})
     else:
         _print_jobs(found)
-        _hint_at_waiting_jobs(ctx, found)
+        hint_at_waiting_jobs(found, ctx.obj)
 
 
 def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
@@ -163,21 +164,8 @@ def _follow_jobs(ctx: typer.Context, engine: "Engine", ids: Sequence[str], on_jo
         if all(job.is_finished for job in now):
             return
         if not hinted:
-            hinted = _hint_at_waiting_jobs(ctx, now)
+            hinted = hint_at_waiting_jobs(now, ctx.obj)
         sleep(WATCH_INTERVAL)
-
-
-def _hint_at_waiting_jobs(ctx: typer.Context, jobs: "Sequence[Job]") -> bool:
-    """Says on stderr what to do if jobs wait and no worker is at work; whether it did."""
-    from clew.engine.jobs import has_worker
-    from clew.surface.cli import render
-
-    waiting = sum(not job.is_finished for job in jobs)
-    if not waiting or any(map(has_worker, jobs)):
-        return False
-    hint = f"{waiting} waiting, and no worker is at work: `clew jobs work` runs them"
-    render.print_line((repeat_options(hint, ctx.obj), "yellow"), err=True)
-    return True
 
 
 def _print_jobs(jobs: "Sequence[Job]") -> None:

@@ -3,6 +3,7 @@
 import stat
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Set
+from io import FileIO
 from pathlib import Path
 
 from clew.core.filter import Filter
@@ -25,10 +26,10 @@ def is_empty_file(path: Path) -> bool:
             return False
         if not status.st_size:
             return True
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        with FileIO(path) as file:
+            head = file.read(_HEAD_BYTES) or b""
             decoder = getincrementaldecoder("utf-8-sig")()  # the head may end within a character
-            return not decoder.decode(head).strip() and not decoder.decode(file.read(), final=True).strip()
+            return not decoder.decode(head).strip() and not decoder.decode(file.readall(), final=True).strip()
     except (OSError, ValueError):  # reading it reports that; what is no UTF-8 is not blank
         return False
 

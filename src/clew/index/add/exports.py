@@ -1,6 +1,7 @@
 """Chat exports as sources: each thread of each channel is a document of its own."""
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -18,11 +19,12 @@ from clew.index.thread.threads import build_threads, find_latest_message_time
 from clew.index.walk.files import EXPORT_SUFFIXES
 
 log = logging.getLogger("clew")
+_LOOKED_INTO = EXPORT_SUFFIXES | {".txt", ".", ""}
 
 
 def may_be_chat_export(path: Path) -> bool:
     """Whether a path can hold a chat export, so that its content is worth a look."""
-    return path.suffix.lower() in EXPORT_SUFFIXES | {".txt", ""}
+    return os.path.splitext(path)[1].lower() in _LOOKED_INTO  # noqa: PTH122 (many times faster than a Path)
 
 
 def make_thread_sources(

@@ -21,7 +21,7 @@ from clew.index.chat.served import detect_export_within
 from clew.index.read import SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
-from clew.index.read.uri import make_file_uri
+from clew.index.read.uri import FileUris
 from clew.index.read.web.fetch import read_url
 from clew.index.walk.files import DEFAULT_RULES, find_files
 from clew.index.walk.ignore import WalkRules
@@ -87,6 +87,7 @@ def make_sources(
     """One Source per file, web page and thread; uris of files are relative to `root`."""
     config = settings.ingestion
     limits = ReadLimits.of(config)
+    uris = FileUris(root)
     for each in found:
         if isinstance(each, SourceError):
             yield each
@@ -96,12 +97,12 @@ def make_sources(
             read_page = partial(read_url, each, allow_private=config.allow_private, limits=limits)
             yield Source(make_document_id(each), each, read_page)
         else:
-            uri = make_file_uri(each, root)
+            uri = uris.make(each)
             read_source = partial(
                 read_file, each, uri=uri, max_bytes=config.max_file_bytes, readers=readers, limits=limits
             )
             status = read_file_status(each)
-            reader = readers.get(each.suffix.lower())
+            reader = readers.get(each.suffix.lower()) if readers else None
             stamp = status.stamp if reader is None else f"{status.stamp} {get_reader_name(reader)}"
             yield Source(make_document_id(uri), uri, read_source, stamp, status.size, status.modified)
 

@@ -134,6 +134,9 @@ def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.Mo
         go_on.set()
         wait_until(lambda: store.stats().index == ShardIndex.name)
         assert other.stats().index == ExactIndex.name
+    with closing(open_store(None)) as memory:
+        put(memory, 0, 12)
+        assert memory.stats().index == ExactIndex.name
 
 
 def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,8 +269,10 @@ class IndexManager:
 
     def _is_built_elsewhere(self) -> bool:
         """Whether the process that holds the lock builds a shard: one that is finished is the only one."""
-        assert self._folder
-        shards = list_own_shards(self._folder / HOME)
+        try:
+            shards = list_own_shards(self._folder / HOME) if self._folder else []
+        except OSError:  # of another user, who keeps it to himself
+            return False
         return len(shards) > 1 or any(read_checkpoint(folder) is None for folder in shards)
 
     def _needs_shard(self, state: CollectionState) -> bool:

@@ -91,7 +91,9 @@ def _measure(
         ratio = _measure_ratio(
             engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])
         )
-        lines.append(Measurement(f"the same, with the query embedded by {model.name} on both sides", ratio))
+        lines.append(
+            Measurement(f"the same, {chunks:,} chunks, the query embedded by {model.name} on both sides", ratio)
+        )
     return lines
 
 

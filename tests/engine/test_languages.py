@@ -102,6 +102,23 @@ def test_a_status_beside_another_process_counts_languages_without_an_index_of_it
         assert second.status().languages == first.status().languages == expected
 
 
+def test_a_status_leaves_the_index_to_those_who_search(tmp_path: Path) -> None:
+    settings = Settings(store=StoreConfig(exact_below=0, exact_limit=1))
+    documents = [Document(code, text) for code, text in PAGES.items()]
+    with Engine.open(tmp_path, embedder="hashed:8", settings=settings) as first:
+        first.add_documents(documents)
+    for _ in range(2):
+        with (
+            Engine.open(tmp_path, embedder="hashed:8", settings=settings) as asking,
+            Engine.open(tmp_path, embedder="hashed:8", settings=settings) as searching,
+        ):
+            status = asking.status()
+            assert (status.index, status.languages) == ("qdrant-edge shard", dict.fromkeys(PAGES, 1))
+            assert searching.search(PAGES["en"], k=1)[0].chunk.doc_id == "en"
+            searching.add_documents([Document("en", PAGES["en"] + " The log is kept.")])
+            assert asking.status().languages == dict.fromkeys(PAGES, 1)
+
+
 def test_a_language_that_is_set_is_that_of_every_document(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed:32", settings=Settings(ingestion=IngestionConfig(language="tr")))
     engine.add_documents([Document("de", PAGES["de"])])

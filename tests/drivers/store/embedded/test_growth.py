@@ -113,6 +113,26 @@ def test_a_collection_that_is_not_searched_builds_its_index_once_at_the_end(
     assert (tmp_path / "c" / HOME).stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("is_replaced", [True, False], ids=["replaced", "dropped"])
+def test_a_shard_that_points_were_removed_from_is_opened_again_and_again(tmp_path: Path, is_replaced: bool) -> None:
+    with closing(open_store(tmp_path / "c")) as store:
+        put(store, 0, 12)
+        search_exactly(store)
+        store.flush()
+        (built,) = list_own_shards(tmp_path / "c" / HOME)
+        put(store, 12, 14)
+        search_exactly(store)
+        if is_replaced:
+            put(store, 12, 13)
+        else:
+            store.drop(["d12"])
+        right = search_exactly(store)
+    for _ in range(3):
+        with closing(open_store(tmp_path / "c")) as store:
+            assert search_exactly(store) == right
+        assert list_own_shards(tmp_path / "c" / HOME) == [built]
+
+
 def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
     build_shard = build.Builder.build
@@ -130,7 +150,10 @@ def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.Mo
         put(store, 4, 12)
         store.search_terms({"all": 1}, 1)
         wait_until(lambda: bool(list_own_shards(tmp_path / "c" / HOME)))
-        assert store.stats().index == other.stats().index == f"{ExactIndex.name}; a new one is being built"
+        assert store.stats().index == f"{ExactIndex.name}; a new one is being built"
+        assert other.stats().index == f"{ShardIndex.name}; a new one is being built"
+        search_exactly(other)
+        assert other.stats().index == f"{ExactIndex.name}; a new one is being built"
         go_on.set()
         wait_until(lambda: store.stats().index == ShardIndex.name)
         assert other.stats().index == ExactIndex.name

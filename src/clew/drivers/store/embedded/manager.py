@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +24,7 @@ from clew.drivers.store.embedded.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.embedded.index import BrokenIndex, Index
 from clew.drivers.store.embedded.lock import LockRefused, try_lock
 from clew.drivers.store.embedded.row_cache import RowCache, stack_vectors
-from clew.drivers.store.embedded.seal import has_right_seal
+from clew.drivers.store.embedded.seal import SEAL, has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
 from clew.drivers.store.embedded.shards import Shards
 
@@ -63,6 +64,11 @@ class IndexManager:
         self._building: Path | None = None  # the folder of a shard that is not finished
         self._refused = ""  # why the file system does not lock, if it does not
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has an index open, in memory or on disk."""
+        return bool(self._shard or self._exact)
+
     def get_caught_up_index(self, state: CollectionState) -> Index:
         """The index to search, in memory or on disk, caught up with the database at least to a state."""
         with self._lock:
@@ -81,14 +87,19 @@ class IndexManager:
         index.catch_up(state)
         return index
 
-    def has_index(self, state: CollectionState) -> bool:
-        """Whether there is an index to search, so that none has to be filled first."""
-        if self._shard or self._exact:
-            return True
-        with self._lock:
-            if not self._folder or not self._needs_shard(state) or not self._acquire_lock():
-                return False
-            return bool(self._shards.list_usable(self._folder / HOME, state, self._building))
+    def find_counts(self, state: CollectionState) -> frequencies.DocumentFrequencies | None:
+        """How many chunks have each word, as it was saved with an index on disk of this state; None if there is none.
+
+        Takes no lock: another process may have the index open.
+        """
+        if not self._folder:
+            return None
+        with suppress(OSError, ValueError):
+            for folder, saved in list_usable_shards(self._folder / HOME, state, self._database.dim):
+                is_of_state = (saved.change, saved.row) == (state.change, state.last_row)
+                if is_of_state and has_right_seal(folder, only=saved.counts):
+                    return frequencies.load_document_frequencies(folder / saved.counts)
+        return None
 
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist, by id."""
@@ -133,12 +144,12 @@ class IndexManager:
             return [f"{path}: another process has it open; end it and run the erasure again" for path in left]
 
     def get_index_name(self, state: CollectionState) -> str:
-        """The name of the index that searches now, in memory or on disk."""
+        """The name of the index that searches now, or would, in memory or on disk; takes no lock to tell."""
         with self._lock:
-            needs_shard = self._needs_shard(state) and not self._serves_until_built(state)
-            is_shard = needs_shard and (self._shard or self._acquire_lock())
+            needs_shard = self._folder is not None and self._needs_shard(state)
+            is_shard = needs_shard and (self._shard is not None or self._exact is None)
             name = ShardIndex.name if is_shard else ExactIndex.name
-            is_built = self._building or (needs_shard and not is_shard and self._is_built_elsewhere())
+            is_built = self._building or (needs_shard and not self._lock_file and self._is_built_elsewhere())
             return f"{name}; a new one is being built" if is_built else name
 
     def is_build_due(self, state: CollectionState) -> bool:
@@ -268,12 +279,13 @@ class IndexManager:
         return state.chunks <= self._config.exact_limit and not is_on_disk
 
     def _is_built_elsewhere(self) -> bool:
-        """Whether the process that holds the lock builds a shard: one that is finished is the only one."""
+        """Whether another process builds a shard: until that is saved, it is there without a checkpoint or a seal."""
         try:
             shards = list_own_shards(self._folder / HOME) if self._folder else []
         except OSError:  # of another user, who keeps it to himself
             return False
-        return len(shards) > 1 or any(read_checkpoint(folder) is None for folder in shards)
+        unsealed = [folder for folder in shards if not (folder / SEAL).exists()]
+        return len(unsealed) > 1 or any(read_checkpoint(folder) is None for folder in unsealed)
 
     def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""

@@ -9,19 +9,19 @@ places, so that holes need not be read, and a copy without holes has the same on
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from io import FileIO
 from pathlib import Path
 
 from xxhash import xxh3_64
 
-from clew.drivers.store.embedded.sparse import BLOCK, fill_buffer, read_blocks
+from clew.drivers.store.embedded.sparse import BLOCK, read_blocks
 
 SEAL = "seal.json"
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
-_BY_BLOCKS = "blocks:"  # before a checksum; those of earlier versions are of whole files
-HashFile = Callable[[FileIO, bytearray], str]
+_REWRITTEN = "mutable_id_tracker.versions"  # once more, when a shard is opened from which points were removed
+_BY_BLOCKS = "blocks:"  # before a checksum
 
 
 class Seal:
@@ -44,33 +44,44 @@ class Seal:
         """
         if self._file.exists():
             return
-        made = json.dumps(dict(_list_sums(self._folder, _hash_blocks)))
+        made = dict(_list_sums(self._folder))
         with lock:
             if breaks == self.breaks:
-                new = self._folder / f"{SEAL}.new"
-                new.write_text(made, "utf-8")
-                new.replace(self._file)
+                self._save(made)
+
+    def renew(self) -> None:
+        """Makes a seal that was right right again, after the shard was opened: opening may have rewritten a file."""
+        sealed = json.loads(self._file.read_text("utf-8"))
+        now = {name: value for name, value in _list_sums(self._folder, only=_REWRITTEN) if name in sealed}
+        if sealed != sealed | now:
+            self._save(sealed | now)
+
+    def _save(self, made: dict[str, str]) -> None:
+        new = self._folder / f"{SEAL}.new"
+        new.write_text(json.dumps(made), "utf-8")
+        new.replace(self._file)
 
 
-def has_right_seal(folder: Path) -> bool:
-    """Whether a shard is sealed and every file of it is as it was then."""
+def has_right_seal(folder: Path, *, only: str = "") -> bool:
+    """Whether a shard is sealed and every file of it, or the one of this name, is as it was then."""
     try:
         sealed = json.loads((folder / SEAL).read_text("utf-8"))
-        is_earlier = not all(str(each).startswith(_BY_BLOCKS) for each in sealed.values())
-    except (OSError, ValueError, AttributeError):
+        wanted = {only: sealed[only]} if only else sealed
+    except (OSError, ValueError, LookupError, TypeError):
         return False
-    return bool(sealed == dict(_list_sums(folder, _hash_whole if is_earlier else _hash_blocks)))
+    return bool(wanted == dict(_list_sums(folder, only=only)))
 
 
-def _list_sums(folder: Path, hash_file: HashFile) -> Iterator[tuple[str, str]]:
+def _list_sums(folder: Path, *, only: str = "") -> Iterator[tuple[str, str]]:
+    """The name and checksum of each file, or of those with this name."""
     buffer = bytearray(BLOCK)  # for all files: a new one for each block takes longer
     for place, folders, names in os.walk(folder):
         folders.sort()
         inside = place[len(str(folder)) :].replace(os.sep, "/")
         for name in sorted(names):
-            if name not in _VOLATILE and not name.endswith(".new"):
+            if name not in _VOLATILE and not name.endswith(".new") and name == (only or name):
                 with suppress(FileNotFoundError), FileIO(f"{place}{os.sep}{name}") as file:
-                    yield f"{inside}/{name}".removeprefix("/"), hash_file(file, buffer)
+                    yield f"{inside}/{name}".removeprefix("/"), _hash_blocks(file, buffer)
 
 
 def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
@@ -81,10 +92,3 @@ def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
         hasher.update(block)
     hasher.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
     return _BY_BLOCKS + hasher.hexdigest()
-
-
-def _hash_whole(file: FileIO, buffer: bytearray) -> str:
-    hasher = xxh3_64()
-    while size := fill_buffer(buffer, file):
-        hasher.update(memoryview(buffer)[:size])
-    return hasher.hexdigest()

@@ -59,6 +59,8 @@ class ShardIndex(ShardSearches):
             )
             if not is_new:
                 self._shard = edge.EdgeShard.load(str(place))
+                if not is_copy:
+                    self._seal.renew()
             else:
                 place.mkdir(parents=True)
                 self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, database.embedder))

@@ -18,7 +18,7 @@ def read_blocks(file: FileIO, buffer: bytearray) -> Iterator[tuple[int, bytearra
     while (found := _find_data(file, at, end)) < end:
         at = found // BLOCK * BLOCK
         file.seek(at)
-        size = fill_buffer(buffer, file)
+        size = _fill_buffer(buffer, file)
         block = buffer if size == BLOCK else buffer[:size]
         if block != _ZEROS[:size]:
             yield at, block
@@ -34,7 +34,7 @@ def copy_file(source: str, target: str) -> str:
     return target
 
 
-def fill_buffer(buffer: bytearray, file: FileIO) -> int:
+def _fill_buffer(buffer: bytearray, file: FileIO) -> int:
     """Reads on into the buffer until it is full or the file ends; how much was read."""
     size, view = 0, memoryview(buffer)
     while size < len(buffer) and (more := file.readinto(view[size:])):

@@ -1,5 +1,6 @@
 """A collection that is searched while it grows beyond what is searched in memory."""
 
+import shutil
 import signal
 import sys
 import threading
@@ -16,7 +17,7 @@ from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
 from clew.drivers.store.embedded import build, upkeep
-from clew.drivers.store.embedded.checkpoint import read_checkpoint
+from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState
 from clew.drivers.store.embedded.exact import ExactIndex
 from clew.drivers.store.embedded.folder import HOME, list_own_shards
@@ -131,6 +132,49 @@ def test_a_shard_that_points_were_removed_from_is_opened_again_and_again(tmp_pat
         with closing(open_store(tmp_path / "c")) as store:
             assert search_exactly(store) == right
         assert list_own_shards(tmp_path / "c" / HOME) == [built]
+
+
+def test_a_disk_that_is_nearly_full_is_told_and_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, free = shutil.disk_usage, [1 << 40]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=free[0]))
+    with closing(open_store(tmp_path / "c")) as store, closing(open_store(None)) as memory:
+        put(store, 0, 12)
+        put(memory, 0, 12)
+        free[0] = 63 << 20
+        told = "the disk has 63 MB free, and to write the index 64 MB are needed; make room"
+        with pytest.raises(DriverFailed, match=told):
+            search_exactly(store)
+        free[0] = 1 << 40
+        assert search_exactly(store) == search_exactly(memory)
+        put(store, 12, 13)
+        put(memory, 12, 13)
+        free[0] = 63 << 20
+        with pytest.raises(DriverFailed, match=told):
+            search_exactly(store)
+        free[0] = 1 << 40
+        assert search_exactly(store) == search_exactly(memory)
+        assert store.stats().index.startswith(ShardIndex.name)
+
+
+def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_empty_checkpoint, erased = build.make_empty_checkpoint, list[str]()
+
+    def erase_meanwhile(state: CollectionState, dim: int) -> Checkpoint:
+        if not erased:
+            erased.append("d1")
+            other.drop(erased)
+            with other._database.write_transaction() as db:
+                db.execute("UPDATE meta SET change = change + 1, pruned = change + 1")
+        return make_empty_checkpoint(state, dim)
+
+    monkeypatch.setattr(build, "make_empty_checkpoint", erase_meanwhile)
+    with closing(open_store(tmp_path / "c")) as store, closing(open_store(tmp_path / "c")) as other:
+        put(store, 0, 12)
+        found = store.search_terms({"all": 1}, 1000)
+    assert erased
+    assert {hit.chunk.doc_id for hit in found} == {f"d{n}" for n in range(12) if n != 1}
 
 
 def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from clew.core.errors import ClewError
 from clew.drivers.store.embedded.checkpoint import Checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex
@@ -149,5 +150,5 @@ if __name__ == "__main__":
         folder, target, embedder, dim, mark = sys.argv[1:]
         copied = Checkpoint(**given) if (given := json.loads(mark)) else None
         build_shard(Path(folder), Path(target), embedder=embedder, dim=int(dim), copied=copied)
-    except BrokenIndex as error:
+    except (BrokenIndex, ClewError) as error:
         sys.exit(str(error))

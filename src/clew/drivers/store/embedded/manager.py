@@ -28,6 +28,7 @@ from clew.drivers.store.embedded.seal import SEAL, has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
 from clew.drivers.store.embedded.shards import Shards
 
+OPEN_ATTEMPTS = 3  # of a shard that others change meanwhile
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 
 _ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
@@ -262,13 +263,19 @@ class IndexManager:
                 return self._shard
             except BrokenIndex as error:
                 self.discard_broken_shard(self._shard, error)
-        try:
-            self._shard = self._shards.open_newest(self._folder / HOME, self._building)
-        except (BrokenIndex, OSError) as error:
-            raise self._refuse_to_build(error) from error
-        return self._shard
+        broken: Exception | None = None
+        for _ in range(OPEN_ATTEMPTS):
+            try:
+                self._shard = self._shards.open_newest(self._folder / HOME, self._building)
+                return self._shard
+            except BrokenIndex as error:  # as where another process erased something while it was filled
+                broken = error
+            except OSError as error:
+                broken = error
+                break
+        raise self._refuse_to_build(broken) from broken
 
-    def _refuse_to_build(self, error: Exception) -> DriverFailed:
+    def _refuse_to_build(self, error: Exception | None) -> DriverFailed:
         return DriverFailed(f"{self._folder}: the index cannot be built ({error}); check the free space on the disk")
 
     def _serves_until_built(self, state: CollectionState) -> bool:

@@ -10,12 +10,14 @@ from uuid import UUID
 import numpy as np
 import qdrant_edge as edge
 
+from clew.core.errors import DriverFailed
 from clew.drivers.store.embedded import frequencies, points, signals
 from clew.drivers.store.embedded.candidates import Candidates, translate_errors
 from clew.drivers.store.embedded.checkpoint import FILE as MARK
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.files import delete_folder
+from clew.drivers.store.embedded.folder import measure_disk_usage
 from clew.drivers.store.embedded.index import BrokenIndex
 from clew.drivers.store.embedded.row_cache import RowCache
 from clew.drivers.store.embedded.seal import SEAL, Seal, has_right_seal
@@ -25,6 +27,7 @@ from clew.drivers.store.embedded.sparse import copy_file
 
 SAVE_EVERY = 5_000  # rows that are followed between two savings
 DELETE_BATCH = 1_000
+MIN_FREE = 64 << 20  # bytes on the disk: the files are mapped, and on a full disk writing to them ends the process
 
 
 class ShardIndex(ShardSearches):
@@ -63,6 +66,7 @@ class ShardIndex(ShardSearches):
                     self._seal.renew()
             else:
                 place.mkdir(parents=True)
+                self._check_room()
                 self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, database.embedder))
                 for made in points.make_field_indexes():
                     self._shard.update(made)
@@ -78,10 +82,12 @@ class ShardIndex(ShardSearches):
             tombstones = signals.read_tombstones(self._database, self.checkpoint.change, state)
             if tombstones is None:
                 raise BrokenIndex("it is too far behind to catch up")
+            self._check_room()
             self._seal.break_()
             self._remove_rows(tombstones)
             self._advance_checkpoint(len(tombstones), change=max(self.checkpoint.change, state.change))
             for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
+                self._check_room()
                 if batch.signals.ids:
                     made = points.make_points(batch.signals, self.checkpoint.average)
                     self._shard.update(edge.UpdateOperation.upsert_points(made))
@@ -108,6 +114,7 @@ class ShardIndex(ShardSearches):
     def build_graph(self) -> None:
         """Builds the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
         with self._lock, translate_errors():
+            self._check_room(measure_disk_usage(self.folder))
             self._seal.break_()
             self._shard.optimize()
             self._candidates.forget()
@@ -180,6 +187,15 @@ class ShardIndex(ShardSearches):
                     self._shard.close()
             with translate_errors():
                 self._seal.write(self._lock, self._seal.breaks)
+
+    def _check_room(self, size: int = 0) -> None:
+        """Raises DriverFailed if the disk has no room for so many bytes."""
+        free = shutil.disk_usage(self.folder).free
+        if free < MIN_FREE + size:
+            raise DriverFailed(
+                f"{self.folder.parent}: the disk has {free >> 20} MB free, and to write the index "
+                f"{(MIN_FREE + size) >> 20} MB are needed; make room"
+            )
 
     def _has_followed(self, state: CollectionState) -> bool:
         return self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row

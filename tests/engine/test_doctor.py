@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
-from clew import CollectionDamaged, Document, Engine, Filter, Message, SettingsError, StoreMismatch
+from clew import CollectionDamaged, Document, Engine, Filter, Message, Settings, SettingsError, StoreMismatch
 from clew.core.doctor import AREAS
+from clew.core.settings import StoreConfig
+from clew.drivers.store.embedded.shard import ShardIndex
+from clew.drivers.store.embedded.store import EmbeddedStore
 from tests.engine.chosen import OpenEngine
 from tests.engine.faults import make_damageable
 
@@ -61,6 +64,39 @@ def test_a_sound_collection_has_no_defects(open_engine: OpenEngine) -> None:
     assert report.is_sound
     assert report.defects == ()
     assert report.checked == {"documents": 5, "chunks": engine.status().chunks}
+
+
+def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(store=StoreConfig(exact_below=0))
+    find_wrong_filters, count_chunks = EmbeddedStore.find_wrong_filters, ShardIndex.count_chunks
+    made = list[str]()
+
+    def replace_one(meanwhile: str) -> None:
+        if made.count(meanwhile) < 3:
+            made.append(meanwhile)
+            other.add_documents(
+                [Document("d1", f"Version {len(made)} of the page on the vault.", (), meta={"v": made})]
+            )
+
+    def find_meanwhile(self: EmbeddedStore, stored: Any) -> set[str]:
+        replace_one("filters")
+        return find_wrong_filters(self, stored)
+
+    def count_meanwhile(self: ShardIndex) -> int:
+        replace_one("index")
+        return count_chunks(self)
+
+    monkeypatch.setattr(EmbeddedStore, "find_wrong_filters", find_meanwhile)
+    monkeypatch.setattr(ShardIndex, "count_chunks", count_meanwhile)
+    with Engine.open(tmp_path, embedder="hashed:32", settings=settings) as engine:
+        fill(engine)
+    with (
+        Engine.open(tmp_path, embedder="hashed:32", settings=settings) as engine,
+        Engine.open(tmp_path, embedder="hashed:32", settings=settings) as other,
+    ):
+        engine.search("vault")  # it holds the index, which else is passed over
+        assert [each.problem for each in engine.doctor().defects if each.severity == "damage"] == []
+    assert {"filters", "index"} == set(made)
 
 
 @pytest.mark.parametrize(

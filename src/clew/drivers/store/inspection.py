@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from clew.drivers.store.mend import Mending
 from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
+ATTEMPTS = 10  # to look at what others change meanwhile
 UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError)  # by damage; any other error says nothing of the rows
 
 
@@ -30,6 +32,9 @@ class DocumentReader(Protocol):
 
     def document(self, doc_id: str) -> Document:
         """The document with its text."""
+
+    def change_number(self) -> int:
+        """The number of the last change."""
 
     def plan_mending(self, doc_id: str) -> Mending:
         """What mends a document whose record or text is damaged."""
@@ -84,12 +89,23 @@ def inspect_documents(store: DocumentReader, ids: Sequence[str]) -> Iterator[Def
     for start in range(0, len(ids), BATCH):
         batch = ids[start : start + BATCH]
         try:
-            found = list(store.stored_documents(batch))
+            found = list(_inspect_found(store, list(store.stored_documents(batch))))
         except UNREADABLE:
-            for doc_id in batch:
-                yield from _inspect_alone(store, doc_id)
-            continue
-        yield from _inspect_found(store, found)
+            wrong = batch
+        else:
+            wrong = list(dict.fromkeys(each.document for each in found))
+        for doc_id in wrong:
+            yield from inspect_while_unchanged(store.change_number, partial(_inspect_alone, store, doc_id))
+
+
+def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[], Iterable[Defect]]) -> list[Defect]:
+    """What an inspection finds: what is being changed meanwhile may look wrong, so it is looked at again."""
+    for _ in range(ATTEMPTS):
+        before = get_change()
+        found = list(inspect())
+        if not found or get_change() == before:
+            break
+    return found
 
 
 def _inspect_found(store: DocumentReader, found: Sequence[StoredDocument]) -> Iterator[Defect]:

@@ -26,6 +26,7 @@ from clew.drivers.store.inspection import (
     find_bad_jobs,
     find_bad_sessions,
     inspect_documents,
+    inspect_while_unchanged,
     sample_documents,
 )
 from clew.drivers.store.mend import Mending, plan_mending
@@ -66,7 +67,10 @@ class InspectMethods:
             is_sample = len(ids) < len(sizes)
             defects = list(inspect_tables(self._database, is_quick=is_sample))
             defects += inspect_documents(self, ids)
-            defects += self._indexes.inspect(self._database.read_state(), is_quick=is_sample)
+            defects += inspect_while_unchanged(
+                lambda: self._database.read_state_anew().change,
+                lambda: self._indexes.inspect(self._database.read_state_anew(), is_quick=is_sample),
+            )
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
             return Inspection((Defect("truth", str(error)),))
         shown = sum(dict(sizes)[doc_id] for doc_id in ids) if is_sample else chunks

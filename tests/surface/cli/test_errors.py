@@ -1,6 +1,8 @@
 """Every way out of the command line: one line, one code."""
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -168,3 +170,18 @@ def test_version(clew: "Clew") -> None:
     from importlib.metadata import version
 
     assert clew("--version").out == f"clew {version('clew')}\n"
+
+
+def test_an_interrupt_while_the_program_is_imported_is_no_traceback() -> None:
+    script = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from clew.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

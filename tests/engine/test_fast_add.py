@@ -174,7 +174,7 @@ def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: p
         threads = [threading.Thread(target=search) for _ in range(2)]
         for thread in threads:
             thread.start()
-        engine.add_documents([Document("late", "A late page.")], fast=True)  # a second upgrade: it has nothing to do
+        engine.add_documents([Document("late", "A late page.")], fast=True)  # the same upgrade has it too
         jobs = engine.run_jobs()
         engine.add_documents([Document("later", "A later page.")], fast=True)
         ended.set()
@@ -182,7 +182,7 @@ def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: p
             thread.join()
         assert not failed
         assert {"hashed:32"} <= {*seen} <= {"hashed:32", "hashed"}
-        assert [(job.state, job.result["embedded"]) for job in jobs] == [("done", 26), ("done", 0)]
+        assert [(job.state, job.result["embedded"]) for job in jobs] == [("done", 26)]
         assert engine.status().documents == 14
 
 
@@ -253,6 +253,19 @@ def test_a_failed_upgrade_is_told_and_the_next_fast_add_tries_again(
         engine.add_documents(PAGES, fast=True)
         assert engine.run_jobs()[0].state == "done"
         assert (engine.status().embedder, engine.status().upgrade) == ("hashed", None)
+
+
+def test_a_fast_add_before_the_upgrade_leaves_it_to_the_same_job(tmp_path: Path) -> None:
+    with open_engine(str(tmp_path / "a")) as engine:
+        engine.add_documents(PAGES[:1], fast=True)
+        engine.add_documents(PAGES[1:], fast=True)
+        (job,) = engine.jobs()
+        engine.cancel_job(job.id)
+        assert engine.run_jobs() == []
+        assert (engine.status().documents, engine.status().embedder) == (len(PAGES), "hashed:32")
+        engine.add_documents(PAGES, fast=True)
+        assert [each.state for each in engine.run_jobs()] == ["done"]
+        assert (engine.status().documents, engine.status().embedder) == (len(PAGES), "hashed")
 
 
 def test_an_embedder_that_no_worker_can_make_is_refused() -> None:

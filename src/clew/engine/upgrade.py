@@ -49,6 +49,9 @@ def hold_upgrade(engine: "Engine", *, max_cost: float | None) -> Iterator[Notes]
     if pending is None and (opened.store.stats().chunks or own == fast.name):
         yield (SourceFailure("fast", f"the collection has vectors of {own}, which were made of the new texts too"),)
         return
+    if pending is not None and pending.state in ("queued", "running"):
+        yield ()  # it upgrades what is added now, too
+        return
     to = own if pending is None else pending.to
     with _hold_job(opened, {"from": fast.name, "to": to, "max_cost": max_cost}):
         if pending is None:

@@ -1,6 +1,7 @@
 """`clew add --background` and `clew jobs`, with real worker processes."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from time import sleep
 
@@ -154,6 +155,10 @@ def test_cancelling_a_finished_job_says_that_it_has_finished(fresh: Clew) -> Non
     assert fresh("jobs", "cancel", job_id).out == f"{job_id} has finished already: done\n"
 
 
+def raise_interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
     fresh: Clew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,15 +172,23 @@ def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
     assert fresh.hits("who rotates the keys?")
     status = fresh("status", "--json").json
     assert (status["embedder"], status["upgrade"]["to"], status["upgrade"]["job"]) == ("hashed:32", "hashed", job_id)
+    assert fresh("status").err == ""  # a worker may be about to start
+    monkeypatch.setattr("clew.surface.cli.commands.documents.WORKER_STARTS", timedelta(0))
     shown = fresh("status")
     assert f"to hashed, queued (job {job_id})" in shown.out
     assert shown.err == "1 waiting, and no worker is at work: `clew jobs work` runs them\n"
+    waits = "searchable with the fast model; the upgrade to hashed is queued: `clew jobs work` runs it"
+    assert waits in fresh("add", "pages").err
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "add", raise_interrupt)
+        assert waits in fresh("add", "pages").err
     worked = fresh("jobs", "work")
     assert worked.out.splitlines()[1].split("\t")[-1] == "10 embedded"
     assert "10 of 10 texts" in worked.err
     status = fresh("status", "--json").json
     assert (status["embedder"], status["upgrade"]) == ("hashed", None)
     assert fresh("status").err == ""
+    assert "fast model" not in fresh("add", "pages").err
     assert fresh.hits("who rotates the keys?")
     assert fresh("add", "--fast", "pages", "--ray", "auto").code == 2
 

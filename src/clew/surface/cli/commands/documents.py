@@ -1,5 +1,6 @@
 """The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from clew.core.jobs import Upgrade
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
+WORKER_STARTS = timedelta(seconds=5)  # in which it takes its first job
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
@@ -60,6 +62,7 @@ def add(
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
+    from clew.engine.upgrade import find_upgrade
     from clew.surface.cli import progress, render, report_output
 
     if ray and (watch or background or fast):
@@ -75,19 +78,25 @@ def add(
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
         distributed = partial(engine.add_distributed, address=ray or "", workers=workers, gpus=gpus)
         add = distributed if ray else partial(engine.add, fast=fast)
-        with progress.report_progress() as on_progress:
-            report = add(
-                *sources,
-                sync=options.sync or watch,
-                allow_mass_drop=yes,
-                max_cost=max_cost,
-                on_progress=on_progress,
-            )
+        try:
+            with progress.report_progress() as on_progress:
+                report = add(
+                    *sources,
+                    sync=options.sync or watch,
+                    allow_mass_drop=yes,
+                    max_cost=max_cost,
+                    on_progress=on_progress,
+                )
+        except KeyboardInterrupt:
+            _say_that_upgrade_waits(ctx, find_upgrade(engine.opened), as_json=as_json)
+            raise
         render.print_report(report, as_json=as_json)
         if not as_json:
             report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
-        if fast:
-            upgrade = engine.status().upgrade
+        upgrade = find_upgrade(engine.opened)
+        if not fast:
+            _say_that_upgrade_waits(ctx, upgrade, as_json=as_json)
+            upgrade = None
         if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
             report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
             render.print_report(report)
@@ -116,6 +125,16 @@ def _start_upgrade(ctx: typer.Context, options: IngestOptions, upgrade: "Upgrade
     if not as_json:
         hint = f"searchable now; {upgrade.to} follows in the background: `clew jobs watch {upgrade.job}`"
         render.print_line((repeat_options(hint, ctx.obj), "dim"), err=True)
+
+
+def _say_that_upgrade_waits(ctx: typer.Context, upgrade: "Upgrade | None", *, as_json: bool) -> None:
+    """Says that the vectors are those of a fast model, if they are, and what gives the collection the better ones."""
+    from clew.surface.cli import render
+
+    if upgrade and upgrade.state != "running" and not as_json:
+        hint = f"searchable with the fast model; the upgrade to {upgrade.to} is {upgrade.state}: "
+        how = "`clew jobs work` runs it" if upgrade.state == "queued" else "`clew add --fast` starts it again"
+        render.print_line((repeat_options(hint + how, ctx.obj), "yellow"), err=True)
 
 
 def _add_in_background(
@@ -287,6 +306,7 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
         stats = engine.status(where=where)
         shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
         upgrade = [engine.job(stats.upgrade.job)] if stats.upgrade else []
+    upgrade = [job for job in upgrade if job.updated and datetime.now(UTC) - job.updated >= WORKER_STARTS]
     if as_json:
         render.print_json(shown)
         return

@@ -119,6 +119,22 @@ def test_a_status_leaves_the_index_to_those_who_search(tmp_path: Path) -> None:
             assert asking.status().languages == dict.fromkeys(PAGES, 1)
 
 
+def test_one_page_in_another_language_changes_no_question(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed")
+    things = "list deque heap tree queue stack table matrix graph string buffer socket thread lock file folder".split()
+    engine.add_documents(
+        [Document(thing, f"To sort a {thing} in place, call its method; it gives nothing back.") for thing in things]
+        + [Document(f"{thing} size", f"The size of a {thing} is told by its length.") for thing in things]
+    )
+    question = "how do I sort a list in place"
+    (before,) = engine.search(question, k=1)
+    engine.add_documents([Document("de", PAGES["de"])])
+    (after,) = engine.search(question, k=1)
+    assert (before.chunk.doc_id, after.chunk.doc_id) == ("list", "list")
+    assert after.relevance == pytest.approx(before.relevance, abs=0.02)
+    assert engine.search("Wer schreibt das in die Protokolle?", k=1)[0].chunk.doc_id == "de"
+
+
 def test_a_language_that_is_set_is_that_of_every_document(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed:32", settings=Settings(ingestion=IngestionConfig(language="tr")))
     engine.add_documents([Document("de", PAGES["de"])])

@@ -21,6 +21,7 @@ from clew.core.stop_words import STOP_WORDS
 from clew.core.text import Terms, extract_terms
 
 MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query is in it
+MIN_MINOR_PROBABILITY = 0.1  # … or, as it seems: each language keeps the other's stop words, which weaken a match
 MAX_LANGUAGES = 8
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
 MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
@@ -126,7 +127,7 @@ class QueryAnalyser:
             return (DEFAULT,), own
         scripts = _find_scripts(text)
         main = [code for code in _list_main(counts) if list_scripts(code) & scripts][:MAX_LANGUAGES]
-        likely = [code for code, _ in _rank_languages(text) if code in counts]
+        likely = [code for code, share in _rank_languages(text) if code in counts and share >= MIN_MINOR_PROBABILITY]
         chosen = [*([own] if own in counts else []), *main, *likely, *([UNKNOWN] if UNKNOWN in counts else [])]
         chosen = chosen or _list_main(counts)[:1]
         return tuple(dict.fromkeys(DEFAULT if code == UNKNOWN else code for code in chosen)), own

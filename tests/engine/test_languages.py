@@ -121,7 +121,7 @@ def test_a_status_leaves_the_index_to_those_who_search(tmp_path: Path) -> None:
 
 def test_one_page_in_another_language_changes_no_question(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed")
-    things = "list deque heap tree queue stack table matrix graph string buffer socket thread lock file folder".split()
+    things = ["list", "deque", "heap", "tree", "queue", "stack", "table", "matrix", "graph", "buffer", "socket", "lock"]
     engine.add_documents(
         [Document(thing, f"To sort a {thing} in place, call its method; it gives nothing back.") for thing in things]
         + [Document(f"{thing} size", f"The size of a {thing} is told by its length.") for thing in things]

@@ -248,7 +248,9 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
     shape = clew("context", QUERY, "--json").json
     assert done.code == 0
     assert done.out.rstrip("\n") == shape["text"].rstrip("\n") != ""
-    said = f"{len(shape['passages'])} passages, {shape['tokens']} tokens, {len(shape['dropped'])} dropped\n"
+    why = [each["reason"] for each in shape["dropped"]]
+    assert why == ["relevance"] * len(why) != []
+    said = f"{len(shape['passages'])} passages, {shape['tokens']} tokens, {len(why)} dropped (relevance {len(why)})\n"
     assert done.err.replace("passage,", "passages,") == said
     assert list(shape) == [
         "query",

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -250,9 +251,10 @@ def print_context(context: "Context") -> None:
         print_no_results(context.reason, err=True)
         return
     passages = format_count(len(context.passages), "passage")
-    print_line(
-        (f"{passages}, {format_count(context.tokens, 'token')}, {len(context.dropped)} dropped", "dim"), err=True
-    )
+    counts = Counter(each.reason for each in context.dropped)
+    why = f" ({', '.join(f'{reason} {count}' for reason, count in counts.most_common())})" if counts else ""
+    tokens = format_count(context.tokens, "token")
+    print_line((f"{passages}, {tokens}, {len(context.dropped)} dropped{why}", "dim"), err=True)
 
 
 def print_citation_checks(checks: "Sequence[tuple[str, Sequence[CitationCheck]]]") -> None:

@@ -9,7 +9,7 @@ places, so that holes need not be read, and a copy without holes has the same on
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from io import FileIO
 from pathlib import Path
@@ -20,7 +20,7 @@ from clew.drivers.store.embedded.sparse import BLOCK, read_blocks
 
 SEAL = "seal.json"
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
-_REWRITTEN = "mutable_id_tracker.versions"  # once more, when a shard is opened from which points were removed
+_REWRITTEN = ("id_tracker.versions", "mutable_id_tracker.versions")  # … once after points were removed
 _BY_BLOCKS = "blocks:"  # before a checksum
 
 
@@ -62,24 +62,24 @@ class Seal:
         new.replace(self._file)
 
 
-def has_right_seal(folder: Path, *, only: str = "") -> bool:
+def has_right_seal(folder: Path, *, only: str | None = None) -> bool:
     """Whether a shard is sealed and every file of it, or the one of this name, is as it was then."""
     try:
         sealed = json.loads((folder / SEAL).read_text("utf-8"))
         wanted = {only: sealed[only]} if only else sealed
     except (OSError, ValueError, LookupError, TypeError):
         return False
-    return bool(wanted == dict(_list_sums(folder, only=only)))
+    return bool(wanted == dict(_list_sums(folder, only=(only,) if only else ())))
 
 
-def _list_sums(folder: Path, *, only: str = "") -> Iterator[tuple[str, str]]:
-    """The name and checksum of each file, or of those with this name."""
+def _list_sums(folder: Path, *, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """The path and checksum of each file, or of those with one of these names."""
     buffer = bytearray(BLOCK)  # for all files: a new one for each block takes longer
     for place, folders, names in os.walk(folder):
         folders.sort()
         inside = place[len(str(folder)) :].replace(os.sep, "/")
         for name in sorted(names):
-            if name not in _VOLATILE and not name.endswith(".new") and name == (only or name):
+            if name not in _VOLATILE and not name.endswith(".new") and (not only or name in only):
                 with suppress(FileNotFoundError), FileIO(f"{place}{os.sep}{name}") as file:
                     yield f"{inside}/{name}".removeprefix("/"), _hash_blocks(file, buffer)
 

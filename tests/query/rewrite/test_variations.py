@@ -232,3 +232,11 @@ def test_a_json_list_is_read_as_queries() -> None:
         "who rotates keys",
     ]
     assert parse_query_lines('{"queries": ["key rotation", "old keys"]}') == ["key rotation", "old keys"]
+
+
+def test_a_long_gap_is_passed_over_at_once() -> None:  # in time that grows with its square it would not end
+    gap = " \t" * 100_000
+    assert split_question(f"who rotates the keys{gap}and how do I ask for one?") == [
+        "who rotates the keys",
+        "how do I ask for one",
+    ]

@@ -32,6 +32,7 @@ _JOIN = compile_pattern(
     r"(?:i|you|we|he|she|it|they|there|the|an?|my|our|your|this|that|these|those)\b)",
     re.IGNORECASE,
 )
+_SPACES = compile_pattern(r"[^\S\n]{2,}")
 _COMPARISONS = (
     compile_pattern(
         r"\b(?:differ|distin|compar|choice|choos|decid|relation|trade)\S*\s+between\s+(?P<one>.+?)\s+and\s+(?P<two>.+)",
@@ -113,6 +114,7 @@ def _vary_by_rule(query: str, feedback: Sequence[str], n: int) -> list[str]:
 
 def _list_questions(query: str) -> list[str]:
     """The questions of a query: its sentences, and what a conjunction joins in them, that have a content word."""
+    query = _SPACES.sub(" ", query)  # each place in a long gap would be tried for the conjunction after it
     parts = [part for start, end in split_sentences(query) for part in _JOIN.split(query[start:end])]
     return [_trim_punctuation(part) for part in parts if extract_content_words(part)]
 

@@ -20,8 +20,8 @@ from clew.core.scripts import count_scripts, list_scripts
 from clew.core.stop_words import STOP_WORDS
 from clew.core.text import Terms, extract_terms
 
-MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query is in it
-MIN_MINOR_PROBABILITY = 0.1  # … or, as it seems: each language keeps the other's stop words, which weaken a match
+MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query may be in it,
+MIN_MINOR_PROBABILITY = 0.1  # at least with this: in two languages a stop word of one is a word of the other
 MAX_LANGUAGES = 8
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
 MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be

@@ -13,7 +13,7 @@ from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import points
 from clew.drivers.store.embedded.index import BrokenIndex, VectorQuery
 
-BREADTH = 192  # candidates that a search in the graph keeps: recall@10 is .985 to .99 at 100,000 chunks, .96 with 64
+BREADTH = 192  # candidates that a search in the graph keeps: recall@10 is .98 to .99 at 100,000 chunks, .96 with 64
 # Under a filter the search also visits neighbours of rows that it excludes, however many it admits: without this a
 # filter that admits half finds .95 of the ten nearest, with it .997, and takes 1.7 times as long.
 FILTERED = edge.AcornSearchParams(enable=True, max_selectivity=1.0)

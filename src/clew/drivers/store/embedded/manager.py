@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -24,11 +23,10 @@ from clew.drivers.store.embedded.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.embedded.index import BrokenIndex, Index
 from clew.drivers.store.embedded.lock import LockRefused, try_lock
 from clew.drivers.store.embedded.row_cache import RowCache, stack_vectors
-from clew.drivers.store.embedded.seal import SEAL, has_right_seal
+from clew.drivers.store.embedded.seal import has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
-from clew.drivers.store.embedded.shards import Shards
+from clew.drivers.store.embedded.shards import Shards, is_one_unfinished
 
-OPEN_ATTEMPTS = 3  # of a shard that others change meanwhile
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 
 _ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
@@ -93,14 +91,7 @@ class IndexManager:
 
         Takes no lock: another process may have the index open.
         """
-        if not self._folder:
-            return None
-        with suppress(OSError, ValueError):
-            for folder, saved in list_usable_shards(self._folder / HOME, state, self._database.dim):
-                is_of_state = (saved.change, saved.row) == (state.change, state.last_row)
-                if is_of_state and has_right_seal(folder, only=saved.counts):
-                    return frequencies.load_document_frequencies(folder / saved.counts)
-        return None
+        return self._shards.find_counts(self._folder / HOME, state) if self._folder else None
 
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist, by id."""
@@ -147,10 +138,9 @@ class IndexManager:
     def get_index_name(self, state: CollectionState) -> str:
         """The name of the index that searches now, or would, in memory or on disk; takes no lock to tell."""
         with self._lock:
-            needs_shard = self._folder is not None and self._needs_shard(state)
-            is_shard = needs_shard and (self._shard is not None or self._exact is None)
-            name = ShardIndex.name if is_shard else ExactIndex.name
-            is_built = self._building or (needs_shard and not self._lock_file and self._is_built_elsewhere())
+            home = self._folder / HOME if self._folder and self._needs_shard(state) else None
+            name = ShardIndex.name if home and (self._shard or self._exact is None) else ExactIndex.name
+            is_built = self._building or (home and not self._lock_file and is_one_unfinished(home))
             return f"{name}; a new one is being built" if is_built else name
 
     def is_build_due(self, state: CollectionState) -> bool:
@@ -263,19 +253,13 @@ class IndexManager:
                 return self._shard
             except BrokenIndex as error:
                 self.discard_broken_shard(self._shard, error)
-        broken: Exception | None = None
-        for _ in range(OPEN_ATTEMPTS):
-            try:
-                self._shard = self._shards.open_newest(self._folder / HOME, self._building)
-                return self._shard
-            except BrokenIndex as error:  # as where another process erased something while it was filled
-                broken = error
-            except OSError as error:
-                broken = error
-                break
-        raise self._refuse_to_build(broken) from broken
+        try:
+            self._shard = self._shards.open_newest(self._folder / HOME, self._building)
+        except (BrokenIndex, OSError) as error:
+            raise self._refuse_to_build(error) from error
+        return self._shard
 
-    def _refuse_to_build(self, error: Exception | None) -> DriverFailed:
+    def _refuse_to_build(self, error: Exception) -> DriverFailed:
         return DriverFailed(f"{self._folder}: the index cannot be built ({error}); check the free space on the disk")
 
     def _serves_until_built(self, state: CollectionState) -> bool:
@@ -284,15 +268,6 @@ class IndexManager:
             return False
         is_on_disk = self._shards.list_usable(self._folder / HOME, state, self._building)
         return state.chunks <= self._config.exact_limit and not is_on_disk
-
-    def _is_built_elsewhere(self) -> bool:
-        """Whether another process builds a shard: until that is saved, it is there without a checkpoint or a seal."""
-        try:
-            shards = list_own_shards(self._folder / HOME) if self._folder else []
-        except OSError:  # of another user, who keeps it to himself
-            return False
-        unsealed = [folder for folder in shards if not (folder / SEAL).exists()]
-        return len(unsealed) > 1 or any(read_checkpoint(folder) is None for folder in unsealed)
 
     def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""

@@ -18,7 +18,7 @@ DENSE, TERMS = "dense", "terms"
 def make_config(dim: int, embedder: str) -> edge.EdgeConfig:
     """The settings of a shard for vectors of this width; in half precision where they are stored as int8."""
     kind = edge.VectorStorageDatatype.Float16 if has_int8_vectors(embedder) else edge.VectorStorageDatatype.Float32
-    # Everything is mapped, not read into memory: searches take as long, and a shard opens in a quarter of the time.
+    # Everything is mapped, not read into memory: searches take as long, and a shard opens in half the time.
     return edge.EdgeConfig(
         # Of unit vectors the inner product is the cosine.
         vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot, datatype=kind)},

@@ -1,6 +1,7 @@
 """Opens the shards of a collection: the newest that is sound, or a new one that is filled from the database."""
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from clew.drivers.store.checksums import damaged_error
@@ -9,10 +10,13 @@ from clew.drivers.store.embedded.checkpoint import Checkpoint, get_freshness, li
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.files import delete_folder, make_private_folder
 from clew.drivers.store.embedded.folder import list_own_shards
+from clew.drivers.store.embedded.frequencies import DocumentFrequencies, load_document_frequencies
 from clew.drivers.store.embedded.index import BrokenIndex
 from clew.drivers.store.embedded.row_cache import RowCache
+from clew.drivers.store.embedded.seal import SEAL, has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
 
+OPEN_ATTEMPTS = 3  # of a shard that others change meanwhile
 CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 
 log = logging.getLogger(__name__)
@@ -29,7 +33,16 @@ class Shards:
         return [each for each in list_usable_shards(home, state, self._database.dim) if each[0] != building]
 
     def open_newest(self, home: Path, building: Path | None) -> ShardIndex:
-        """The newest shard if it is sound, else a new one. All others are deleted but the one that is being built."""
+        """The newest shard if it is sound, else a new one. All others are deleted but the one that is being built.
+
+        BrokenIndex if a new one breaks again and again: once it may, where another process erases something meanwhile.
+        """
+        for _ in range(OPEN_ATTEMPTS - 1):
+            with suppress(BrokenIndex):
+                return self._open_newest(home, building)
+        return self._open_newest(home, building)
+
+    def _open_newest(self, home: Path, building: Path | None) -> ShardIndex:
         state = self._database.read_state_anew()  # under the lock no shard is ahead of it
         make_private_folder(home)
         usable = self.list_usable(home, state, building)
@@ -47,6 +60,15 @@ class Shards:
             index.close_without_saving()
             raise damaged_error("the table of the vectors and terms")
         return index
+
+    def find_counts(self, home: Path, state: CollectionState) -> DocumentFrequencies | None:
+        """How many chunks have each word, as it was saved with a shard of this state; None if there is none."""
+        with suppress(OSError, ValueError):
+            for folder, saved in list_usable_shards(home, state, self._database.dim):
+                is_of_state = (saved.change, saved.row) == (state.change, state.last_row)
+                if is_of_state and has_right_seal(folder, only=saved.counts):
+                    return load_document_frequencies(folder / saved.counts)
+        return None
 
     def open_built(self, folder: Path) -> ShardIndex | None:
         """A shard that was built just now, caught up; None, and it is deleted, if it is not sound."""
@@ -75,3 +97,12 @@ class Shards:
                 return has_all
             state = now
         return True  # the database changed all the time; nothing speaks against the shard
+
+
+def is_one_unfinished(home: Path) -> bool:
+    """Whether a shard is being built: until it is saved, it is there without a checkpoint or a seal."""
+    try:
+        unsealed = [folder for folder in list_own_shards(home) if not (folder / SEAL).exists()]
+    except OSError:  # of another user, who keeps it to himself
+        return False
+    return len(unsealed) > 1 or any(read_checkpoint(folder) is None for folder in unsealed)

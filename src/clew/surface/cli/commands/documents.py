@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
-
-if TYPE_CHECKING:
-    from clew.core.jobs import Upgrade
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 WORKER_STARTS = timedelta(seconds=5)  # in which it takes its first job
@@ -63,7 +60,7 @@ def add(
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
     from clew.engine.upgrade import find_upgrade
-    from clew.surface.cli import progress, render, report_output
+    from clew.surface.cli import progress, render, report_output, worker
 
     if ray and (watch or background or fast):
         ctx.fail("--ray adds once and waits for it; leave out --watch, --background and --fast.")
@@ -88,20 +85,22 @@ def add(
                     on_progress=on_progress,
                 )
         except KeyboardInterrupt:
-            _say_that_upgrade_waits(ctx, find_upgrade(engine.opened), as_json=as_json)
+            worker.hint_at_waiting_upgrade(find_upgrade(engine.opened), ctx.obj, as_json=as_json)
             raise
         render.print_report(report, as_json=as_json)
         if not as_json:
             report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
         upgrade = find_upgrade(engine.opened)
         if not fast:
-            _say_that_upgrade_waits(ctx, upgrade, as_json=as_json)
+            worker.hint_at_waiting_upgrade(upgrade, ctx.obj, as_json=as_json)
             upgrade = None
         if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
             report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
             render.print_report(report)
         if watch and upgrade:
-            _start_upgrade(ctx, options, upgrade, as_json=as_json)
+            worker.start_upgrade(
+                resolve_invocation(ctx, options.to_setting_overrides()), upgrade, ctx.obj, as_json=as_json
+            )
         while watch and not report.stopped:  # until interrupted
             sleep(WATCH_INTERVAL)
             max_cost = None if max_cost is None else max_cost - report.cost
@@ -111,30 +110,9 @@ def add(
                 render.print_report(update, as_json=as_json)
             report = update
     if upgrade and not watch:
-        _start_upgrade(ctx, options, upgrade, as_json=as_json)
+        worker.start_upgrade(resolve_invocation(ctx, options.to_setting_overrides()), upgrade, ctx.obj, as_json=as_json)
     if report.failed or report.stopped or report.held_back:
         raise typer.Exit(LIMIT_REACHED if report.stopped else INCOMPLETE)
-
-
-def _start_upgrade(ctx: typer.Context, options: IngestOptions, upgrade: "Upgrade", *, as_json: bool) -> None:
-    """Starts a worker that upgrades the vectors of a fast add, unless there is one."""
-    from clew.surface.cli import render
-    from clew.surface.cli.worker import start_worker
-
-    start_worker(resolve_invocation(ctx, options.to_setting_overrides()))
-    if not as_json:
-        hint = f"searchable now; {upgrade.to} follows in the background: `clew jobs watch {upgrade.job}`"
-        render.print_line((repeat_options(hint, ctx.obj), "dim"), err=True)
-
-
-def _say_that_upgrade_waits(ctx: typer.Context, upgrade: "Upgrade | None", *, as_json: bool) -> None:
-    """Says that the vectors are those of a fast model, if they are, and what gives the collection the better ones."""
-    from clew.surface.cli import render
-
-    if upgrade and upgrade.state != "running" and not as_json:
-        hint = f"searchable with the fast model; the upgrade to {upgrade.to} is {upgrade.state}: "
-        how = "`clew jobs work` runs it" if upgrade.state == "queued" else "`clew add --fast` starts it again"
-        render.print_line((repeat_options(hint + how, ctx.obj), "yellow"), err=True)
 
 
 def _add_in_background(

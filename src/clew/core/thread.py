@@ -5,10 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from clew.core.filter import Meta
 from clew.core.ids import make_document_id
+from clew.core.text import extract_terms
 from clew.core.types import Document, Message, Section
 
 THREAD_KIND = "thread"
 SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end
+MIN_TERMS = 4  # of a message with content of its own
+_LONG_TEXT = 100  # characters; a text of that length has enough terms
 _MAX_TITLE_CHARS = 80
 
 
@@ -45,6 +48,11 @@ class Thread:
             uri=self.uri or make_thread_uri(self.channel, self.id),
             meta={**self.meta, "channel": self.channel},
         )
+
+
+def has_content(text: str) -> bool:
+    """Return whether a message says something itself: "ok", "+1" and an emoji only refer to what they answer."""
+    return len(text) >= _LONG_TEXT or len(extract_terms(text)) >= MIN_TERMS
 
 
 def make_thread_title(channel: str, opening: str) -> str:

@@ -124,12 +124,13 @@ def test_the_order_of_the_hits_changes_nothing(evidence: list[Row], random: Rand
     assert [found[at] for at in order] == shuffled
 
 
-def test_a_strong_rival_takes_from_a_hit() -> None:
-    alone = Row(0.6, 0.4, 0.5, "a")
-    rival = alone._replace(meaning=0.9, text="b")
-    assert estimate_relevance(pack([alone, rival]))[0] < estimate_relevance(pack([alone, rival]))[1]
-    hits = estimate_relevance(pack([alone, alone._replace(text="b")]))
-    assert hits[0] == hits[1] < estimate_relevance(pack([alone]))[0]
+def test_a_strong_field_takes_from_a_hit_and_one_or_two_rivals_do_not() -> None:
+    alone = Row(0.4, 0.3, 0.4, "a")
+    before = estimate_relevance(pack([alone]))[0]
+    restated = [Row(1.0, 1.0, 1.0, f"the question {n}") for n in range(2)]
+    assert estimate_relevance(pack([alone, *restated]))[0] >= before
+    rivals = [alone._replace(text=f"rival {n}") for n in range(4)]
+    assert estimate_relevance(pack([alone, *rivals]))[0] < before
 
 
 def test_nothing_competes_with_nothing() -> None:
@@ -155,22 +156,25 @@ def test_the_best_evidence_is_of_any_hit_and_never_below_0() -> None:
     ) == pytest.approx(-1 + 1 + 3 + 0.4)
 
 
-def test_hits_are_compared_with_the_best_other() -> None:
-    rows = [Row(0.5, 0.1, 0.2, "a"), Row(0.2, 0.4, 0.9, "b"), Row(-0.5, 0.0, 0.0, "c")]
-    found = [value for row in compare_evidence(pack(rows)) for value in row]
-    by_hand = [(0.5, 0.1, 0.3, 0, 0, -0.3), (0.2, 0.4, 0, -0.3, 0.3, 0), (-0.5, 0.0, 0, -1.0, 0, -0.4)]
-    assert found == pytest.approx([value for row in by_hand for value in row])
+def test_hits_are_compared_with_the_third_to_fifth_best_of_different_texts() -> None:
+    """The levels are (.6 + .3 + 0) / 3 of meaning, as the copy counts once and -.5 as 0, and (.2 + .1 + 0) / 3."""
+    meanings, words = (0.9, 0.9, 0.6, 0.6, 0.3, -0.5), (0.1, 0.1, 0.4, 0.3, 0.2, 0.0)
+    rows = [Row(*signals, 0.0, text) for *signals, text in zip(meanings, words, "aabcde", strict=True)]
+    found = compare_evidence(pack(rows))
+    assert found[:2].tolist() == [pytest.approx([0.9, 0.1, 0.6, 0, 0, 0])] * 2
+    assert found[2].tolist() == pytest.approx([0.6, 0.4, 0.3, 0, 0.3, 0])
+    assert found[5].tolist() == pytest.approx([-0.5, 0.0, 0, -0.8, 0, -0.1])
 
 
 def test_relevance_by_hand() -> None:
-    """Log odds of an answer: -1 + 2·.5 + 1·.8 + 3·.4 = 2; of the first hit: -1 + .5 + 2·.4 + 4·.3 + 6·.3 = 3.3."""
-    rows = [Row(0.5, 0.4, 0.8, "a"), Row(0.2, 0.1, 0.3, "b")]
+    """Log odds of an answer: -1 + 2·.5 + 1·.8 + 3·.4 = 2; of the first hit: -1 + .5 + 2·.4 + 4·.2 + 6·.2 = 2.3."""
+    rows = [Row(0.5, 0.4, 0.8, "a"), Row(0.2, 0.1, 0.3, "b"), *(Row(0.3, 0.2, 0.3, text) for text in "cdef")]
     answer = AnswerWeights(constant=-1.0, meaning=2.0, share=1.0, both=3.0)
     weights = HitWeights(-1.0, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0)
-    first, second = estimate_relevance(pack(rows), answer=answer, hit=weights)
+    first, second, *_ = estimate_relevance(pack(rows), answer=answer, hit=weights)
     has_answer = 1 / (1 + exp(-2.0))
-    assert first == pytest.approx(has_answer / (1 + exp(-3.3)))
-    assert second == pytest.approx(has_answer / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.3 + 7 * 0.3)))
+    assert first == pytest.approx(has_answer / (1 + exp(-2.3)))
+    assert second == pytest.approx(has_answer / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.1 + 7 * 0.1)))
 
 
 def test_squash() -> None:

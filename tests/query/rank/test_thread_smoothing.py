@@ -12,12 +12,13 @@ from clew.core.thread import Thread
 from clew.core.types import Chunk, DocumentRecord, Hit, Query
 from clew.query.rank.thread_smoothing import add_neighbour_scores, smooth_threads
 
+SAID = "the winch bearing squeaks badly"
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
 
 
-def hit(place: int, score: float, *, reply_to: str | None = None, thread: str = "t") -> Hit:
+def hit(place: int, score: float, *, reply_to: str | None = None, thread: str = "t", text: str = SAID) -> Hit:
     meta: dict[str, Any] = {"message": f"{thread}{place}"} | ({"reply_to": reply_to} if reply_to else {})
-    chunk = Chunk(f"{thread}{place}_chunk_0", thread, place, 99, "x", 0, 1, meta=meta)
+    chunk = Chunk(f"{thread}{place}_chunk_0", thread, place, 99, text, 0, len(text), meta=meta)
     return Hit(chunk, DocumentRecord(thread, kind="thread"), score, {"hybrid": score})
 
 
@@ -68,6 +69,20 @@ def test_pages_alone_are_given_back_as_they_are() -> None:
     assert smooth_threads(FlowConfig())(Query("?"), hits) is hits
 
 
+def test_a_message_without_content_gains_nothing() -> None:
+    config = FlowConfig(after=0.5, before=0.5, reach=2)
+    for text in ("ok", "+1", "👍", "thanks!", "sounds good"):
+        found = gains([hit(0, 1.0), hit(1, 0.4, text=text, reply_to="t0"), hit(2, 0.4, reply_to="t0")], config)
+        assert (found[1], found[2] > 0.4) == (0.4, True)
+
+
+def test_relevance_flows_like_the_score() -> None:
+    hits = [replace(hit(at, score), relevance=score) for at, score in enumerate((0.9, 0.3, 0.1))]
+    flowed = smooth_threads(FlowConfig(after=0.5, before=0.2, reach=1))(Query("?"), hits)
+    by_place = {each.chunk.index: each.relevance for each in flowed}
+    assert by_place == pytest.approx({0: 1 - 0.1 * 0.85, 1: 1 - 0.7 * 0.95 * 0.82, 2: 1 - 0.9 * 0.94})
+
+
 # -- through the engine
 
 
@@ -79,7 +94,12 @@ def make_thread(name: str, *texts: str) -> Document:
 ASKED = "who mends the winch bearing of crane four"
 TALKS = (
     make_thread(
-        "a", "Crane four squeaks again?", "Who mends the winch bearing?", "Who mends a bearing?", "Mends, who?", "Soup."
+        "a",
+        "Crane four squeaks again this morning?",
+        "Who mends the winch bearing today?",
+        "Who mends a bearing before lunch today?",
+        "Mends, who?",
+        "Soup.",
     ),
     make_thread("b", "Crane four.", "Nothing else.", "Bread and soup.", "Who had coffee?"),
 )

@@ -1,9 +1,10 @@
 """The message chunker, for threads: each message is a chunk; a long one becomes several that overlap.
 
 The text is the message. Its context holds the channel, author and date, which are embedded with it, and quotes the
-messages before it, so that "yes, on Thursday" is found by the words of what it answers. These are indexed and not
-embedded: what a message says itself must find it first. Only earlier messages are in a context, so that a new message
-changes no other chunk.
+messages before it, so that "that one is on Thursday, in the big hall" is found by the words of what it answers. These
+are indexed and not embedded: what a message says itself must find it first. A message without content of its own ("ok",
+"+1") quotes nothing, or it would be found instead of what it answers. Only earlier messages are in a context, so that a
+new message changes no other chunk.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from dataclasses import replace
 from clew.core.links import extract_links
 from clew.core.protocols import Chunker
 from clew.core.settings import IngestionConfig, ThreadConfig
-from clew.core.thread import get_message_text
+from clew.core.thread import get_message_text, has_content
 from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
 from clew.index.chunk.windows import find_window_spans
@@ -64,12 +65,13 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
     The date is written as people ask for it, and the earlier messages without their authors: both improved recall.
     """
     section = document.sections[position]
+    before = config.before if has_content(get_message_text(document, section)) else 0
     date = f"{section.at.day} {section.at:%B %Y}" if section.at else ""
     channel = f"#{document.meta['channel']}" if document.meta.get("channel") else ""
     head = ", ".join(part for part in (channel, section.author, date) if part)
     lines = [
         QUOTE + _shorten_message(document, earlier, config.before_chars)
-        for earlier in _find_context_messages(document, position, config.before)
+        for earlier in _find_context_messages(document, position, before)
         if _is_seen_with(document, document.sections[earlier], section)
     ]
     return "\n".join([head, *lines]) if head else "\n".join(lines)

@@ -5,10 +5,11 @@ its own chunk), and `words`, the mean of the weighted share of the query's terms
 The chance has two factors, each a logistic function that grows with every signal of the chunk:
 
 - that the query has an answer here at all, by the best signals of any hit;
-- that this hit is it: by its own signals, and by how far each stands above the best other hit, or below it.
+- that this hit is it: by its own signals, and by how far each stands above the level of the field, or below it.
 
-Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies. A
-copy of the same text is no other hit. Unrelated documents change nothing, as they are never the best other.
+Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies.
+The level of the field is the mean of the third to fifth best signal of different texts. The best other hit would not
+do: a message that repeats the question matches better than any answer.
 
 That a text in another language than the question lacks its words says nothing. Its words are those to expect of its
 meaning: in the question's own language they are about proportional to it (`python -m studies.across_languages`).
@@ -67,7 +68,7 @@ class AnswerWeights:
 
 @dataclass(frozen=True, slots=True)
 class HitWeights:
-    """Weights of the chance that a hit is the answer: its signals, and their distance from the best other hit's."""
+    """Weights of the chance that a hit is the answer: its signals, and their distance from the level of the field."""
 
     constant: float = -2.18
     meaning: float = 1.13
@@ -82,6 +83,7 @@ ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, howeve
 MATCH = "match"  # the name of the score that `estimate_match` computes
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
+FIELD = slice(2, 5)  # the third to fifth best, which one or two texts that repeat the question hardly move
 ALL = slice(None)
 
 
@@ -131,14 +133,14 @@ def find_best_evidence(evidence: Evidence) -> tuple[float, float, float]:
 
 
 def compare_evidence(evidence: Evidence, places: slice | list[int] = ALL) -> NDArray[np.float64]:
-    """A row for each hit at these places: meaning, words, and how far both are above the best other hit, or below it.
+    """Return a row for each hit at these places: meaning, words, and how far each is above or below the field's level.
 
     What is not above is 0, and what is not below.
     """
     own_meaning, own_words = evidence.meaning[places], evidence.words[places]
     compared = np.empty((len(own_meaning), 6))
     for column, own, signal in ((0, own_meaning, evidence.meaning), (1, own_words, evidence.words)):
-        distance = own - _find_best_others(signal, evidence.texts, places)
+        distance = own - _find_level(signal, evidence.texts)
         compared[:, column] = own
         np.maximum(distance, 0.0, out=compared[:, 2 + 2 * column])
         np.minimum(distance, 0.0, out=compared[:, 3 + 2 * column])
@@ -187,20 +189,14 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _find_best_others(signal: Signal, texts: Sequence[str], places: slice | list[int]) -> Signal:
-    """For each of the hits at these places the best signal of a hit with another text, at least 0.
-
-    Only texts that matter are looked at: those of these hits, of the best one, and of the next until one differs.
-    """
-    if not len(signal):
-        return signal
-    best = int(signal.argmax())
-    highest, text, others = max(0.0, signal[best]), texts[best], signal.copy()
-    others[best] = 0.0
-    while others[second := int(others.argmax())] > 0.0 and texts[second] == text:
-        others[second] = 0.0
-    chosen = range(len(signal))[places] if isinstance(places, slice) else places
-    return np.array([max(0.0, others[second]) if texts[place] == text else highest for place in chosen])
+def _find_level(signal: Signal, texts: Sequence[str]) -> float:
+    """Return the mean of the signals at the ranks of `FIELD`, copies of a text counting once; at least 0 each."""
+    best: dict[str, float] = {}
+    for place in np.argsort(-signal, kind="stable").tolist():
+        best.setdefault(texts[place], max(0.0, float(signal[place])))
+        if len(best) == FIELD.stop:
+            break
+    return sum(list(best.values())[FIELD]) / (FIELD.stop - FIELD.start)
 
 
 def _find_highest(signal: Signal) -> float:

@@ -5,7 +5,8 @@ the hundred hits that it compares. The hits are those that the strategies of the
 how they are found while a trace is recorded that is not brief, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from clew.core.candidates import Candidates, CandidateTexts, Depth
 from clew.core.protocols import FindsCandidates
 from clew.core.trace import step
 from clew.core.types import Hit, Query
-from clew.query.rank.calibrate import MATCH, Signal, estimate_match, estimate_relevance
+from clew.query.rank.calibrate import FIELD, MATCH, Signal, estimate_match, estimate_relevance
 from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.evidence import (
     MIN_ASSESSED,
@@ -88,31 +89,32 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
     """The k best candidates as hits."""
     texts = CandidateTexts(found)
     evidence = source.judge_candidates(query, found, texts)
+    fused = evidence.words
     if name == HYBRID:
-        trust = source.trust_words(query, evidence)
-        combined = combine_evidence(evidence, weight, 0.0, words_trust=trust)
-        scores, best = combined.tolist(), _find_best(combined, found.ids, query.k)
-    elif name == SEMANTIC:
-        best = list(range(found.nearest))[: query.k]
-        scores = found.cosines.tolist()
+        fused = combine_evidence(evidence, weight, 0.0, words_trust=source.trust_words(query, evidence))
+        best = _find_best(fused, found.ids, max(query.k, MIN_ASSESSED))
     else:
-        best = list(found.by_words)[: query.k]
-        scores = found.by_words
-    leading = [place for signal in (evidence.meaning, evidence.words) for place in np.argsort(-signal)[:2].tolist()]
-    shown = texts.read_hits([*best, *leading])[: len(best)]  # with what they are compared with
-    relevances = estimate_relevance(evidence, places=best, intent=estimate_intent(query.text))
-    matches, cosines = estimate_match(evidence.take(best)), found.cosines[best].tolist()
+        best = list(range(found.nearest) if name == SEMANTIC else found.by_words)[: query.k]
+    ranks = [np.argsort(-signal, kind="stable")[: FIELD.stop].tolist() for signal in (evidence.meaning, evidence.words)]
+    texts.read_hits(list(dict.fromkeys(chain(*ranks))))  # whose texts are compared, all at once
+    relevances = dict(
+        zip(best, estimate_relevance(evidence, places=best, intent=estimate_intent(query.text)), strict=True)
+    )
+    scores: Mapping[int, float] | Signal = found.by_words if name == LEXICAL else found.cosines
+    if name == HYBRID:
+        best = sorted(best, key=lambda place: (-relevances[place], -found.cosines[place], found.ids[place]))[: query.k]
+        scores = relevances
     hits = []
-    for place, of, relevance, match, cosine in zip(best, shown, relevances, matches, cosines, strict=True):
-        named = {}
+    for place, of, match in zip(best, texts.read_hits(best), estimate_match(evidence.take(best)), strict=True):
+        cosine, named = float(found.cosines[place]), dict[str, float]()
         if name != LEXICAL and place < found.nearest:
             named[SEMANTIC] = cosine
         if name != SEMANTIC and place in found.by_words:
             named[LEXICAL] = found.by_words[place]
         if name == HYBRID:
-            named[HYBRID] = scores[place]
+            named[HYBRID] = float(fused[place])
         named |= {MATCH: match, **name_expected_words(evidence, place)}
-        hits.append(Hit(of.chunk, of.document, scores[place], named, cosine, relevance))
+        hits.append(Hit(of.chunk, of.document, float(scores[place]), named, cosine, relevances[place]))
     return hits
 
 

@@ -17,7 +17,15 @@ from clew.core.protocols import Embedder, Step, Store, Strategy
 from clew.core.text import Terms
 from clew.core.trace import step
 from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
-from clew.query.rank.calibrate import EXPECTED_WORDS, MATCH, Evidence, Signal, estimate_match, estimate_relevance
+from clew.query.rank.calibrate import (
+    EXPECTED_WORDS,
+    MATCH,
+    Evidence,
+    Signal,
+    estimate_match,
+    estimate_relevance,
+    sort_by_relevance,
+)
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits
 from clew.query.rank.thread_smoothing import is_message_chunk
@@ -30,7 +38,7 @@ PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages
 FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
 RIVALS = 10  # of each leg, that the hits of any other strategy are compared with
 TOGETHER = 50  # chunks that are looked at for two sets of terms together
-MIN_ASSESSED = 20  # hits that are compared with one another, however few are wanted
+MIN_ASSESSED = 20  # hits that are judged and ordered by relevance, however few are wanted
 
 
 class EvidenceSource:
@@ -178,7 +186,7 @@ def fuse_by_evidence(
 ) -> Strategy:
     """A strategy that runs several on the same query and scores their hits together, by meaning and words.
 
-    It also computes the similarity of all and the relevance of the first. The score is the convex combination of
+    It also computes the similarity and the relevance of all. The score is the convex combination of
     meaning and words, each normalised over the hits; the weights are those of meaning. No fixed ones are right
     everywhere: words mislead where every text has them, meaning where the model does not know the language. So each
     weight is multiplied by a power of how far its signal can be trusted: meaning by its best value, words by how far
@@ -196,24 +204,26 @@ def fuse_by_evidence(
             scores = combine_evidence(evidence, *weights, is_message=is_message, words_trust=trust).tolist()
             keys = [(-score, hit.chunk.id) for score, hit in zip(scores, hits, strict=True)]
             order = sorted(range(len(hits)), key=keys.__getitem__)
-            ranked = evidence.take(order)
-            first = max(query.k, MIN_ASSESSED)
-            relevances = estimate_relevance(ranked, first=first, intent=estimate_intent(query.text))
-            matches = estimate_match(ranked)
+            relevances = estimate_relevance(evidence, intent=estimate_intent(query.text))
+            matches = estimate_match(evidence)
             fused = []
-            for rank, place in enumerate(order):
+            for place in order:
                 hit, score = hits[place], scores[place]
-                numbers, relevance = {**hit.scores, name: score}, math.nan
-                if rank < first:
-                    numbers[MATCH], relevance = matches[rank], relevances[rank]
-                    numbers |= name_expected_words(ranked, rank)
-                fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevance))
+                numbers = {**hit.scores, name: score, MATCH: matches[place], **name_expected_words(evidence, place)}
+                fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevances[place]))
             if any(evidence.foreign):
                 trace.notes["in_other_languages"] = sum(evidence.foreign)
             trace.set_output(fused)
             return fused
 
     return search
+
+
+def order_by_relevance(query: Query, hits: list[Hit]) -> list[Hit]:
+    """Order the hits that may be shown by relevance, which becomes their score."""
+    first = max(query.k, MIN_ASSESSED)
+    scored = [replace(hit, score=hit.relevance) for hit in hits]
+    return [*sort_by_relevance(scored[:first]), *scored[first:]]
 
 
 def name_expected_words(evidence: Evidence, place: int) -> dict[str, float]:

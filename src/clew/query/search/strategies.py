@@ -24,7 +24,7 @@ from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.choose import choose_by_signs, read_signs
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
-from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence
+from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence, order_by_relevance
 from clew.query.search.judge import make_model_judge, make_reranker_judge
 from clew.query.search.late import LoadTokenEncoder, match_tokens, no_token_encoder, widen
 from clew.query.search.rerank import rerank as rerank_step
@@ -105,7 +105,7 @@ def lexical(drivers: Drivers) -> Strategy:
 
 
 def hybrid(drivers: Drivers) -> Strategy:
-    """Strategy: search by meaning and by words, the hits of both scored together."""
+    """Strategy: search by meaning and by words, the hits of both scored together and shown by relevance."""
     settings = drivers.settings
     legs = [_build_leg(drivers, "semantic", _build_semantic), _build_leg(drivers, "lexical", _build_lexical)]
     if settings.flow.each_kind and drivers.store.channels():
@@ -120,7 +120,7 @@ def hybrid(drivers: Drivers) -> Strategy:
         message_weight=settings.flow.semantic_weight,
         name="hybrid",
     )
-    return pipe(fused, smooth)
+    return pipe(fused, smooth, order_by_relevance)
 
 
 def document_boost(drivers: Drivers) -> Strategy:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from clew import Engine, Hit, Query, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig
-from clew.query.rank.calibrate import AnswerWeights, Evidence, HitWeights, compare_evidence, find_best_evidence
+from clew.query.rank.calibrate import AnswerWeights, Evidence, HitWeights, compare_evidence, pair_evidence
 from studies.handbook import EXAMPLES
 from studies.judged import SETS as JUDGED
 from studies.measures import count_characters, intersect_spans
@@ -41,9 +41,10 @@ Judge = Callable[[str, Hit], bool]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The features of the hits of one set: those of each hit, those of each question, and which hits are relevant."""
+    """The features of the hits of one set: those of each hit, the best of each question, and which are relevant."""
 
-    hits: list[Floats]  # per question, a row per hit
+    hits: list[Floats]  # per question, a row per hit: its signals and their distances from the field
+    pairs: list[Floats]  # per question, a row per hit: what says that a text answers at all
     best: Floats  # a row per question
     relevant: list[Floats]  # per question
     unanswered: Floats  # the rows of questions without an answer
@@ -58,8 +59,10 @@ class Weights:
 
     def estimate(self, pool: Pool) -> list[Floats]:
         """The relevance of the hits of each question."""
-        answered = squash(add_constant(pool.best) @ self.answer)
-        return [each * squash(add_constant(hits) @ self.hit) for each, hits in zip(answered, pool.hits, strict=True)]
+        return [
+            squash(add_constant(pairs) @ self.answer) * squash(add_constant(hits) @ self.hit)
+            for pairs, hits in zip(pool.pairs, pool.hits, strict=True)
+        ]
 
 
 # -- pools
@@ -67,15 +70,22 @@ class Weights:
 
 def gather_pool(engine: Engine, questions: Mapping[str, str], strangers: Sequence[str], judge: Judge) -> Pool:
     """The features and judgements of the first hits of each question."""
-    hits, best, relevant = [], [], []
+    hits, pairs, best, relevant = [], [], [], []
     for id_, text in questions.items():
         found, evidence = search_with_evidence(engine, text)
         if found:
             hits.append(compare_evidence(evidence)[:POOL])
-            best.append(find_best_evidence(evidence))
+            pairs.append(pair_evidence(evidence)[:POOL])
+            best.append(find_best(evidence))
             relevant.append(np.array([judge(id_, hit) for hit in found[:POOL]], float))
-    unanswered = [find_best_evidence(search_with_evidence(engine, text)[1]) for text in strangers]
-    return Pool(hits, np.array(best), relevant, np.array(unanswered))
+    unanswered = [find_best(search_with_evidence(engine, text)[1]) for text in strangers]
+    return Pool(hits, pairs, np.array(best), relevant, np.array(unanswered))
+
+
+def find_best(evidence: Evidence) -> Floats:
+    """The greatest of each column of `pair_evidence`."""
+    best: Floats = pair_evidence(evidence).max(axis=0, initial=0.0)
+    return best
 
 
 def search_with_evidence(engine: Engine, text: str) -> tuple[list[Hit], Evidence]:

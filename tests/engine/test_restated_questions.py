@@ -11,7 +11,7 @@ QUESTION = "What does rotate_signing_key take as arguments?"
 WORDINGS = (
     "{}",
     "Hi all, quick question: {}",
-    "Morning! I was reading about the stations before the stand-up and could not find it anywhere, so: {} Thanks a lot.",
+    "Morning! I was reading about the stations before the stand-up and could not find it, so: {} Thanks a lot.",
 )
 
 

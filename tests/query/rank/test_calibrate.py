@@ -19,12 +19,11 @@ from clew.query.rank.calibrate import (
     compare_evidence,
     estimate_answer_chance,
     estimate_relevance,
-    find_best_evidence,
     get_relevance,
+    pair_evidence,
     refine_relevance,
     sort_by_relevance,
     squash,
-    sum_answer_evidence,
 )
 
 signals = st.floats(0, 1)
@@ -124,19 +123,21 @@ def test_the_order_of_the_hits_changes_nothing(evidence: list[Row], random: Rand
     assert [found[at] for at in order] == shuffled
 
 
-def test_a_strong_field_takes_from_a_hit_and_one_or_two_rivals_do_not() -> None:
-    alone = Row(0.4, 0.3, 0.4, "a")
-    before = estimate_relevance(pack([alone]))[0]
+def test_a_strong_field_takes_from_a_hit_and_one_or_two_rivals_hardly_do() -> None:
+    field = [Row(0.35, 0.2, 0.2, f"page {n}") for n in range(8)]
+    right = Row(0.6, 0.4, 0.5, "right")
+    before = estimate_relevance(pack([right, *field]))[0]
     restated = [Row(1.0, 1.0, 1.0, f"the question {n}") for n in range(2)]
-    assert estimate_relevance(pack([alone, *restated]))[0] >= before
-    rivals = [alone._replace(text=f"rival {n}") for n in range(4)]
-    assert estimate_relevance(pack([alone, *rivals]))[0] < before
+    assert before > 0.5
+    assert estimate_relevance(pack([right, *field, *restated]))[0] > 0.6 * before
+    rivals = [right._replace(text=f"rival {n}") for n in range(4)]
+    assert estimate_relevance(pack([right, *field, *rivals]))[0] < 0.5 * before
 
 
 def test_nothing_competes_with_nothing() -> None:
     assert estimate_relevance(pack([])) == []
     assert compare_evidence(pack([])).shape == (0, 6)
-    assert find_best_evidence(pack([])) == (0.0, 0.0, 0.0)
+    assert pair_evidence(pack([])).shape == (0, 3)
 
 
 @given(lists, signals)
@@ -148,33 +149,30 @@ def test_that_an_answer_is_wanted_is_a_factor(evidence: list[Row], intent: float
 # -- arithmetic
 
 
-def test_the_best_evidence_is_of_any_hit_and_never_below_0() -> None:
-    rows = [Row(0.5, 0.1, 0.2, "a"), Row(0.1, 0.3, 0.9, "b"), Row(-0.5, 0.0, 1.0, "c")]
-    assert find_best_evidence(pack(rows)) == pytest.approx((0.5, 1.0, 0.1))
-    assert sum_answer_evidence(
-        pack(rows), AnswerWeights(constant=-1.0, meaning=2.0, share=3.0, both=4.0)
-    ) == pytest.approx(-1 + 1 + 3 + 0.4)
+def test_meaning_and_the_share_of_terms_count_together_and_never_below_0() -> None:
+    rows = [Row(0.5, 0.1, 0.2, "a"), Row(-0.5, 0.0, 1.0, "c")]
+    assert pair_evidence(pack(rows)).tolist() == [pytest.approx([0.5, 0.2, 0.1]), [0.0, 1.0, 0.0]]
 
 
 def test_hits_are_compared_with_the_third_to_fifth_best_of_different_texts() -> None:
-    """The levels are (.6 + .3 + 0) / 3 of meaning, as the copy counts once and -.5 as 0, and (.2 + .1 + 0) / 3."""
-    meanings, words = (0.9, 0.9, 0.6, 0.6, 0.3, -0.5), (0.1, 0.1, 0.4, 0.3, 0.2, 0.0)
-    rows = [Row(*signals, 0.0, text) for *signals, text in zip(meanings, words, "aabcde", strict=True)]
+    """The levels are (.6 + .3 + .3) / 3 of meaning, as the copy counts once and -.5 as .3, and (.2 + .15 + .15) / 3."""
+    meanings, words = (0.9, 0.9, 0.6, 0.6, 0.3, -0.5), (0.1, 0.1, 0.4, 0.35, 0.2, 0.0)
+    rows = [Row(meaning, word, 0.0, text) for meaning, word, text in zip(meanings, words, "aabcde", strict=True)]
     found = compare_evidence(pack(rows))
-    assert found[:2].tolist() == [pytest.approx([0.9, 0.1, 0.6, 0, 0, 0])] * 2
-    assert found[2].tolist() == pytest.approx([0.6, 0.4, 0.3, 0, 0.3, 0])
-    assert found[5].tolist() == pytest.approx([-0.5, 0.0, 0, -0.8, 0, -0.1])
+    assert found[:2].tolist() == [pytest.approx([0.9, 0.1, 0.5, 0, 0, 0.1 - 0.5 / 3])] * 2
+    assert found[2].tolist() == pytest.approx([0.6, 0.4, 0.2, 0, 0.4 - 0.5 / 3, 0])
+    assert found[5].tolist() == pytest.approx([-0.5, 0.0, 0, -0.9, 0, -0.5 / 3])
 
 
 def test_relevance_by_hand() -> None:
-    """Log odds of an answer: -1 + 2·.5 + 1·.8 + 3·.4 = 2; of the first hit: -1 + .5 + 2·.4 + 4·.2 + 6·.2 = 2.3."""
+    """Log odds of the first: -1 + 2·.5 + .8 + 3·.4 = 2 of answering at all, and -1 + .5 + 2·.4 + 4·.2 + 6·.2 = 2.3."""
     rows = [Row(0.5, 0.4, 0.8, "a"), Row(0.2, 0.1, 0.3, "b"), *(Row(0.3, 0.2, 0.3, text) for text in "cdef")]
     answer = AnswerWeights(constant=-1.0, meaning=2.0, share=1.0, both=3.0)
     weights = HitWeights(-1.0, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0)
     first, second, *_ = estimate_relevance(pack(rows), answer=answer, hit=weights)
-    has_answer = 1 / (1 + exp(-2.0))
-    assert first == pytest.approx(has_answer / (1 + exp(-2.3)))
-    assert second == pytest.approx(has_answer / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.1 + 7 * 0.1)))
+    assert first == pytest.approx(1 / (1 + exp(-2.0)) / (1 + exp(-2.3)))
+    at_all = 1 / (1 + exp(1 - 2 * 0.2 - 0.3 - 3 * 0.06))
+    assert second == pytest.approx(at_all / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.1 + 7 * 0.1)))
 
 
 def test_squash() -> None:

@@ -4,12 +4,13 @@ Two signals: `meaning`, the cosine on the scale of the collection's calibration 
 its own chunk), and `words`, the mean of the weighted share of the query's terms and of BM25 over its greatest possible.
 The chance has two factors, each a logistic function that grows with every signal of the chunk:
 
-- that the query has an answer here at all, by the best signals of any hit;
-- that this hit is it: by its own signals, and by how far each stands above the level of the field, or below it.
+- that a text with such signals answers a query at all;
+- that this hit does: by its own signals, and by how far each stands above the level of the field, or below it.
 
 Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies.
-The level of the field is the mean of the third to fifth best signal of different texts. The best other hit would not
-do: a message that repeats the question matches better than any answer.
+The level of the field is the mean of the third to fifth best signal of different texts, none of them counting as less
+than in the emptiest fields of the judged sets: so a few pages are judged like many. The best other hit would not do: a
+message that repeats the question matches better than any answer.
 
 That a text in another language than the question lacks its words says nothing. Its words are those to expect of its
 meaning: in the question's own language they are about proportional to it (`python -m studies.across_languages`).
@@ -58,25 +59,25 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnswerWeights:
-    """Weights of the chance that any hit answers: the best meaning, the best share of terms, the best of both."""
+    """Weights of the chance that a text answers at all: its meaning, its share of the terms, their product."""
 
-    constant: float = -5.14
-    meaning: float = 3.5
-    share: float = 6.91
-    both: float = 15.76
+    constant: float = -5.01
+    meaning: float = 3.11
+    share: float = 10.05
+    both: float = 15.73
 
 
 @dataclass(frozen=True, slots=True)
 class HitWeights:
     """Weights of the chance that a hit is the answer: its signals, and their distance from the level of the field."""
 
-    constant: float = -2.18
-    meaning: float = 1.13
-    words: float = 0.84
-    meaning_above: float = 4.43
-    meaning_below: float = 2.98
-    words_above: float = 17.29
-    words_below: float = 7.36
+    constant: float = -2.59
+    meaning: float = 0.21
+    words: float = 1.13
+    meaning_above: float = 2.95
+    meaning_below: float = 3.99
+    words_above: float = 12.35
+    words_below: float = 14.57
 
 
 ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, however many are shown
@@ -84,7 +85,10 @@ MATCH = "match"  # the name of the score that `estimate_match` computes
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
 FIELD = slice(2, 5)  # the third to fifth best, which one or two texts that repeat the question hardly move
+LEAST_MEANING, LEAST_WORDS = 0.3, 0.15  # levels that one of twenty questions of the judged sets is below
+SEMANTIC_WEIGHT = 0.4  # the default of the settings, for which the weights are fitted
 ALL = slice(None)
+_MEANING, _WORDS = [0, 2, 3], [1, 4, 5]  # columns of `compare_evidence`
 
 
 def estimate_relevance(
@@ -93,24 +97,26 @@ def estimate_relevance(
     first: int | None = None,
     places: Sequence[int] | None = None,
     intent: float = 1.0,
+    semantic_weight: float | Signal = SEMANTIC_WEIGHT,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
 ) -> list[float]:
-    """The relevance of the `first` hits of one query (None: of all), or of those at `places`, given that of all.
+    """Return the relevance of the `first` hits of one query (None: of all), or of those at `places`, given that of all.
 
-    `intent` is the chance that the query wants an answer.
+    `intent` is the chance that the query wants an answer. `semantic_weight`, of each hit or of all, lets meaning count
+    more than the fitted weights do, or words; only the default is calibrated.
     """
-    has_answer = intent * squash(sum_answer_evidence(evidence, answer))
+    chosen = slice(first) if places is None else list(places)
+    by_meaning = np.asarray(semantic_weight) / SEMANTIC_WEIGHT
+    by_words = (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
+    meaning, share, both = pair_evidence(evidence)[chosen].T
+    at_all = (
+        answer.constant + by_meaning * answer.meaning * meaning + by_words * (answer.share * share + answer.both * both)
+    )
     weights = hit.meaning, hit.words, hit.meaning_above, hit.meaning_below, hit.words_above, hit.words_below
-    compared = compare_evidence(evidence, slice(first) if places is None else list(places))
-    is_answer = hit.constant + (compared * weights).sum(axis=1)
-    return [has_answer * squash(each) for each in is_answer.tolist()]
-
-
-def sum_answer_evidence(evidence: Evidence, weights: AnswerWeights = ANSWER_WEIGHTS) -> float:
-    """The log odds that any of the hits answers."""
-    meaning, share, both = find_best_evidence(evidence)
-    return weights.constant + weights.meaning * meaning + weights.share * share + weights.both * both
+    terms = compare_evidence(evidence, chosen) * weights
+    this_one = hit.constant + by_meaning * terms[:, _MEANING].sum(axis=1) + by_words * terms[:, _WORDS].sum(axis=1)
+    return [intent * squash(one) * squash(other) for one, other in zip(at_all.tolist(), this_one.tolist(), strict=True)]
 
 
 def estimate_match(evidence: Evidence) -> list[float]:
@@ -126,10 +132,10 @@ def estimate_match(evidence: Evidence) -> list[float]:
     return matches
 
 
-def find_best_evidence(evidence: Evidence) -> tuple[float, float, float]:
-    """The best meaning, the best share of terms, and the best product of both, of any hit."""
-    meaning, share = np.maximum(evidence.meaning, 0.0), evidence.share
-    return _find_highest(meaning), _find_highest(share), _find_highest(meaning * share)
+def pair_evidence(evidence: Evidence) -> NDArray[np.float64]:
+    """Return a row for each hit: its meaning, its share of the terms, and their product; none is below 0."""
+    meaning = np.maximum(evidence.meaning, 0.0)
+    return np.column_stack([meaning, evidence.share, meaning * evidence.share])
 
 
 def compare_evidence(evidence: Evidence, places: slice | list[int] = ALL) -> NDArray[np.float64]:
@@ -139,8 +145,9 @@ def compare_evidence(evidence: Evidence, places: slice | list[int] = ALL) -> NDA
     """
     own_meaning, own_words = evidence.meaning[places], evidence.words[places]
     compared = np.empty((len(own_meaning), 6))
-    for column, own, signal in ((0, own_meaning, evidence.meaning), (1, own_words, evidence.words)):
-        distance = own - _find_level(signal, evidence.texts)
+    signals = (own_meaning, evidence.meaning, LEAST_MEANING), (own_words, evidence.words, LEAST_WORDS)
+    for column, (own, signal, least) in enumerate(signals):
+        distance = own - _find_level(signal, evidence.texts, least)
         compared[:, column] = own
         np.maximum(distance, 0.0, out=compared[:, 2 + 2 * column])
         np.minimum(distance, 0.0, out=compared[:, 3 + 2 * column])
@@ -189,15 +196,11 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _find_level(signal: Signal, texts: Sequence[str]) -> float:
-    """Return the mean of the signals at the ranks of `FIELD`, copies of a text counting once; at least 0 each."""
+def _find_level(signal: Signal, texts: Sequence[str], least: float) -> float:
+    """Return the mean of the signals at the ranks of `FIELD`, each at least `least`; copies of a text count once."""
     best: dict[str, float] = {}
     for place in np.argsort(-signal, kind="stable").tolist():
-        best.setdefault(texts[place], max(0.0, float(signal[place])))
-        if len(best) == FIELD.stop:
+        best.setdefault(texts[place], float(signal[place]))
+        if len(best) == FIELD.stop or signal[place] <= least:
             break
-    return sum(list(best.values())[FIELD]) / (FIELD.stop - FIELD.start)
-
-
-def _find_highest(signal: Signal) -> float:
-    return float(signal.max(initial=0.0))
+    return sum(max(least, each) for each in [*best.values(), *FIELD.stop * [least]][FIELD]) / 3

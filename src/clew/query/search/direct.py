@@ -14,7 +14,7 @@ from clew.core.candidates import Candidates, CandidateTexts, Depth
 from clew.core.protocols import FindsCandidates
 from clew.core.trace import step
 from clew.core.types import Hit, Query
-from clew.query.rank.calibrate import FIELD, MATCH, Signal, estimate_match, estimate_relevance
+from clew.query.rank.calibrate import FIELD, MATCH, SEMANTIC_WEIGHT, Signal, estimate_match, estimate_relevance
 from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.evidence import (
     MIN_ASSESSED,
@@ -89,17 +89,18 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
     """The k best candidates as hits."""
     texts = CandidateTexts(found)
     evidence = source.judge_candidates(query, found, texts)
-    fused = evidence.words
+    fused, meaning_weight = evidence.words, SEMANTIC_WEIGHT
     if name == HYBRID:
+        meaning_weight = weight
         fused = combine_evidence(evidence, weight, 0.0, words_trust=source.trust_words(query, evidence))
         best = _find_best(fused, found.ids, max(query.k, MIN_ASSESSED))
     else:
         best = list(range(found.nearest) if name == SEMANTIC else found.by_words)[: query.k]
     ranks = [np.argsort(-signal, kind="stable")[: FIELD.stop].tolist() for signal in (evidence.meaning, evidence.words)]
     texts.read_hits(list(dict.fromkeys(chain(*ranks))))  # whose texts are compared, all at once
-    relevances = dict(
-        zip(best, estimate_relevance(evidence, places=best, intent=estimate_intent(query.text)), strict=True)
-    )
+    intent = estimate_intent(query.text)
+    chances = estimate_relevance(evidence, places=best, intent=intent, semantic_weight=meaning_weight)
+    relevances = dict(zip(best, chances, strict=True))
     scores: Mapping[int, float] | Signal = found.by_words if name == LEXICAL else found.cosines
     if name == HYBRID:
         best = sorted(best, key=lambda place: (-relevances[place], -found.cosines[place], found.ids[place]))[: query.k]

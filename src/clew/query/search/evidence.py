@@ -202,9 +202,11 @@ def fuse_by_evidence(
             is_message = np.array([is_message_chunk(hit.chunk) for hit in hits], bool)
             weights = page_weight, message_weight
             scores = combine_evidence(evidence, *weights, is_message=is_message, words_trust=trust).tolist()
+            meaning_weights = np.where(is_message, message_weight, page_weight)
             keys = [(-score, hit.chunk.id) for score, hit in zip(scores, hits, strict=True)]
             order = sorted(range(len(hits)), key=keys.__getitem__)
-            relevances = estimate_relevance(evidence, intent=estimate_intent(query.text))
+            intent = estimate_intent(query.text)
+            relevances = estimate_relevance(evidence, intent=intent, semantic_weight=meaning_weights)
             matches = estimate_match(evidence)
             fused = []
             for place in order:

@@ -11,16 +11,15 @@ SAID = "Dan rotates the vault key on Monday [1]. He also paints the ferry [1]."
 CALL = {"name": "search_knowledge_base", "arguments": json.dumps({"query": "who rotates the vault key"})}
 
 
-WORDS_BEFORE_GATE = 6
-
-
 class ModelServer(ThreadingHTTPServer):
-    """The model; while its gate is closed, it stops in the middle of its first sentence."""
+    """The model; while its gate is closed, it stops before the word at `gate_at`, in its first sentence."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.gate = threading.Event()
         self.gate.set()
+        self.gate_at = 6
+        self.said = SAID
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
 
@@ -33,11 +32,12 @@ class Handler(BaseHTTPRequestHandler):
         is_answer = "tools" not in asked or any(each["role"] == "tool" for each in asked["messages"])
         call = {"index": 0, "id": "call-1", "type": "function", "function": CALL}
         if asked.get("stream"):
-            words = [{"content": f"{' ' * bool(place)}{word}"} for place, word in enumerate(SAID.split(" "))]
+            spoken = self.server.said.split(" ")
+            words = [{"content": f"{' ' * bool(place)}{word}"} for place, word in enumerate(spoken)]
             before: list[dict[str, Any]] = [{"content": "Let me look."}, {"tool_calls": [call]}]
             self.reply_events(words if is_answer else before, is_answer=is_answer)
         else:
-            said = {"content": SAID} if is_answer else {"content": None, "tool_calls": [call]}
+            said = {"content": self.server.said} if is_answer else {"content": None, "tool_calls": [call]}
             self.reply(make_reply("chat.completion", message={"role": "assistant", **said}, is_answer=is_answer))
 
     def reply(self, body: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         for place, delta in enumerate(deltas):
-            if is_answer and place == WORDS_BEFORE_GATE:
+            if is_answer and place == self.server.gate_at:
                 self.server.gate.wait(60)
             chunk = make_reply("chat.completion.chunk", delta={"role": "assistant", **delta})
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())

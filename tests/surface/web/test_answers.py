@@ -83,6 +83,57 @@ def test_what_a_model_writes_is_shown_as_it_comes(
         expect(answer.locator(".draft")).to_have_count(0)
 
 
+def test_a_checked_sentence_is_no_longer_in_the_draft(
+    browser: "Browser", answering: Running, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from playwright.sync_api import expect
+
+    monkeypatch.setattr(model, "gate_at", 11)  # in the second sentence
+    with opening(browser, answering, "ask") as page:
+        model.gate.clear()
+        page.get_by_label("Question").fill("Who rotates the vault key?")
+        page.keyboard.press("Enter")
+        answer = page.locator("article")
+        expect(answer.locator(".sentence")).to_contain_text("Dan rotates the vault key on Monday.")
+        expect(answer.locator(".draft p").first).to_have_text("He also paints")
+        model.gate.set()
+        expect(answer.locator(".sentence")).to_have_count(2)
+
+
+def test_a_corrected_citation_is_no_removed_sentence(
+    browser: "Browser", answering: Running, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from playwright.sync_api import expect
+
+    monkeypatch.setattr(model, "said", "Dan rotates the vault key on Monday [9]. Soup is served at noon [1].")
+    with opening(browser, answering, "ask") as page:
+        page.get_by_label("Question").fill("Who rotates the vault key, and when is soup served?")
+        page.keyboard.press("Enter")
+        footer = page.locator("article footer")
+        expect(footer).to_contain_text("All 2 sentences are supported")
+        expect(footer).not_to_contain_text("removed")
+        footer.get_by_text("2 citations corrected").click()
+        expect(footer.locator("li").first).to_contain_text("Dan rotates the vault key on Monday [9].")
+        expect(footer.locator("s")).to_have_count(0)
+
+
+def test_a_removed_sentence_is_told(browser: "Browser", answering: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    from playwright.sync_api import expect
+
+    engine = answering.server.engines.get("default")
+    answer = replace(engine.settings.answer, unsupported="remove")
+    settings = replace(engine.settings, answer=answer)
+    removing = Engine(replace(engine.opened, settings=settings))
+    monkeypatch.setitem(answering.server.engines._engines, "default", removing)
+    with opening(browser, answering, "ask") as page:
+        page.get_by_label("Question").fill("Who rotates the vault key?")
+        page.keyboard.press("Enter")
+        footer = page.locator("article footer")
+        footer.get_by_text("1 removed").click()
+        expect(footer.locator("s")).to_have_text("He also paints the ferry [1].")
+        expect(footer).not_to_contain_text("corrected")
+
+
 def test_an_answer_can_be_stopped_and_asked_again(browser: "Browser", answering: Running, model: ModelServer) -> None:
     from playwright.sync_api import expect
 

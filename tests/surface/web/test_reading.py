@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 WIDE: dict[str, Any] = {"viewport": {"width": 1360, "height": 700}}
+CALLS = "Call __init__ and then __enter__ before snake__case__name(**opts), f(*args, **kwargs) or a_b_c."
+CODE = "# the handlers of lathe\ndef run(lathe, **opts):\n    return lathe[name](*opts, `_x_`)\n"
+TABLE = """# Rotation
+
+| Key | Lives |
+|---|---|
+| Parcel keys | 90 days |
+| Webhook secrets | 12 months |
+"""
+SKI = "Ski trip 🎿 2027"
 DEEP = "handbook/engineering/infrastructure/production/databases/upgrades/major-versions.md"
 
 
@@ -41,6 +52,19 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                     "\n\n## Neap\n\nThe neap tide of the harbour comes at dusk in the harbour.",
                     title="Tide",
                 )
+            ]
+        )
+        engine.add_documents(
+            [
+                Document("calls", f"# Dunder\n\n{CALLS} See **the page** of `lathe`, [here](x.md).", title="Calls"),
+                Document("lathe", CODE, title="lathe.py", uri="/srv/data/lathe.py", meta={"format": "code"}),
+                Document("rotation", TABLE, title="Rotation of keys"),
+            ]
+        )
+        engine.add_messages(
+            [
+                Message("# `dunder` *in* __chat__", author="eve", channel=SKI, id="s1"),
+                Message("> who has the list?", author="gil", channel=SKI, id="s2", reply_to="s1"),
             ]
         )
         engine.add_messages(
@@ -131,3 +155,54 @@ def test_an_empty_collection_has_no_filters_and_a_folder_names_its_upload(browse
         expect(page.get_by_role("list", name="Jobs")).to_contain_text("2 documents added")
         page.goto("/#/search")
         expect(page.get_by_role("group", name="Filters")).to_be_visible()
+
+
+SNIPPETS = {
+    "handlers lathe": ("lathe.py", " ".join(CODE.split())),
+    "dunder chat": ("eve", "# `dunder` *in* __chat__"),
+    "dunder enter": ("Calls", f"{CALLS} See the page of lathe, here."),  # bold, code, a link
+}
+
+
+def test_a_snippet_says_what_its_source_says(browser: "Browser", shelf: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, shelf, "search", **WIDE) as page:
+        for asked, (name, said) in SNIPPETS.items():
+            page.get_by_role("searchbox").fill(asked)
+            hit = page.locator("article", has=page.locator("[data-hit]", has_text=re.compile(f"^\\s*{name}")))
+            expect(hit.locator(".text")).to_have_text(said)
+        page.wait_for_url("**enter")
+        expect(page.locator("article .text strong")).to_have_text("the page")
+        expect(page.locator("article .text code").first).to_have_text("lathe")
+        page.get_by_role("button", name="Calls", exact=True).click()
+        expect(page.get_by_role("complementary", name="Source")).to_contain_text(CALLS)
+        page.goto("/#/explain?q=dunder+enter")
+        expect(page.locator("td.passage").first).to_contain_text(f"Calls {CALLS}"[:120])
+
+
+def test_a_row_of_a_table_is_marked_alone(browser: "Browser", shelf: Running) -> None:
+    from playwright.sync_api import expect
+
+    start = TABLE.index("| Webhook")
+    row = f"{start}-{len(TABLE)}"
+    with opening(browser, shelf, f"search?doc=rotation&at={row}", **WIDE) as page:
+        found = page.get_by_role("complementary", name="Source").locator(".found")
+        expect(found).to_have_text(re.compile(r"^\s*Webhook secrets\s*12 months\s*$"))
+        page.goto(f"/#/search?doc=rotation&at={TABLE.index('|')}-{len(TABLE)}")
+        expect(found).to_have_text(re.compile("Key.*Parcel keys.*Webhook secrets", re.DOTALL))
+
+
+def test_the_channel_is_no_part_of_a_title(browser: "Browser", shelf: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, shelf, "library", **WIDE) as page:
+        row = page.get_by_role("row", name=re.compile("dunder"))
+        expect(row.locator(".title .grow > .clip")).to_have_text("# dunder in __chat__")
+        expect(row.locator("td.place")).to_have_text(f"#{SKI}")
+        page.goto(f"/#/conversations?channel={quote(SKI)}")
+        expect(page.locator("button.thread .title")).to_have_text("# dunder in __chat__")
+        page.goto("/#/search?q=who+has+the+list")
+        hit = page.locator("article", has_text="> who has the list?")
+        expect(hit.locator(".top p")).to_have_text(re.compile("# dunder in __chat__$"))
+        expect(hit.locator("h3")).to_have_text(f"gil in #{SKI}")

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,6 +137,49 @@ def test_upload_with_progress_then_delete_and_undo(browser: "Browser", served: R
             page.get_by_role("button", name="Dismiss").click()
         expect(page.get_by_text("0 shown")).to_be_visible()
     assert "Beacon" not in served.get("/v1/documents").text
+
+
+@pytest.mark.parametrize("how", ["reload", "close"])
+def test_a_delete_survives_leaving_the_page(browser: "Browser", tmp_path: Path, how: str) -> None:
+    from playwright.sync_api import expect
+
+    fill(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        _, token = running.server.keys.add("writer", rights="write")
+
+        def is_stored() -> bool:
+            return running.get("/v1/documents/lunch", headers={"authorization": f"Bearer {token}"}).status_code == 200
+
+        with opening(browser, running, "library") as page:
+            page.get_by_label("Key", exact=True).fill(token)
+            page.keyboard.press("Enter")
+            page.get_by_role("button", name="Delete Lunch").click()
+            expect(page.get_by_text("“Lunch” will be deleted.")).to_be_visible()
+            assert is_stored()
+            if how == "reload":
+                page.reload()
+            else:
+                page.close()
+            until = monotonic() + 5  # half the time to undo
+            while is_stored() and monotonic() < until:
+                sleep(0.05)
+            assert not is_stored()
+
+
+def test_a_delete_is_of_the_collection_where_it_was_asked_for(browser: "Browser", tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    for name in ("default", "other"):
+        fill(tmp_path / "store", name)
+    with serving(tmp_path / "store") as running:
+        with opening(browser, running, "library") as page:
+            page.get_by_role("button", name="Delete Lunch").click()
+            page.goto("/#/library?in=other")
+            expect(page.get_by_role("row", name=re.compile("Lunch"))).to_be_visible()
+            with page.expect_response(lambda reply: reply.request.method == "DELETE"):
+                page.get_by_role("button", name="Dismiss").click()
+        assert running.get("/v1/documents/lunch?collection=other").status_code == 200
+        assert running.get("/v1/documents/lunch").status_code == 404
 
 
 def test_a_thread_with_its_replies_and_a_person(browser: "Browser", served: Running) -> None:

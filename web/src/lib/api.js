@@ -18,15 +18,14 @@ function makeHeaders(extra = {}) {
   return key ? { ...extra, authorization: `Bearer ${key}` } : extra;
 }
 
-function locate(path) {
-  const collection = untrack(() => session.collection);
+function locate(path, collection = untrack(() => session.collection)) {
   return collection ? `${path}${path.includes("?") ? "&" : "?"}collection=${encodeURIComponent(collection)}` : path;
 }
 
-async function send(path, options) {
+async function send(path, { collection, ...options }) {
   let reply;
   try {
-    reply = await fetch(locate(path), options);
+    reply = await fetch(locate(path, collection), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw refuse(0);
@@ -44,8 +43,9 @@ export async function post(path, body, { signal } = {}) {
   return (await send(path, { method: "POST", headers, body: JSON.stringify(body), signal })).json();
 }
 
-export async function remove(path) {
-  return (await send(path, { method: "DELETE", headers: makeHeaders() })).json();
+/** Deletes, also while the page is being left; `collection` is that of a delete that was asked for before. */
+export async function remove(path, { collection } = {}) {
+  return (await send(path, { method: "DELETE", headers: makeHeaders(), keepalive: true, collection })).json();
 }
 
 /** Uploads files under their paths as one job; `onSent` gets the share that has been sent. */

@@ -32,8 +32,8 @@ export function parseBlocks(text) {
     } else if (ROW.test(line)) {
       let last = i;
       while (last + 1 < lines.length && ROW.test(lines[last + 1].line)) last++;
-      const rows = lines.slice(i, last + 1).map((each) => splitRow(each.line));
-      const has = rows.length > 1 && rows[1].every((cell) => /^:?-+:?$/.test(cell));
+      const rows = lines.slice(i, last + 1).map(({ line, start, end }) => ({ start, end, cells: splitRow(line) }));
+      const has = rows.length > 1 && rows[1].cells.every((cell) => /^:?-+:?$/.test(cell));
       blocks.push({ kind: "table", start, end: lines[last].end, head: has ? rows[0] : null, rows: has ? rows.slice(2) : rows });
       i = last + 1;
     } else if (/^\s*(?:-{3,}|\*{3,}|_{3,})\s*$/.test(line)) {
@@ -69,7 +69,7 @@ export function parseInline(text) {
     parts.push({ kind, text: shown });
     last = found.index + found[0].length;
   };
-  for (const found of text.matchAll(/`([^`]+)`|\*\*([^*]+)\*\*|!?\[([^\]]+)\]\([^)]*\)|(?<![\w*])[*_]([^*_\s][^*_]*)[*_](?![\w*])/g)) {
+  for (const found of text.matchAll(/`([^`]+)`|(?<![\w*])\*\*(?!\s)([^*]+)(?<!\s)\*\*(?![\w*])|!?\[([^\]]+)\]\([^)]*\)|(?<![\w*])[*_]([^*_\s][^*_]*)(?<!\s)[*_](?![\w*])/g)) {
     if (found[1]) put("code", found[1], found);
     else if (found[2]) put("strong", found[2], found);
     else if (found[3]) put("link", found[3].replace(/`/g, ""), found);
@@ -77,4 +77,27 @@ export function parseInline(text) {
   }
   if (last < text.length) parts.push({ kind: "plain", text: text.slice(last) });
   return parts;
+}
+
+/** A line of Markdown without its marks. */
+export const toPlain = (text) => parseInline(text).map((part) => part.text).join("");
+
+/** A table as one line, its cells and rows set apart. */
+export const joinTable = ({ head, rows }) => [...(head ? [head] : []), ...rows].map((row) => row.cells.join(" · ")).join("; ");
+
+/** What a hit says in parts on one line, as its source shows it, without the headings that are shown above it. */
+export function toParts({ chunk, message }) {
+  const isCode = chunk.meta?.content === "code" && !/^(```|~~~)/m.test(chunk.text);
+  const isMarkdown = !message && !isCode;
+  const blocks = isMarkdown ? parseBlocks(chunk.text).filter((block) => block.kind !== "heading" || !chunk.headings?.includes(toPlain(block.text))) : [];
+  const parts = blocks.flatMap((block, index) => [...(index ? [{ kind: "plain", text: " " }] : []), ...blockParts(block)]);
+  const whole = parts.some((part) => part.text.trim()) ? parts : [{ kind: "plain", text: chunk.text.trim() }];
+  return whole.map((part) => ({ ...part, text: part.text.replace(/\s+/g, " ") }));
+}
+
+function blockParts(block) {
+  if (block.kind === "code") return [block];
+  if (block.kind === "heading") return [{ kind: "strong", text: toPlain(block.text) }];
+  if (block.kind === "table") return parseInline(joinTable(block));
+  return parseInline(block.kind === "item" ? `${block.sign} ${block.text}` : (block.text ?? ""));
 }

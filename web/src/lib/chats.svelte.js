@@ -100,25 +100,26 @@ function receive(turn, name, data) {
     turn.steps.push(data);
   } else if (name === "sentence") {
     turn.draft = dropStart(turn.draft, data.text);
-    const isRefused = data.text.includes(REFUSED);
-    turn.sentences.push({ text: data.text.replace(REFUSED, "").trim(), verdict: isRefused ? "unsupported" : "" });
+    const isRefused = data.text.includes("[not supported]");
+    turn.sentences.push({ text: data.text.replace(VERDICT, "").trim(), verdict: isRefused ? "unsupported" : "" });
   } else if (name === "verdict") {
-    const judged = turn.sentences.find((each) => !each.verdict && stripMarks(each.text) === stripMarks(data.text));
+    const judged = turn.sentences.find((each) => !each.verdict && stripMarks(each.text).trim() === stripMarks(data.text).trim());
     if (judged) Object.assign(judged, { verdict: data.verdict, reason: data.reason });
   } else if (name === "answer") finish(turn, data);
 }
 
-const REFUSED = "[not supported]";
+const VERDICT = /\s*\[not (?:supported|sure|checked)\]/g;
+const MARK = /\s*(?:[[【]\s*(?:[a-z]+\s+)?\d[^\]】\n]*[\]】]|\(\d{1,2}\)(?=[\s.!?]|$))/gi; // as the server reads them
 
-/** What a model has written without a sentence that has been checked since: its words, without marks. */
+const stripMarks = (text) => text.replace(VERDICT, "").replace(MARK, "");
+
+/** What a model has written without a sentence that has been checked since. Its marks may stand before the full stop. */
 function dropStart(draft, sentence) {
-  const words = sentence.replace(REFUSED, "").replace(/\s*\[\d+\]/g, "").trim();
-  const last = words.slice(-20);
-  const at = draft.indexOf(last);
-  return at < 0 ? draft : draft.slice(at + last.length).replace(/^(?:\s*\[\d+\])*[.!?]?\s*/, "");
+  const written = stripMarks(draft);
+  const last = stripMarks(sentence).trim().slice(-20);
+  const at = written.indexOf(last);
+  return at < 0 ? draft : written.slice(at + last.length).trimStart();
 }
-
-const stripMarks = (text) => text.replace(/\s*\[\d+\]/g, "").trim();
 
 /** Takes over the whole answer: the verdict of each sentence, or that it is quoted where no model wrote it. */
 function finish(turn, answer) {

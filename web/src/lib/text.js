@@ -1,4 +1,5 @@
 // Text as it is shown: marked words, excerpts, dates, addresses, sizes.
+import { toPlain } from "./blocks.js";
 
 const STOP = new Set(
   ("a an and are as at be but by can could did do does for from had has have how i if in into is it its me my no not " +
@@ -44,26 +45,11 @@ export function mark(text, stems) {
   return parts;
 }
 
-/** A chunk of Markdown as one line of prose, without the headings that are shown above it. */
-export function flatten(text) {
-  const prose = text.replace(/^```[\s\S]*?^```$/gm, "");
-  const lines = (prose.replace(/^#.*$/gm, "").trim().length > 60 ? prose : text)
-    .replace(/^#{1,6} .*$/gm, "")
-    .replace(/^```.*$/gm, "")
-    .replace(/^\|?[\s:|-]+\|?$/gm, "")
-    .replace(/^\s*[-*+] /gm, "· ")
-    .replace(/^> ?/gm, "")
-    .replace(/^\|(.*)\|\s*$/gm, (_, row) => `${row.trim().replace(/\s*\|\s*/g, " · ")};`)
-    .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
-    .replace(/(\*\*|__|`)/g, "")
-    .replace(/(^|\W)[*_](\S[^*_\n]*\S|\S)[*_](?=\W|$)/g, "$1$2");
-  return lines.replace(/\s+/g, " ").replace(/;$/, "").trim() || text.replace(/[#\s]+/g, " ").trim();
-}
-
-/** The stretch of a text with most words of the question, about `size` characters long. */
-export function excerpt(text, stems, size = 300) {
-  if (text.length <= size * 1.15) return text;
-  const places = [...text.matchAll(/[\p{L}\p{N}][\p{L}\p{N}_-]*/gu)].filter((found) => stems.has(stem(found[0])));
+/** The stretch of a text in parts with most words of the question, about `size` characters long. */
+export function excerpt(parts, stems, size = 300) {
+  const text = parts.map((part) => part.text).join("");
+  if (text.length <= size * 1.15) return parts;
+  const places = [...text.matchAll(/[\p{L}\p{N}][\p{L}\p{N}_-]*/gu)].filter((found) => stems?.has(stem(found[0])));
   let best = 0;
   let most = -1;
   for (const { index } of places) {
@@ -72,9 +58,17 @@ export function excerpt(text, stems, size = 300) {
     if (words.size > most) [best, most] = [from, words.size];
   }
   const start = best < 80 ? 0 : text.indexOf(" ", best) + 1;
-  const cut = text.slice(start, start + size);
-  const end = start + size < text.length ? cut.replace(/\s+\S*$/, " …") : cut;
-  return start ? `… ${end}` : end;
+  const last = text.lastIndexOf(" ", start + size);
+  const end = start + size >= text.length ? text.length : last > start ? last : start + size;
+  const cut = [];
+  let at = 0;
+  for (const part of parts) {
+    const text = part.text.slice(Math.max(0, start - at), Math.max(0, end - at));
+    if (text) cut.push({ ...part, text });
+    at += part.text.length;
+  }
+  const gap = (isCut, sign) => (isCut ? [{ kind: "plain", text: sign }] : []);
+  return [...gap(start > 0, "… "), ...cut, ...gap(end < text.length, " …")];
 }
 
 const MINUTE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
@@ -111,10 +105,15 @@ export function shortUri(uri) {
 }
 
 export const isThread = (kind) => kind === "thread" || kind === "message";
-export const cleanTitle = (document) => {
-  const title = (document.title || shortUri(document.uri) || document.id).replace(/^#\S+: /, "");
-  return title.replace(/:[a-z][a-z0-9_+-]*:\s*/g, "").replace(/\*(\S[^*]*)\*/g, "$1").replace(/`/g, "") || title;
-};
+
+/** A title as it is shown: that of a thread without its channel, which stands beside it, and without names of emoji. */
+export function cleanTitle(document, channel = document.meta?.channel) {
+  const title = document.title || shortUri(document.uri) || document.id;
+  if (!channel && !isThread(document.kind) && !document.message) return toPlain(title); // a citation names its message
+  const start = channel ? `#${channel}: ` : (/^#.*?: /.exec(title)?.[0] ?? "");
+  const said = title.startsWith(start) ? title.slice(start.length) : title;
+  return toPlain(said.replace(/:[a-z][a-z0-9_+-]*:\s*/g, "")) || title;
+}
 
 /** The hue of a name, always the same; names that are alike get hues far apart. */
 export function hueOf(name) {

@@ -5,6 +5,10 @@ class Toasts {
   #next = 1;
   #typed = { field: null, at: 0 };
 
+  constructor() {
+    addEventListener("pagehide", () => this.all.forEach((each) => this.end(each.id))); // what waits happens now
+  }
+
   say(text, { tone = "plain", action = "", onAction = null, onEnd = null, seconds = 5 } = {}) {
     const id = this.#next++;
     this.all.push({ id, text, tone, action, onAction, onEnd, seconds, at: performance.now() });

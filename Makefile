@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE # the tests start hundreds of processes: module
 
 BIN := .venv/bin
 STAMP := .venv/.setup
-COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-emit-index-url --no-emit-find-links --annotation-style line
+COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras \
+	--no-header --no-emit-index-url --no-emit-find-links --annotation-style line
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -79,6 +79,14 @@ def fill(path: str | Path, collection: str = "default") -> None:
         engine.add_messages(MESSAGES)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A data folder of the tests' own: that of the user has the keys of servers over a database."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a filled collection."""

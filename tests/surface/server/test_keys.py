@@ -2,9 +2,14 @@
 
 import json
 import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +21,7 @@ from tests.surface.server.conftest import fill, serving
 from tests.surface.server.test_guard import bearer
 
 
-def run(folder: Path, *words: str, status: int = 0) -> Any:
+def run(folder: Path | str, *words: str, status: int = 0) -> Any:
     """What a command of the keys prints: its lines, or its error."""
     done = CliRunner().invoke(app, ["--path", str(folder), "keys", *words], env={"CLEW_EMBEDDER__NAME": "hashed"})
     assert done.exit_code == status, done.output
@@ -96,3 +101,82 @@ def test_a_server_that_only_reads_keeps_no_feedback(folder: Path) -> None:
         _, token = running.server.keys.add("reads", where=Filter(channels={"ops"}))
         assert running.post("/v1/feedback", given, headers=bearer(token)).status_code == 403
         assert not list(folder.rglob("feedback.jsonl"))
+
+
+@contextmanager
+def started(store: str, cwd: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """A server that `clew serve` runs in a folder."""
+    command = [sys.executable, "-m", "clew", "--store", store, "serve", "--port", "0", "--embedder", "hashed", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cwd) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("kind", ["lance", "postgres"])
+def test_a_server_asks_for_its_keys_wherever_it_is_started(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "postgres":
+        make: Callable[[], str] = request.getfixturevalue("postgres_database")
+        store = make()
+    else:
+        store = f"lance://{tmp_path}/lake"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    fill(store)
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    token = run(store, "add", "admin").stdout.strip()
+    assert not list(here.iterdir())
+    again = f"{store}&application_name=other" if kind == "postgres" else f"lance://{tmp_path}/here/../lake/"
+    with started(again, there, "--json") as process:
+        assert process.stdout is not None
+        shown = json.loads(process.stdout.readline())
+        assert shown["keys"] == 1
+        assert Path(shown["keys_file"]).is_relative_to(tmp_path)
+        search: dict[str, Any] = {"json": {"query": "vault key"}, "timeout": 60}
+        assert httpx2.post(f"{shown['address']}/v1/search", **search).status_code == 401
+        found = httpx2.post(f"{shown['address']}/v1/search", headers=bearer(token), **search)
+        assert found.json()["hits"]
+
+
+@pytest.mark.slow
+def test_keys_that_an_earlier_version_left_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = f"lance://{tmp_path}/lake"
+    with monkeypatch.context() as patch:
+        patch.setenv("CLEW_SERVER__FOLDER", ".clew-server")
+        run(store, "add", "admin")
+    said = " ".join(run(store, status=2).stderr.split())
+    assert f"has keys of a server that was started here, and keys are kept in {tmp_path}/lake/.server now" in said
+    served = CliRunner().invoke(app, ["--store", store, "serve"])
+    assert (served.exit_code, " ".join(served.stderr.split())) == (2, said)
+    (tmp_path / "lake").mkdir()
+    (tmp_path / ".clew-server").rename(tmp_path / "lake" / ".server")
+    assert "admin" in run(store).stdout
+
+
+@pytest.mark.slow
+def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
+    def read_start() -> str:
+        with started(str(folder), folder.parent) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("serving on http://127.0.0.1:")
+            return process.stdout.readline()
+
+    file = folder / ".server" / "keys.json"
+    assert read_start().startswith("no keys: everybody who reaches this address may use it; `clew keys add NAME`")
+    run(folder, "add", "ada")
+    run(folder, "add", "ben")
+    assert read_start() == f"keys: 2 in {file}\n"
+    run(folder, "revoke", "ada")
+    run(folder, "drop", "ben")
+    assert read_start().startswith(f"keys: none is valid in {file}, so nobody may use it; ")
+    file.write_text("{")
+    broken = CliRunner().invoke(app, ["--path", str(folder), "serve"])
+    assert (broken.exit_code, "restore the file" in broken.stderr) == (6, True)

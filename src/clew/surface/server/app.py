@@ -1,7 +1,7 @@
 """The application: the routes and the MCP server behind the guard."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -9,18 +9,18 @@ from anyio import to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from clew.core.errors import ClewError
+from clew.core.errors import ClewError, DriverMissing
 from clew.surface.advice import describe_problems
+from clew.surface.mcp import MCP_HINT, is_mcp_installed
 from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
-from clew.surface.server.mcp_mount import make_mcp_app, refuse_stream
 from clew.surface.server.routes import (
     ask,
     document,
@@ -50,12 +50,12 @@ Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one 
 
 def make_app(server: Server) -> ASGIApp:
     """The ASGI application over a server, guarded."""
-    mcp, mcp_app = make_mcp_app(server)
+    mcp_routes, mcp_sessions = _make_mcp(server)
     app = FastAPI(
         title="Clew",
         version=version("clew"),
         description=ABOUT,
-        lifespan=_make_lifespan(server, mcp),
+        lifespan=_make_lifespan(server, mcp_sessions),
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
@@ -67,9 +67,7 @@ def make_app(server: Server) -> ASGIApp:
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(refuse_unknown_parameters)])
     app.include_router(web.router)  # outside the schema, so its parameters are checked by its functions alone
-    app.add_api_route("/mcp", refuse_stream, methods=["GET"], include_in_schema=False)
-    for route in mcp_app.routes:
-        app.router.routes.append(route)
+    app.router.routes.extend(mcp_routes)
     app.add_exception_handler(ClewError, _reply_clew_error)
     app.add_exception_handler(RequestValidationError, _reply_invalid)
     app.add_exception_handler(HTTPException, _reply_http_error)
@@ -77,13 +75,27 @@ def make_app(server: Server) -> ASGIApp:
     return Guard(app, server)
 
 
-def _make_lifespan(server: Server, mcp: MCPServer[Any]) -> Any:
+def _make_mcp(server: Server) -> tuple[Sequence[BaseRoute], AbstractAsyncContextManager[None]]:
+    """Make the routes of /mcp and the context that they run in; without its package, a route that says so."""
+    if not is_mcp_installed():
+        return [Route("/mcp", _refuse_mcp, methods=["GET", "POST", "DELETE"])], nullcontext()
+    from clew.surface.server.mcp_mount import make_mcp_app, refuse_stream
+
+    mcp, app = make_mcp_app(server)
+    return [Route("/mcp", refuse_stream, methods=["GET"]), *app.routes], mcp.session_manager.run()
+
+
+async def _refuse_mcp(_: Request) -> Response:
+    raise DriverMissing(f"this server has no MCP; {MCP_HINT}")
+
+
+def _make_lifespan(server: Server, mcp_sessions: AbstractAsyncContextManager[None]) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(to_thread.run_sync, server.close)
             await to_thread.run_sync(server.resume)
-            await stack.enter_async_context(mcp.session_manager.run())
+            await stack.enter_async_context(mcp_sessions)
             yield
 
     return lifespan

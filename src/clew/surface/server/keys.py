@@ -88,6 +88,11 @@ class KeyFile:
                 self._seen = seen
             return self._keys
 
+    def count_valid(self) -> int:
+        """Count the keys that open something now."""
+        now = datetime.now(UTC)
+        return sum(not key.describe_problem(now) for key in self.read().values())
+
     def find(self, token: str) -> Key | None:
         """The key of a token, valid or not; None if there is none."""
         prefix, _, rest = token.partition("_")

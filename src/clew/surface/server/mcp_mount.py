@@ -24,7 +24,7 @@ from clew.surface.server.state import Server
 T = TypeVar("T")
 
 
-async def refuse_stream() -> Response:
+async def refuse_stream(_: Request) -> Response:
     """405 for GET: without sessions there is nothing that a stream of the server could send."""
     raise HTTPException(405, headers={"allow": "POST"})
 

@@ -13,7 +13,7 @@ from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.events import Streams
 from clew.surface.server.feedback import FOLDER, Feedback
-from clew.surface.server.folder import find_server_folder
+from clew.surface.server.folder import find_server_folder, open_keys
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.keys import KeyFile
 from clew.surface.server.metrics import Metrics
@@ -42,7 +42,7 @@ class Server:
         self.config: ServerConfig = start.settings.server
         self.folder = find_server_folder(start)
         self.places = Places(start.path, self.folder)
-        self.keys = KeyFile(self.folder / "keys.json")
+        self.keys = open_keys(start)
         check_address(self.config, self.keys)
         self.metrics = Metrics()
         self.uploads = Uploads(self.folder / "uploads")
@@ -101,14 +101,18 @@ class Server:
 
 
 def check_address(config: ServerConfig, keys: KeyFile) -> None:
-    """Raises SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys."""
+    """Raises SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys.
+
+    DriverFailed if the keys cannot be read.
+    """
+    known = keys.read()
     try:
         socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise SettingsError(
             f"server.host is {config.host!r}, which is no address; 127.0.0.1 is this machine alone, 0.0.0.0 all of them"
         ) from None
-    if not is_loopback(config.host) and not keys.read():
+    if not is_loopback(config.host) and not known:
         raise SettingsError(
             f"server.host is {config.host}, which others can reach, and there is no key; `clew keys add NAME` makes one"
         )

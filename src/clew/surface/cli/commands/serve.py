@@ -12,6 +12,8 @@ from clew.surface.cli.option_groups import CollectionFilterOptions, expand_optio
 from clew.surface.cli.program import resolve_invocation
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clew.core.filter import Filter
     from clew.surface.server.keys import Key, KeyFile
     from clew.surface.settings.load import Invocation
@@ -44,6 +46,7 @@ def serve(
     It listens on this machine alone until it is told otherwise, and then needs keys (`clew keys add`).
     """
     from clew.surface.cli import render
+    from clew.surface.mcp import MCP_HINT, is_mcp_installed
 
     own = {"server.host": host, "server.port": port, "server.read_only": True if read_only else None}
     start = resolve_invocation(ctx, own)
@@ -53,21 +56,37 @@ def serve(
         from clew.surface.server.run import run_server
         from clew.surface.server.state import Server
     except ModuleNotFoundError as error:
-        raise DriverMissing(f"serving needs {error.name}; pip install 'clew[server,mcp]'") from error
+        raise DriverMissing(f"serving needs {error.name}; pip install 'clew[server]'") from error
 
     note = _describe_new_collection(start)
+    server = Server(start)
+    keys = server.keys.count_valid() if server.keys.exists() else None
+    has_mcp = is_mcp_installed()
 
     def say(address: str) -> None:
         if as_json:
-            render.print_json({"address": address, "note": note})
-        else:
-            print(f"serving on {address} (its interface: {address}/docs)", flush=True)
-            if note:
-                render.print_line((note, "yellow"), err=True)
+            file = str(server.keys.file)
+            render.print_json({"address": address, "keys": keys, "keys_file": file, "mcp": has_mcp, "note": note})
+            return
+        print(f"serving on {address} (its interface: {address}/docs)")
+        print(_describe_keys(keys, server.keys.file), flush=True)
+        if not has_mcp:
+            render.print_line((f"note: this server has no MCP; {MCP_HINT}", "yellow"), err=True)
+        if note:
+            render.print_line((note, "yellow"), err=True)
 
     log_as_json()
     configure_spans()
-    run_server(Server(start), say)
+    run_server(server, say)
+
+
+def _describe_keys(valid: int | None, file: "Path") -> str:
+    """Say how many keys the server has, or who may use it without one."""
+    if valid is None:
+        return "no keys: everybody who reaches this address may use it; `clew keys add NAME` makes one"
+    if not valid:
+        return f"keys: none is valid in {file}, so nobody may use it; `clew keys add NAME` makes one"
+    return f"keys: {valid} in {file}"
 
 
 def _describe_new_collection(start: "Invocation") -> str:
@@ -155,10 +174,9 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 
 
 def _open_keys(ctx: typer.Context) -> "KeyFile":
-    from clew.surface.server.folder import find_server_folder
-    from clew.surface.server.keys import KeyFile
+    from clew.surface.server.folder import open_keys
 
-    return KeyFile(find_server_folder(resolve_invocation(ctx)) / "keys.json")
+    return open_keys(resolve_invocation(ctx))
 
 
 def _build_filter(options: CollectionFilterOptions) -> "Filter":

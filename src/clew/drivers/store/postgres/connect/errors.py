@@ -73,6 +73,15 @@ def describe_address(url: str) -> str:
     return f"postgresql://{where}/{name}"
 
 
+def identify_database(url: str) -> str:
+    """Name the database of an address by host, port and name: the same for every role and way to write it."""
+    describe_address(url)  # raises if it cannot be read
+    known = conninfo_to_dict(url)
+    host = str(known.get("host") or known.get("hostaddr") or "localhost").lower()
+    host = "localhost" if host in ("127.0.0.1", "::1") else host
+    return f"postgresql://{host}:{known.get('port') or 5432}/{known.get('dbname') or known.get('user') or ''}"
+
+
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
     """A context in which every error of the server or the connection becomes a DriverFailed that says what to do."""

@@ -153,7 +153,8 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it by itself where the disk is full
+            connection.execute("ROLLBACK")
         raise
 
 
@@ -207,6 +208,10 @@ def _advise_on_error(error: Exception) -> str:
         return f"another process has been writing for more than {WRITE_TIMEOUT:.0f} seconds; try again when it is done"
     if "full" in text:
         return "the disk is full; make room and try again; nothing was half written"
+    if "disk i/o error" in text:
+        return (
+            "the disk is full, over a quota or failing; make room or check it, and try again; nothing was half written"
+        )
     if any(sign in text for sign in _DAMAGE):
         return (
             "the file is damaged; `clew doctor` names what is, and `clew doctor --repair` mends what can be; otherwise "

@@ -216,9 +216,11 @@ class Engine:
         return await asyncio.to_thread(sync.Engine.drop_collection, path, name)
 
     @staticmethod
-    async def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
-        """Lets a collection be opened whose last changes are missing, as `clew.Engine.accept_missing_changes`."""
-        return await asyncio.to_thread(sync.Engine.accept_missing_changes, path, collection)
+    async def accept_missing_changes(
+        path: str | Path, collection: str = "default", *, embedder: str = ""
+    ) -> DoctorReport:
+        """Lets a collection be opened that is refused as a whole, as `clew.Engine.accept_missing_changes`."""
+        return await asyncio.to_thread(sync.Engine.accept_missing_changes, path, collection, embedder=embedder)
 
     def within(self, where: Filter) -> "Engine":
         """An engine that sees what the filter admits, as `clew.Engine.within`."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -322,3 +324,15 @@ def test_a_filter_of_no_alternatives_admits_nothing(engine: Engine) -> None:
     assert [record.id for record in engine.list(Filter(all_of=()) & Filter(kinds={"page"}))] == ["plan"]
     with pytest.raises(TypeError, match="takes a tuple of filters"):
         Filter(any_of=({"kinds": {"page"}},))  # type: ignore[arg-type]
+
+
+def test_many_filters_are_joined_and_filters_too_deep_or_too_many_are_refused(engine: Engine) -> None:
+    pages = [Filter(documents={f"d{number}"}) for number in range(600)]
+    assert [record.id for record in engine.list(reduce(or_, [*pages, Filter(documents={"plan"})]))] == ["plan"]
+    kinds = [Filter(kinds={"page", f"k{number}"}) for number in range(600)]
+    assert [hit.document.id for hit in engine.search("pizza", where=reduce(and_, kinds))] == ["plan"]
+    with pytest.raises(SettingsError, match="more than 50 deep"):
+        reduce(lambda where, _: Filter(any_of=(where,)), range(1500), Filter(documents={"plan"}))
+    pairs = [Filter(documents={f"d{number}"}) | Filter(kinds={f"k{number}"}) for number in range(30)]
+    with pytest.raises(SettingsError, match="more than 20,000 alternatives"):
+        engine.search("pizza", where=Filter(all_of=tuple(pairs)))

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clew.core.errors import SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document
 
+MAX_ALTERNATIVES = 20_000  # of a filter: they double with each `any_of` of two in an `all_of`
 _SEPARATOR = "\x1f"
 _WHOLE = ("document", "kind", "channel")  # fields that the chunks of a document have in common
 RESTRICTED = "access"  # the facet of a chunk that only some may see; the others are the labels of those who may
@@ -144,6 +146,11 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
 
 def _combine(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
     """The conditions that are fulfilled where one of each side is."""
+    if len(some) * len(others) > MAX_ALTERNATIVES:
+        raise SettingsError(
+            f"a Filter has more than {MAX_ALTERNATIVES:,} alternatives: each `any_of` in an `all_of` multiplies them; "
+            "write it with fewer"
+        )
     return tuple(
         Condition(
             tuple(dict.fromkeys((*a.groups, *b.groups))),

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from clew.core.errors import SettingsError
+
+MAX_DEPTH = 50  # of filters in filters
 Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
 
 
@@ -24,6 +27,15 @@ def _check_sides(name: str, sides: object) -> tuple["Filter", ...]:
     if not isinstance(sides, list | tuple) or not all(isinstance(each, Filter) for each in sides):
         raise TypeError(f"Filter({name}=…) takes a tuple of filters, not {sides!r}")
     return tuple(sides)
+
+
+def _check_depth(where: "Filter") -> None:
+    level = {id(where): where}
+    for _ in range(MAX_DEPTH):
+        level = {id(side): side for each in level.values() for side in (*(each.any_of or ()), *each.all_of)}
+        if not level:
+            return
+    raise SettingsError(f"a Filter has filters in filters more than {MAX_DEPTH} deep; put them side by side in one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +78,26 @@ class Filter:
             sides = getattr(self, name)
             if sides is not None:
                 object.__setattr__(self, name, _check_sides(name, sides))
+        _check_depth(self)
 
     def __or__(self, other: "Filter") -> "Filter":
         if not isinstance(other, Filter):
             return NotImplemented
-        return EVERYTHING if EVERYTHING in (self, other) else Filter(any_of=(self, other))
+        if EVERYTHING in (self, other):
+            return EVERYTHING
+        # A chain of many is flat: `any_of` alone is nothing but its sides.
+        mine = self.any_of if self.any_of and self == Filter(any_of=self.any_of) else (self,)
+        return Filter(any_of=(*mine, other))
 
     def __and__(self, other: "Filter") -> "Filter":
         if not isinstance(other, Filter):
             return NotImplemented
         if other == EVERYTHING or repr(other) == repr(self):  # 1 and True are equal, and other values of meta
             return self
-        return other if self == EVERYTHING else Filter(all_of=(self, other))
+        if self == EVERYTHING:
+            return other
+        mine = self.all_of if self.all_of and self == Filter(all_of=self.all_of) else (self,)
+        return Filter(all_of=(*mine, other))
 
 
 EVERYTHING = Filter()

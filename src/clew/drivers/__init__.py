@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
+from clew.core.doctor import Defect
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
 from clew.core.quantize import has_int8_vectors
@@ -248,14 +249,15 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
 
 
 @_name_denied_files()
-def accept_missing_changes(path: str | Path, collection: str) -> str:
-    """Lets a folder's collection be opened whose last changes are missing; what was wrong, empty if nothing was."""
+def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tuple[Defect, ...]:
+    """Let a folder's collection be opened that is refused as a whole; returns what was wrong, repaired."""
     folder = find_collection_folder(path, collection)
     if folder is None:
-        return ""
-    from clew.drivers.store.embedded.database import accept_missing_changes
+        return ()
+    from clew.drivers.store.embedded.repair import accept_what_is_there
 
-    return accept_missing_changes(folder)
+    names = [name for name in (embedder, *EMBEDDERS) if name and not name.endswith(":")]
+    return tuple(accept_what_is_there(folder, names))
 
 
 def find_records(store: Store, folder: Path | None) -> RecordStore | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from clew import drivers
 from clew.core.collection import CollectionRecord, DroppedCollection
-from clew.core.doctor import Defect, DoctorReport
+from clew.core.doctor import DoctorReport
 from clew.core.errors import SettingsError
 
 MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
@@ -39,14 +39,15 @@ def check_collection_name(name: str) -> None:
         raise SettingsError(f"collection {name[:20]!r}… has a name of more than {MAX_NAME_BYTES} bytes; shorten it")
 
 
-def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
-    """Lets a folder's collection be opened whose last changes are missing; returns what was wrong with it, if anything.
+def accept_missing_changes(path: str | Path, collection: str = "default", *, embedder: str = "") -> DoctorReport:
+    """Lets a folder's collection be opened that is refused as a whole; returns what was wrong with it, if anything.
 
     A log that was damaged or deleted takes the changes that were only in it, and Clew then refuses to open the
-    collection as if they had never been. This accepts what is there; add the sources again.
+    collection as if they had never been. This accepts what is there; add the sources again. A damaged record of the
+    collection (its counts, its embedder) is made again from the tables; `embedder` names the embedder where nothing
+    else does.
     """
-    problem = drivers.accept_missing_changes(path, collection)
-    return DoctorReport((Defect("truth", problem, "", "accept", is_repaired=True),) if problem else ())
+    return DoctorReport(drivers.accept_what_is_there(path, collection, embedder))
 
 
 def _check_can_be_listed(path: str | Path) -> None:

@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.surface.cli.conftest import Clew
 
 
@@ -72,3 +74,56 @@ def test_a_collection_without_its_record_is_an_error_with_advice(fresh: Clew) ->
         assert "the record of the collection is gone; restore a backup" in f"{done.out}{done.err}".replace("\n", " ")
     (listed,) = fresh("collections", "--json").json["collections"]
     assert "the record of the collection is gone" in listed["problem"]
+
+
+FLIPS = {
+    "embedder": ["'hashee'", "CAST(x'68FF' AS TEXT)"],
+    "dim": ["dim + 1"],
+    "change": ["0", "change + 1000", "'many'"],
+    "documents": ["documents + 1"],
+    "chunks": ["99"],
+    "length": ["length + 7"],
+    "last": ["1", "last + 1000"],
+    "pruned": ["change"],
+    "birth": ["'x' || substr(birth, 2)"],
+    "created": ["'2020-01-01'", "'when?'"],
+    "sum": ["sum + 1"],
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [(name, value) for name, values in FLIPS.items() for value in values])
+def test_a_damaged_record_of_the_collection_is_made_again(fresh: Clew, column: str, value: str) -> None:
+    assert fresh("add", "pages").code == 0
+    found, listed = fresh.hits("vault keys"), fresh("status", "--json").json
+    (file,) = fresh.folder.rglob("clew.db")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(f"UPDATE meta SET {column} = {value}")
+    for command in (("search", "vault"), ("doctor",)):
+        done = fresh(*command)
+        assert done.code == 6
+        assert "the record of the collection is damaged" in done.out + done.err
+        assert "`clew doctor --repair" in done.out + done.err
+    done = fresh("doctor", "--repair", "--json")
+    assert (done.code, [each["remedy"] for each in done.json["defects"]]) == (0, ["mend"]), done.out
+    assert fresh.hits("vault keys") == found
+    now = fresh("status", "--json").json
+    assert [now[name] for name in ("documents", "chunks", "embedder")] == [
+        listed[name] for name in ("documents", "chunks", "embedder")
+    ]
+    assert fresh("collections", "--json").json["collections"][0]["problem"] == ""
+    assert fresh("add", "pages").code == 0
+    assert fresh("doctor", "--full").code == 0
+
+
+def test_an_embedder_that_nothing_names_is_asked_for(fresh: Clew) -> None:
+    named, unnamed = {"CLEW_EMBEDDER__NAME": "hashed:32"}, {"CLEW_EMBEDDER__NAME": ""}
+    assert fresh("add", "pages", **named).code == 0
+    found = fresh.hits("vault keys", **unnamed)
+    (file,) = fresh.folder.rglob("clew.db")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE meta SET embedder = 'hashed:33'")
+    done = fresh("doctor", "--repair", "--json", **unnamed)
+    assert done.code == 6
+    assert "`clew --embedder NAME doctor --repair`" in done.json["defects"][0]["advice"]
+    assert fresh("--embedder", "hashed:32", "doctor", "--repair", **unnamed).code == 0
+    assert fresh.hits("vault keys", **unnamed) == found

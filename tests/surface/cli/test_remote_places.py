@@ -138,3 +138,20 @@ def test_a_full_disk_is_said_and_what_is_stored_stays(fresh: Clew, scheme: str) 
     assert set(fresh.hits("signing keys", *place)) == {"vault.md"}
     assert fresh(*place, "add", "pages").code == 0
     assert len(fresh(*place, "list", "--json").json["documents"]) == 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are POSIX")
+@pytest.mark.parametrize("size", [0, 4096, 40_000, 80_000, 160_000])
+def test_a_new_collection_on_a_full_disk_says_so(fresh: Clew, size: int) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        done = fresh("add", "pages")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.code == 6
+    assert "the disk is full" in done.err
+    assert "cannot rollback" not in done.err
+    assert fresh("add", "pages").code == 0

@@ -50,10 +50,14 @@ def make_thread_sources(
             yield SourceError(str(export.path), f"{format_count(more, 'more line')} cannot be read")
     except SourceError as error:
         yield error
-    if export.notes:
-        notes = export.notes.describe()
-        log.info("%s: skipped or assumed: %s", export.path, notes)
-        on_warning(SourceFailure(str(export.path), f"skipped or assumed: {notes}"))
+    notes, restricted = export.notes.describe(), export.notes.describe_restricted()
+    for note in (
+        f"only members may see: {restricted} (access labels: user ids)" if restricted else "",
+        f"skipped or assumed: {notes}" if notes else "",
+    ):
+        if note:
+            log.info("%s: %s", export.path, note)
+            on_warning(SourceFailure(str(export.path), note))
 
 
 def _explain_repeated_id(message_id: str, count: int) -> str:

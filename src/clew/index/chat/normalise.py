@@ -21,6 +21,10 @@ UNREADABLE = "entries that are not messages"
 EDITED = "edited messages (last version kept)"
 UTC_ASSUMED = "timestamps without a time zone (assumed UTC)"
 UNDATED = "messages without a readable timestamp"
+PRIVATE = "private channels"
+DIRECT = "direct conversations"
+UNLISTED = "channels that no table lists (no members known)"
+_RESTRICTED = (PRIVATE, DIRECT, UNLISTED)
 _FOR_ONE = {
     EMPTY: "message without text",
     DELETED: "deleted message",
@@ -31,6 +35,9 @@ _FOR_ONE = {
     EDITED: "edited message (last version kept)",
     UTC_ASSUMED: "timestamp without a time zone (assumed UTC)",
     UNDATED: "message without a readable timestamp",
+    PRIVATE: "private channel",
+    DIRECT: "direct conversation",
+    UNLISTED: "channel that no table lists (no members known)",
 }
 MAX_FAILURES = 20  # of an export that are reported one by one
 
@@ -57,8 +64,15 @@ class ExportNotes(Counter[str]):
             self.unlisted_failures += 1
 
     def describe(self) -> str:
-        """The counts as a sentence, such as `2 deleted messages; 1 message without text`."""
-        return "; ".join(format_count(count, _FOR_ONE.get(what, what), what) for what, count in sorted(self.items()))
+        """Name what was skipped or assumed, such as `2 deleted messages; 1 message without text`."""
+        return "; ".join(self._format_counts(what for what in sorted(self) if what not in _RESTRICTED))
+
+    def describe_restricted(self) -> str:
+        """Name the channels that only their members may see, such as `1 private channel, 2 direct conversations`."""
+        return ", ".join(self._format_counts(what for what in _RESTRICTED if what in self))
+
+    def _format_counts(self, events: Iterable[str]) -> list[str]:
+        return [format_count(self[what], _FOR_ONE.get(what, what), what) for what in events]
 
     def count_event(self, event: str, condition: object = True) -> None:
         """Counts the event if the condition holds."""

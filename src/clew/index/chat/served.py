@@ -27,7 +27,7 @@ MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look i
 BYTES_PER_LIMIT = 10_000_000  # of an export, in the time limit of one file
 PACKED_RATIO = 5  # of chats in a zip
 PART_MESSAGES, PART_CHARS = 500, 1_000_000
-_ACCESS_KIND = "messages"  # the only export that states who may see a message
+_ACCESS_KINDS = frozenset({"messages", "slack"})  # the exports that state who may see a message
 _FIELDS = tuple(each.name for each in fields(Message))
 
 
@@ -121,7 +121,7 @@ def _encode_message(message: Message) -> list[Any]:
 def _decode_message(values: list[Any], kind: str) -> Message:
     given = dict(zip(_FIELDS, values, strict=True))
     at, access = given.pop("at"), given.pop("access")
-    labels = frozenset(access) if access is not None and kind == _ACCESS_KIND else None
+    labels = frozenset(access) if access is not None and kind in _ACCESS_KINDS else None
     return Message(**given, at=datetime.fromisoformat(at) if at else None, access=labels)
 
 

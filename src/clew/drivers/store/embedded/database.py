@@ -233,7 +233,7 @@ class Database:
             raise checksums.damaged_error(f"{self.place}: the record of the collection")
         *columns, stored, data_version = found
         if found[:-1] != self._known:
-            checksums.check_values(f"{self.place}: the record of the collection", stored, *columns)
+            schema.check_record(self.place, stored, columns)
             self._known = found[:-1]
         _, _, change, documents, chunks, length, last, pruned, birth, _ = columns
         return CollectionState(change, documents, chunks, length, last, pruned, birth, data_version)
@@ -248,24 +248,8 @@ def read_stored_embedder_name(folder: Path) -> str | None:
     with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
         if not schema.has_tables(db, str(file)):
             return None
-        name: str = schema.read_meta(db, str(file), "embedder")[0]
-        return name
-
-
-def accept_missing_changes(folder: Path) -> str:
-    """Takes the last change that is there for the last there was; what was wrong, empty if nothing was."""
-    file, last = folder / schema.FILE, read_last_change(folder)
-    if last is None or not file.exists():
-        return ""
-    with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
-        birth, change = schema.read_meta(db, str(file), "birth, change")
-    if is_foreign_log(folder, last[0]):
-        write_last_change(folder, birth, change)
-        return f"{file}: the log beside it is of another collection"
-    if birth != last[0] or change >= last[1]:
-        return ""
-    write_last_change(folder, birth, change)
-    return f"{file}: the last {last[1] - change} changes are missing"
+        (name,) = schema.read_meta(db, str(file), "embedder")
+        return str(name)
 
 
 def _is_frozen(folder: Path) -> bool:

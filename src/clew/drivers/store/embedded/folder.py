@@ -144,7 +144,7 @@ def read_record(folder: Path) -> CollectionRecord:
             if has_marker(folder):
                 raise lost_error(folder, "has no tables", [MARKER])
             return CollectionRecord(folder.name, problem=f"{file} is not a collection of Clew, or was never finished")
-        documents, chunks, embedder = schema.read_meta(db, str(file), "documents, chunks, embedder")
+        documents, chunks, embedder = schema.read_meta(db, str(file), "documents", "chunks", "embedder")
         created, updated = _read_time(db, "meta", "created"), _read_time(db, "documents", "updated")
     size = measure_disk_usage(folder)
     return CollectionRecord(folder.name, documents, chunks, embedder, created, updated, bytes=size)

@@ -1,12 +1,23 @@
 """The repairs of a folder's collection: rows that cannot be trusted go, and counts are added up again."""
 
+import json
 import sqlite3
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 from clew.core.doctor import Defect
-from clew.core.errors import NotFound
-from clew.drivers.store.embedded import sums, write
+from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
+from clew.core.quantize import has_int8_vectors
+from clew.core.time import parse_iso_or_none
+from clew.drivers.store import checksums
+from clew.drivers.store.embedded import connection, schema, sums, write
 from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.folder import read_last_change, write_last_change
+from clew.drivers.store.embedded.foreign_log import is_foreign_log
 from clew.drivers.store.embedded.parts import create_missing_parts
 from clew.drivers.store.embedded.raw import read_raw
 from clew.drivers.store.embedded.tables import PART_BITS
@@ -119,3 +130,103 @@ def _recount(db: sqlite3.Connection, ids: Sequence[str]) -> None:
         f"UPDATE meta SET {counts}, last = max(last, (SELECT coalesce(max(row), 0) FROM chunks)),"
         " change = change + 1, pruned = change + 1"
     )
+
+
+def accept_what_is_there(folder: Path, embedders: Sequence[str]) -> Iterator[Defect]:
+    """Let a collection be opened that is refused as a whole; yields what was wrong, repaired.
+
+    A damaged record of the collection is made again, and the last change that is there counts as the last there was.
+
+    embedders: Names that its embedder may have.
+    """
+    file = folder / schema.FILE
+    if not file.exists():
+        return
+    last = read_last_change(folder)
+    with schema.translate_errors(str(file)):
+        try:
+            with closing(connection.open_read_only_connection(file)) as db:
+                birth, change = schema.read_meta(db, str(file), "birth", "change")
+        except CollectionDamaged:
+            birth, change = _mend_record(folder, last, embedders)
+            problem = f"{file}: the record of the collection is damaged"
+            yield Defect("truth", problem, "", "mend", is_repaired=True)
+    if last is None:
+        return
+    if is_foreign_log(folder, last[0]):
+        problem = f"{file}: the log beside it is of another collection"
+    elif birth == last[0] and change < last[1]:
+        problem = f"{file}: the last {last[1] - change} changes are missing"
+    else:
+        return
+    write_last_change(folder, birth, change)
+    yield Defect("truth", problem, "", "accept", is_repaired=True)
+
+
+def _mend_record(folder: Path, last: tuple[str, int] | None, embedders: Sequence[str]) -> tuple[str, int]:
+    """Make the record of the collection again; returns the collection's id and change number.
+
+    Every column is tried as it is stored and as the rest of the collection says. The record with the right checksum is
+    the one that was written. Where none has it, all is derived, and a new id makes every index be built again.
+    """
+    place = str(folder / schema.FILE)
+    db = connection.connect(folder)
+    try:
+        db.text_factory = lambda data: data.decode("utf-8", "replace")
+        db.execute("BEGIN IMMEDIATE")
+        found = db.execute(f"SELECT {', '.join(sums.META)}, sum FROM meta").fetchone()
+        if found is None:
+            raise schema.record_gone_error(place)
+        stored = dict(zip((*sums.META, "sum"), found, strict=True))
+        derived = _derive_columns(db, last, embedders)
+        tried = [dict.fromkeys([stored[name], *derived.get(name, ())]) for name in sums.META]
+        record = next((each for each in product(*tried) if checksums.hash_values(*each) == stored["sum"]), None)
+        if record is None:
+            record = tuple(_choose_columns(place, stored, derived)[name] for name in sums.META)
+            db.execute("DELETE FROM gone")
+        columns = ", ".join(f"{name} = ?" for name in (*sums.META, "sum"))
+        db.execute(f"UPDATE meta SET {columns}", (*record, checksums.hash_values(*record)))
+        db.execute("COMMIT")
+    finally:
+        connection.close_connection(db, folder)
+    birth, change = (record[sums.META.index(name)] for name in ("birth", "change"))
+    if last and birth != last[0]:
+        write_last_change(folder, birth, change)
+    return birth, change
+
+
+def _derive_columns(
+    db: sqlite3.Connection, last: tuple[str, int] | None, embedders: Sequence[str]
+) -> dict[str, list[Any]]:
+    """What other places say of columns of the record, the most certain first."""
+    derived: dict[str, list[Any]] = {name: list(db.execute(sql).fetchone()) for name, sql in COUNTS.items()}
+    derived["last"] = list(db.execute("SELECT coalesce(max(row), 0) FROM signals").fetchone())
+    widths = [width for (width,) in db.execute("SELECT length(vector) FROM signals LIMIT 1")]
+    derived["dim"] = [size for width in widths for size in (width // 4, width)]  # of numbers of four bytes, or of one
+    derived["birth"], derived["change"] = ([each] for each in last) if last else ([], [])
+    derived["pruned"] = [0]
+    derived["embedder"] = list(embedders)
+    with suppress(DriverFailed, ValueError, KeyError, TypeError):  # it is damaged too
+        if text := sums.read_checked_text(db, "calibration", ""):
+            derived["embedder"].insert(0, str(json.loads(text)["embedder"]))
+    return derived
+
+
+def _choose_columns(place: str, stored: Mapping[str, Any], derived: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """The record that nothing proves; CollectionDamaged if even the embedder is in doubt."""
+    name = stored["embedder"]
+    if name not in derived["embedder"]:
+        raise CollectionDamaged(
+            f"{place}: the record of the collection is damaged, and nothing says whether {name!r} is its embedder; "
+            "name that: `clew --embedder NAME doctor --repair`"
+        )
+    change = derived["change"][0] + 1 if derived["change"] else stored["change"]
+    return {
+        **{column: values[0] for column, values in derived.items() if values},
+        "embedder": name,
+        "dim": derived["dim"][has_int8_vectors(name)] if derived["dim"] else stored["dim"],
+        "change": change,
+        "pruned": change,
+        "birth": uuid.uuid4().hex,
+        "created": stored["created"] if parse_iso_or_none(str(stored["created"])) else None,
+    }

@@ -1,13 +1,15 @@
 """Makes and migrates the tables of a collection, and the errors of SQLite as DriverFailed with advice."""
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
 from clew.core.pattern import compile_pattern
 from clew.core.time import to_iso
-from clew.drivers.store.embedded.sums import create_triggers, fill_sums
+from clew.drivers.store import checksums
+from clew.drivers.store.embedded.sums import META, create_triggers, fill_sums
 from clew.drivers.store.embedded.tables import TABLES, UPGRADES, VERSION
 
 FILE = "clew.db"
@@ -61,15 +63,42 @@ def has_tables(connection: sqlite3.Connection, place: str) -> bool:
         return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
 
 
-def read_meta(connection: sqlite3.Connection, place: str, columns: str) -> tuple[Any, ...]:
-    """Columns of the record of the collection; CollectionDamaged if it is gone."""
-    found: tuple[Any, ...] | None = connection.execute(f"SELECT {columns} FROM meta").fetchone()
+def read_meta(connection: sqlite3.Connection, place: str, *names: str) -> tuple[Any, ...]:
+    """Read columns of the record of the collection; CollectionDamaged if it is gone or not as written."""
+    try:
+        cursor = connection.execute("SELECT * FROM meta")
+        found = cursor.fetchone()
+    except sqlite3.OperationalError as error:
+        if "could not decode" not in str(error).lower():
+            raise
+        raise _record_damaged_error(place) from error
     if found is None:
-        raise CollectionDamaged(
-            f"{place}: the record of the collection is gone; restore a backup of the file, or an export into a new "
-            "collection, or add the sources to a new one"
-        )
-    return found
+        raise record_gone_error(place)
+    record = dict(zip((name for name, *_ in cursor.description), found, strict=True))
+    if "sum" in record:  # since version 7
+        check_record(place, record["sum"], [record[name] for name in META])
+    return tuple(record[name] for name in names)
+
+
+def record_gone_error(place: str) -> CollectionDamaged:
+    """The error for a collection without its record."""
+    return CollectionDamaged(
+        f"{place}: the record of the collection is gone; restore a backup of the file, or an export into a new "
+        "collection, or add the sources to a new one"
+    )
+
+
+def check_record(place: str, stored: int, columns: Sequence[Any]) -> None:
+    """CollectionDamaged unless the checksum of the record of the collection is that of its columns."""
+    if stored not in (checksums.UNCHECKED, checksums.hash_values(*columns)):
+        raise _record_damaged_error(place)
+
+
+def _record_damaged_error(place: str) -> CollectionDamaged:
+    return CollectionDamaged(
+        f"{place}: the record of the collection is damaged: what is stored is not what was written; "
+        "`clew doctor --repair` makes it again from the tables"
+    )
 
 
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
@@ -85,7 +114,7 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
                 _add_temporary_tables(connection, version)
         if _read_version(connection) == VERSION:
             create_triggers(connection)
-        name, width = read_meta(connection, place, "embedder, dim")
+        name, width = read_meta(connection, place, "embedder", "dim")
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place} was filled with {name} ({width} dimensions) and cannot be searched or extended with {embedder} "
@@ -124,7 +153,8 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it by itself where the disk is full
+            connection.execute("ROLLBACK")
         raise
 
 
@@ -178,6 +208,10 @@ def _advise_on_error(error: Exception) -> str:
         return f"another process has been writing for more than {WRITE_TIMEOUT:.0f} seconds; try again when it is done"
     if "full" in text:
         return "the disk is full; make room and try again; nothing was half written"
+    if "disk i/o error" in text:
+        return (
+            "the disk is full, over a quota or failing; make room or check it, and try again; nothing was half written"
+        )
     if any(sign in text for sign in _DAMAGE):
         return (
             "the file is damaged; `clew doctor` names what is, and `clew doctor --repair` mends what can be; otherwise "

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -10,11 +11,14 @@ from clew.core.types import Message
 from clew.index.chat.json_stream import json_starts_with, open_json_scanner
 from clew.index.chat.normalise import (
     DELETED,
+    DIRECT,
     EDITED,
     EMPTY,
     NOTICES,
+    PRIVATE,
     REPEATED,
     UNDATED,
+    UNLISTED,
     UNREADABLE,
     ExportNotes,
     as_object_list,
@@ -29,6 +33,7 @@ from clew.index.chat.tree import ExportFile, ExportTree
 from clew.index.read.guard import wrap_library_errors
 
 _CHANNEL_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
+_PRIVATE_MARKS = ("is_private", "is_mpim", "is_im")  # of programs that list every conversation as a channel
 _MAX_LOOKED_AT = 10  # files of a folder, some of which may be broken
 _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 # Messages of people and bots; every other subtype is a notice of Slack itself.
@@ -46,6 +51,16 @@ _MESSAGE_SUBTYPES = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """A channel or direct conversation: what it is if not everybody may see it, and the user ids of who may."""
+
+    id: str
+    name: str
+    restriction: str = ""
+    access: frozenset[str] | None = None
+
+
 def find_slack_root(tree: ExportTree) -> ExportTree | None:
     """The folder with the tables of an export: the tree itself or its only folder; None if neither has them."""
     for root in tree.find_possible_roots():
@@ -61,9 +76,13 @@ def find_slack_root(tree: ExportTree) -> ExportTree | None:
 
 
 def read_slack_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages; ids are {channel}/{timestamp}."""
+    """Each channel with its messages; ids are {channel}/{timestamp}.
+
+    Only public channels have no access labels. The labels of a private channel or direct conversation are the user ids
+    of its members, which are unique, as names need not be. Nobody is known to be in a folder that no table lists.
+    """
     users: dict[str, str] = {}
-    channels: dict[str, tuple[str, str]] = {}  # folder: id and name of its channel
+    channels: dict[str, _Channel] = {}  # by folder
     files = root.list_files()
     for row in _read_json_table(files, "users.json"):
         profile = as_object_or_empty(row.get("profile"))
@@ -71,19 +90,34 @@ def read_slack_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[st
         users[as_text_or_empty(row.get("id"))] = pick_first_name(*shown, row.get("id"))
     for table_name in _CHANNEL_TABLES:
         for row in _read_json_table(files, table_name):
-            key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
-            members = row.get("members")
-            if table_name == "dms.json" and isinstance(members, list):
-                name = ", ".join(sorted(users.get(member, member) for member in members if isinstance(member, str)))
-            channels[key if table_name == "dms.json" else name] = (key, name or key)
-    names = WorkspaceNames(users, dict(channels.values()))
+            folder, channel = _parse_channel(row, table_name, users)
+            channels[folder] = channel
+    names = WorkspaceNames(users, {each.id: each.name for each in channels.values()})
     for folder in root.list_folders():
-        _, name = channels.get(folder, (folder, folder))
-        yield name, _read_channel_messages(root, folder, name=name, names=names, notes=notes)
+        channel = channels.get(folder) or _Channel(folder, folder, UNLISTED, frozenset())
+        messages = _read_channel_messages(root, folder, channel=channel, names=names, notes=notes)
+        notes.count_event(channel.restriction, channel.restriction and messages)
+        yield channel.name, messages
+
+
+def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, str]) -> tuple[str, _Channel]:
+    """The folder of a channel and the channel."""
+    key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
+    listed = row.get("members")
+    members = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    if table_name in ("mpims.json", "dms.json"):
+        restriction = DIRECT
+    else:
+        is_private = table_name == "groups.json" or any(row.get(mark) is True for mark in _PRIVATE_MARKS)
+        restriction = PRIVATE if is_private else ""
+    folder = key if table_name == "dms.json" else name
+    if table_name == "dms.json" and isinstance(listed, list):
+        name = ", ".join(sorted(users.get(member, member) for member in members))
+    return folder, _Channel(key, name or key, restriction, frozenset(members) if restriction else None)
 
 
 def _read_channel_messages(
-    root: ExportTree, folder: str, *, name: str, names: WorkspaceNames, notes: ExportNotes
+    root: ExportTree, folder: str, *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
 ) -> list[Message]:
     """The final messages of a channel: edits applied, deleted ones removed."""
     found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
@@ -92,7 +126,9 @@ def _read_channel_messages(
         try:
             with wrap_library_errors(file.uri, format_name="slack export"), open_json_scanner(file) as scanner:
                 for row in scanner.iter_objects():
-                    _apply_export_entry(as_object_or_empty(row), found, deleted, name=name, names=names, notes=notes)
+                    _apply_export_entry(
+                        as_object_or_empty(row), found, deleted, channel=channel, names=names, notes=notes
+                    )
         except SourceError as error:  # the other days are read
             notes.add_failure(error)
     notes.update({DELETED: len(deleted)} if deleted else {})
@@ -114,7 +150,7 @@ def _apply_export_entry(
     found: dict[str, Message | None],
     deleted: set[str],
     *,
-    name: str,
+    channel: _Channel,
     names: WorkspaceNames,
     notes: ExportNotes,
 ) -> None:
@@ -138,12 +174,12 @@ def _apply_export_entry(
     elif timestamp in found and not is_edit:  # a reply that was also sent to the channel is in both
         notes.count_event(REPEATED)
     else:
-        found[timestamp] = _parse_message(row, timestamp, name=name, names=names, notes=notes)
+        found[timestamp] = _parse_message(row, timestamp, channel=channel, names=names, notes=notes)
         notes.count_event(EDITED, is_edit or "edited" in row)
 
 
 def _parse_message(
-    row: Mapping[str, Any], timestamp: str, *, name: str, names: WorkspaceNames, notes: ExportNotes
+    row: Mapping[str, Any], timestamp: str, *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
 ) -> Message | None:
     """The message of an entry; None if it has no text."""
     text = message_to_text(row, names)
@@ -157,10 +193,11 @@ def _parse_message(
         text,
         author=_find_author_name(row, names),
         at=at,
-        id=f"{name}/{timestamp}",
-        channel=name,
-        reply_to=f"{name}/{first}" if first and first != timestamp else None,
+        id=f"{channel.name}/{timestamp}",
+        channel=channel.name,
+        reply_to=f"{channel.name}/{first}" if first and first != timestamp else None,
         role="bot" if row.get("subtype") == "bot_message" or row.get("bot_id") else "user",
+        access=channel.access,
     )
 
 

@@ -41,13 +41,17 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
     from clew.engine import Engine
 
     start = resolve_invocation(ctx)
+    accepted = DoctorReport()
     try:
-        accepted = Engine.accept_missing_changes(start.path, start.collection) if repair else DoctorReport()
+        if repair:
+            embedder = start.settings.embedder.name
+            accepted = Engine.accept_missing_changes(start.path, start.collection, embedder=embedder)
         with open_engine(ctx) as engine:
             report = engine.doctor(repair=repair, full=full)
     except CollectionDamaged as error:
         problem = re.sub(r"; (?:run )?`clew doctor`.*", "", str(error), flags=re.DOTALL)  # this is it
-        return DoctorReport((Defect("truth", problem),))
+        problem, _, next_step = problem.partition("; ")
+        return DoctorReport((*accepted.defects, Defect("truth", problem, next_step=next_step)))
     return replace(report, defects=(*accepted.defects, *report.defects))
 
 

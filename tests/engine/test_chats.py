@@ -28,7 +28,7 @@ def said(number: int, text: str, **given: Any) -> Message:
 TALK = (
     said(1, "The winch of crane 4 squeaks again."),
     said(2, "Did you grease it?", author="Bo", reply_to="m1"),
-    said(3, "Twice. It is the bearing.", reply_to="m2"),
+    said(3, "Twice. It is the bearing of the old drum.", reply_to="m2"),
     said(4, "Lunch is at noon today.", author="Cy", reply_to=None),
 )
 
@@ -92,7 +92,7 @@ def test_a_message_is_a_chunk_that_says_what_it_answers_before_itself(engine: En
     engine.add_messages(TALK)
     hit = engine.search("bearing", k=1)[0]
     assert hit.chunk.id == "m3_chunk_0"
-    assert hit.chunk.text == "Twice. It is the bearing."
+    assert hit.chunk.text == "Twice. It is the bearing of the old drum."
     assert hit.chunk.meta == {"message": "m3", "channel": "yard", "author": "Ann", "reply_to": "m2"}
     assert hit.chunk.at == TALK[2].at
     assert "Did you grease it?" in hit.chunk.context

@@ -82,7 +82,9 @@ class Counted(HashedEmbedder):
 def test_a_reply_that_came_before_its_parent_joins_it_when_it_comes(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed", settings=FLAT)
     engine.add_messages([said(2, "Grease it.", reply_to="m1")])
-    engine.add_messages([said(3, "With tallow.", reply_to="m2"), said(4, "Oil is better.", reply_to="m1")])
+    engine.add_messages(
+        [said(3, "With tallow.", reply_to="m2"), said(4, "Oil is better for an old winch.", reply_to="m1")]
+    )
     assert len(list(engine.list())) == 1
     engine.add_messages([said(1, "The winch squeaks.")])
     (record,) = engine.list()
@@ -150,7 +152,8 @@ def test_a_corrected_author_or_time_is_a_change(open_engine: OpenEngine, correct
 def test_a_corrected_reply_moves_a_message_and_its_answers(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed", settings=FLAT)
     engine.add_messages([said(1, "The winch squeaks."), said(2, "Lunch?"), said(3, "Beans.", reply_to="m1")])
-    engine.add_messages([said(4, "Again?", reply_to="m3"), said(5, "Grease it.", reply_to="m1")])
+    engine.add_messages([said(4, "Beans and soup again, like Monday?", reply_to="m3")])
+    engine.add_messages([said(5, "Grease it.", reply_to="m1")])
     report = engine.add_messages([said(3, "Beans.", reply_to="m2")])
     assert report.changed == ("m3",)
     assert list_parents(engine, "yard/m1") == [("m1", None, False), ("m5", "m1", False)]
@@ -339,7 +342,7 @@ def test_new_labels_of_a_message_take_its_words_from_those_that_follow_it(open_e
     engine = open_engine(embedder="hashed")
     a = said(0, "what is new", id="a")
     b = said(1, "zebrafish merger friday", id="b", reply_to="a")
-    c = said(2, "lunch at noon", id="c", reply_to="a")
+    c = said(2, "lunch at noon in the canteen today", id="c", reply_to="a")
     engine.add_messages([a, b, c])
     staff = engine.within(Filter(access={"staff"}))
 

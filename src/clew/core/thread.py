@@ -10,7 +10,7 @@ from clew.core.types import Document, Message, Section
 
 THREAD_KIND = "thread"
 SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end
-MIN_TERMS = 4  # of a message with content of its own
+MIN_TERMS, MIN_TERMS_WITH_NUMBER = 4, 2  # of a message with content of its own: "150 EUR each" says something
 _LONG_TEXT = 100  # characters; a text of that length has enough terms
 _MAX_TITLE_CHARS = 80
 
@@ -52,7 +52,10 @@ class Thread:
 
 def has_content(text: str) -> bool:
     """Return whether a message says something itself: "ok", "+1" and an emoji only refer to what they answer."""
-    return len(text) >= _LONG_TEXT or len(extract_terms(text)) >= MIN_TERMS
+    if len(text) >= _LONG_TEXT:
+        return True
+    has_number = any(map(str.isdigit, text))
+    return len(extract_terms(text)) >= (MIN_TERMS_WITH_NUMBER if has_number else MIN_TERMS)
 
 
 def make_thread_title(channel: str, opening: str) -> str:

@@ -12,8 +12,21 @@ from clew.core.thread import Thread
 
 SAID = (
     Message("The winch squeaks.", author="Ann", at=datetime(2026, 3, 2, 9, tzinfo=UTC), id="a", channel="yard"),
-    Message("Greased   it?", author="Bo", at=datetime(2026, 3, 2, 10, tzinfo=UTC), id="b", channel="yard"),
-    Message("Twice.", author="Ann", at=datetime(2026, 4, 1, 9, tzinfo=UTC), id="c", channel="yard", reply_to="a"),
+    Message(
+        "Greased   it with tallow before lunch today?",
+        author="Bo",
+        at=datetime(2026, 3, 2, 10, tzinfo=UTC),
+        id="b",
+        channel="yard",
+    ),
+    Message(
+        "Twice, with fresh tallow from the store.",
+        author="Ann",
+        at=datetime(2026, 4, 1, 9, tzinfo=UTC),
+        id="c",
+        channel="yard",
+        reply_to="a",
+    ),
 )
 UNSMOOTHED = Settings(flow=FlowConfig(reach=0), search=SearchConfig(cache=0))
 
@@ -27,14 +40,31 @@ def find(message: str, settings: Settings) -> Hit:
 
 def test_the_date_is_said_in_words_and_those_before_without_their_names() -> None:
     chunk = find("c", Settings()).chunk
-    assert chunk.embed_text == "#yard, Ann, 1 April 2026\n\nTwice."
-    assert chunk.index_text == "#yard, Ann, 1 April 2026\nThe winch squeaks.\nGreased it?\n\nTwice."
+    assert chunk.embed_text == "#yard, Ann, 1 April 2026\n\nTwice, with fresh tallow from the store."
+    assert (
+        chunk.index_text
+        == "#yard, Ann, 1 April 2026\nThe winch squeaks.\nGreased it with tallow before lunch today?\n\nTwice, with fresh tallow from the store."
+    )
+
+
+@pytest.mark.parametrize("text", ["ok", "+1", "👍", "Twice.", "thank you!"])
+def test_a_message_without_content_of_its_own_quotes_nothing(text: str) -> None:
+    said = (*SAID[:2], replace(SAID[2], text=text))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Thread("a", "yard", said).document()])
+        assert all(hit.chunk.meta["message"] != "c" for hit in engine.search("winch greased", strategy="lexical"))
 
 
 def test_what_a_message_answers_comes_before_what_merely_stands_there() -> None:
     few = Settings(threads=ThreadConfig(before=1))
-    assert find("c", few).chunk.index_text == "#yard, Ann, 1 April 2026\nThe winch squeaks.\n\nTwice."
-    assert find("b", few).chunk.index_text == "#yard, Bo, 2 March 2026\nThe winch squeaks.\n\nGreased   it?"
+    assert (
+        find("c", few).chunk.index_text
+        == "#yard, Ann, 1 April 2026\nThe winch squeaks.\n\nTwice, with fresh tallow from the store."
+    )
+    assert (
+        find("b", few).chunk.index_text
+        == "#yard, Bo, 2 March 2026\nThe winch squeaks.\n\nGreased   it with tallow before lunch today?"
+    )
 
 
 def test_a_message_that_begins_with_a_quote_is_embedded_with_it() -> None:
@@ -53,8 +83,8 @@ ASKED = "Which rope did Cy order for the barge?"
 TALK = (
     "Morning.",
     "I ordered the long hemp rope for the barge, two coils of it, and paid the chandler in the harbour.",
-    "Fine.",
-    "Yes.",
+    "Fine, tell me when the wagon with it comes home tonight.",
+    "The wagon comes home at seven, says the driver.",
 )
 
 
@@ -86,6 +116,6 @@ def test_its_own_words_count_double(engine: Engine) -> None:
 def test_by_meaning_a_message_is_what_it_says_itself(engine: Engine) -> None:
     similarity = {str(h.chunk.meta["message"]): h.similarity for h in engine.search(ASKED, strategy="semantic")}
     with Engine.open(":memory:", embedder="hashed", settings=UNSMOOTHED) as other:
-        other.add_documents([Thread("x", "yard", (Message("Fine.", "Ann", id="x", channel="yard"),)).document()])
+        other.add_documents([Thread("x", "yard", (Message(TALK[2], "Ann", id="x", channel="yard"),)).document()])
         alone = other.search(ASKED, strategy="semantic")[0].similarity
     assert similarity["m2"] == pytest.approx(alone, abs=1e-6)

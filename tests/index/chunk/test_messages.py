@@ -41,10 +41,8 @@ def find(message: str, settings: Settings) -> Hit:
 def test_the_date_is_said_in_words_and_those_before_without_their_names() -> None:
     chunk = find("c", Settings()).chunk
     assert chunk.embed_text == "#yard, Ann, 1 April 2026\n\nTwice, with fresh tallow from the store."
-    assert (
-        chunk.index_text
-        == "#yard, Ann, 1 April 2026\nThe winch squeaks.\nGreased it with tallow before lunch today?\n\nTwice, with fresh tallow from the store."
-    )
+    before = "The winch squeaks.\nGreased it with tallow before lunch today?"
+    assert chunk.index_text == f"#yard, Ann, 1 April 2026\n{before}\n\nTwice, with fresh tallow from the store."
 
 
 @pytest.mark.parametrize("text", ["ok", "+1", "👍", "Twice.", "thank you!"])

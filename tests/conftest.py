@@ -7,6 +7,7 @@ CLEW_TEST_POSTGRES names, whose role must be a superuser.
 import ipaddress
 import logging
 import os
+import signal
 import socket
 import warnings
 from collections.abc import Callable, Iterator
@@ -98,6 +99,13 @@ def no_network() -> Iterator[None]:
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Interrupts are heard: a shell that starts the tests in the background has them ignored, by children too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

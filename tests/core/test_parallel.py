@@ -39,7 +39,7 @@ def test_a_failure_starts_no_further_call_and_waits_for_the_running_ones() -> No
 
     def call(number: int) -> None:
         started.append(number)
-        both.wait(5)
+        both.wait(60)
         if number == 0:
             raise ValueError("no")
         while not is_cancelled():
@@ -60,7 +60,7 @@ def test_abandoned_calls_are_not_waited_for() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        run_parallel([lambda: release.wait(20), fail], abandon=True)
+        run_parallel([lambda: release.wait(60), fail], abandon=True)
     release.set()
 
 
@@ -87,7 +87,7 @@ def test_ahead_works_before_it_is_asked_and_not_too_far() -> None:
 
     found = prefetch(items(), max_ahead=4)
     assert next(found) == 0
-    assert second.wait(5)
+    assert second.wait(60)
     assert len(made) <= 7
     found.close()
 
@@ -116,7 +116,7 @@ def test_an_iterator_that_nobody_closed_may_be_collected_in_its_own_thread() -> 
 
     def items() -> Iterator[int]:
         yield 1
-        assert dropped.wait(5)
+        assert dropped.wait(60)
         gc.collect()  # it is not reachable any more, so this closes the iterator that runs this code
         collected.set()
         yield 2
@@ -127,7 +127,7 @@ def test_an_iterator_that_nobody_closed_may_be_collected_in_its_own_thread() -> 
     cycle.append(cycle)
     del found, cycle
     dropped.set()
-    assert collected.wait(5)
+    assert collected.wait(60)
 
 
 def test_ahead_closes_the_generator_it_reads() -> None:

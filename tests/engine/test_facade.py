@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from time import sleep
 from typing import Any
 
@@ -372,32 +372,35 @@ def test_a_stream_that_is_closed_ends_the_work() -> None:
 
 
 class SlowLLM(clew.ScriptedLLM):
-    """Streams one unsupported sentence after another, without end."""
+    """Streams one unsupported sentence after another, until nobody reads on."""
 
-    pieces = 0
+    def __init__(self) -> None:
+        super().__init__(lambda _: "-")
+        self.begun, self.ended = Event(), Event()
 
     def stream(self, prompt: str, **_: Any) -> Iterator[str]:
-        while True:
-            type(self).pieces += 1
-            sleep(0.01)
-            yield "Zebras live on the moon and eat cheese. "
+        try:
+            while True:
+                yield "Zebras live on the moon and eat cheese. "
+                self.begun.set()
+                sleep(0.01)
+        finally:
+            self.ended.set()
 
 
 @pytest.mark.slow
 def test_a_closed_stream_stops_a_model_that_says_nothing_usable() -> None:
-    with Engine.open(":memory:", embedder="hashed", llm=SlowLLM(lambda _: "-")) as engine:
+    llm = SlowLLM()
+    with Engine.open(":memory:", embedder="hashed", llm=llm) as engine:
         engine.add_documents([PAGE])
         stream = engine.ask_stream("who rotates the vault key?")
         waiting = Thread(target=lambda: list(stream))
         waiting.start()
-        sleep(0.2)
+        assert llm.begun.wait(60)
         stream.close()
-        waiting.join(10)
+        waiting.join(60)
         assert not waiting.is_alive()
-        sleep(0.3)
-        before = SlowLLM.pieces
-        sleep(0.3)
-        assert SlowLLM.pieces == before > 0
+        assert llm.ended.wait(60)
 
 
 def test_hits_may_be_changed_by_their_owner(engine: Engine) -> None:

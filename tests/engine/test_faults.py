@@ -39,7 +39,7 @@ SECOND = "The vault is green [1]."
 
 @pytest.fixture
 def engine(server: Server) -> Iterator[Engine]:
-    llm = ModelLLM("m", url=server.url, timeout=0.5, retries=1)
+    llm = ModelLLM("m", url=server.url, timeout=2.0, retries=1)
     with Engine.open(":memory:", embedder="hashed", llm=llm, settings=PLAIN) as engine:
         engine.add_documents(
             [Document("vault", "Signing keys are rotated every 90 days by Dan. The vault is green.", title="Vault")]
@@ -115,7 +115,7 @@ def test_what_may_pass_is_tried_again(server: Server, engine: Engine, first: Rep
     ("reply", "wanted", "tries"),
     [
         (make_error(429, "slow down"), "reached its rate limit", 2),
-        (Reply(then="hang"), "no answer within 0.5 s", 2),
+        (Reply(then="hang"), "no answer within 2 s", 2),
         (Reply((b"data: {not json\n\n", DONE)), "cannot be read", 1),
         (make_error(401, "who are you"), "rejected the key", 1),
     ],
@@ -206,7 +206,7 @@ def test_an_agent_goes_on_after_a_provider_in_trouble(server: Server, engine: En
     [
         (make_error(429, "slow down"), "reached its rate limit", 2),
         (make_error(500, "oh no"), "has a server error", 2),
-        (Reply(then="hang"), "no answer within 0.5 s", 2),
+        (Reply(then="hang"), "no answer within 2 s", 2),
         (Reply(then="break"), "broke off", 2),
         (Reply((b'{"choices": [{"mess',), headers={"Content-Type": "application/json"}), "cannot be read", 1),
         (make_error(401, "who are you"), "rejected the key", 1),

@@ -4,7 +4,7 @@ import json
 import logging
 import socket
 import threading
-import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -214,14 +214,13 @@ def test_each_reason_to_refuse_has_its_status(folder: Path) -> None:
     assert [(name, status) for name, status, _, _ in rows] == [(name, wanted) for name, _, _, wanted in rows]
 
 
-def send_raw(running: Running, head: str, *parts: bytes, pause: float = 0.0) -> str:
+def send_raw(running: Running, head: str, *parts: bytes) -> str:
     """The first line of the reply to a request that is sent part by part."""
     host, _, port = running.address.partition("://")[2].partition(":")
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         connection.sendall(head.replace("\n", "\r\n").encode())
         for part in parts:
             connection.sendall(part)
-            time.sleep(pause)
         return connection.recv(4096).split(b"\r\n")[0].decode()
 
 
@@ -241,15 +240,14 @@ def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
 
 @pytest.mark.slow
 def test_a_slow_client_does_not_hold_others_up(folder: Path) -> None:
-    with serving(folder, body_timeout=1.5) as running:
-        head = "POST /v1/search HTTP/1.1\nhost: localhost\ncontent-type: application/json\ncontent-length: 100\n\n"
-        slow = [threading.Thread(target=send_raw, args=(running, head, b"{"), kwargs={"pause": 0.5}) for _ in range(20)]
-        for each in slow:
-            each.start()
+    head = (
+        "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+    )
+    with serving(folder) as running, ExitStack() as stack:
+        host, _, port = running.address.partition("://")[2].partition(":")
+        for _ in range(20):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=20)).sendall(head.encode())
         assert running.post("/v1/search", SEARCH).status_code == 200
-        assert any(each.is_alive() for each in slow)
-        for each in slow:
-            each.join()
 
 
 def test_the_rate_of_one_caller_is_limited() -> None:
@@ -265,16 +263,14 @@ def test_the_rate_of_one_caller_is_limited() -> None:
 
 @pytest.mark.slow
 def test_too_many_requests_are_told_to_wait(folder: Path) -> None:
-    with serving(folder, rate=1.0) as running:
-        statuses = [running.post("/v1/search", SEARCH).status_code for _ in range(4)]
-        assert statuses[:2] == [200, 200]
-        assert 429 in statuses
+    with serving(folder, rate=0.01) as running:
+        assert [running.post("/v1/search", SEARCH).status_code for _ in range(3)] == [200, 429, 429]
         assert running.get("/health").status_code == 200
 
 
 def test_a_call_that_takes_too_long_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
-    monkeypatch.setattr(Engine, "search", lambda *_, **__: release.wait(10))
+    monkeypatch.setattr(Engine, "search", lambda *_, **__: release.wait(60))
     with serving(folder, timeout=0.3, max_concurrent=1, max_waiting=1) as running:
         found: list[int] = []
         asking = [

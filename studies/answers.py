@@ -1,20 +1,21 @@
 """`python -m studies.answers [--cache FILE]`: does an answer without a language model answer?
 
 On the sample of `examples/`, handbook and chat in one collection: each judged question is asked as `ask` does by
-default. An answer is right first if what it shows first holds at least half of the marked quote, or stands in the
-marked message and holds part of it; where the chat contradicts a page, only the chat is right. "Or nearest" counts also
-what is shown as the nearest passage where there is no answer. "By its facts" counts also other places that state the
-same: all numbers, dates and codes of the marked quote and half of its terms, or four fifths of its terms if it has
-none. Rules were written with the questions of even position in view ("tuned"); those of odd position were held out.
+default. An answer is right first if the passage that it shows first holds at least half of the marked quote; where the
+chat contradicts a page, only the chat is right. "Chosen" counts only the part that is highlighted in it, and a message
+that it is part of. "Or nearest" counts also what is shown as the closest passage where there is no answer. "By its
+facts" counts also other places that state the same: all numbers, dates and codes of the marked quote and half of its
+terms, or four fifths of its terms if it has none. Rules were written with the questions of even position in view
+("tuned"); those of odd position were held out.
 """
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from clew import Answer, Engine, Filter, Settings, drivers
+from clew import Answer, AnswerPart, Engine, Filter, Settings, drivers
 from clew.core.cite import Citation
 from clew.core.protocols import Embedder, Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
@@ -53,6 +54,7 @@ class AnswerJudgement:
     question: JudgedQuestion
     is_given: bool
     is_right_first: bool
+    is_chosen_right: bool  # what is highlighted in what is shown first
     is_nearest_right: bool  # what is shown first, as an answer or as the nearest passage
     is_same_fact: bool  # … or another place that states the same
     is_right: bool
@@ -84,16 +86,17 @@ def load_questions(examples: Path) -> list[JudgedQuestion]:
 
 def judge_answer(question: JudgedQuestion, answer: Answer, texts: Mapping[str, str]) -> AnswerJudgement:
     """How good an answer is; `texts` are those of the documents, by id."""
-    right = [is_evidence(question, cited, texts[cited.document]) for cited in answer.citations]
+    right = [is_shown(question, part, texts[part.citation.document]) for part in answer.parts]
     return AnswerJudgement(
         question,
         is_given=answer.found,
         is_right_first=bool(answer.found and right[0]),
+        is_chosen_right=answer.found and is_chosen(question, answer.parts[0], texts),
         is_nearest_right=bool(right and right[0]),
-        is_same_fact=bool(right and (right[0] or states_evidence(question, answer.citations[0].quote))),
+        is_same_fact=bool(right and (right[0] or states_evidence(question, answer.parts[0].passage))),
         is_right=answer.found and any(right),
-        shows_question=any(is_question(cited.quote) for cited in answer.citations),
-        sentences=len(answer.citations),
+        shows_question=any(is_question(part.chosen) for part in answer.parts),
+        sentences=len(answer.parts),
     )
 
 
@@ -107,6 +110,20 @@ def states_evidence(question: JudgedQuestion, text: str) -> bool:
             if len(wanted & terms) >= (FACT_SHARE if stated else TERM_SHARE) * len(wanted):
                 return True
     return False
+
+
+def is_shown(question: JudgedQuestion, part: AnswerPart, text: str) -> bool:
+    """Whether a passage of a document with this text holds what is marked."""
+    in_messages = bool(part.citation.message and question.message_quote) and question.message_quote in part.passage
+    return in_messages or is_evidence(question, part.citation, text)
+
+
+def is_chosen(question: JudgedQuestion, part: AnswerPart, texts: Mapping[str, str]) -> bool:
+    """Whether the highlighted part of a passage holds what is marked."""
+    cited, text = part.citation, texts[part.citation.document]
+    start = text.find(part.chosen, cited.start)
+    own = cited if cited.message or start < 0 else replace(cited, start=start, end=start + len(part.chosen))
+    return is_evidence(question, own, text)
 
 
 def is_evidence(question: JudgedQuestion, cited: Citation, text: str) -> bool:
@@ -143,7 +160,7 @@ def make_rows(judged: Iterable[AnswerJudgement]) -> Iterator[str]:
     """The rows of the table, by half and where the answer is."""
     judged = list(judged)
     columns = (
-        *("questions", "answer in", "n", "right first, %", "or nearest, %", "by its facts, %", "right, %"),
+        *("questions", "answer in", "n", "right first, %", "chosen, %", "or nearest, %", "by its facts, %", "right, %"),
         *("no answer, %", "shows a question", "parts"),
     )
     yield f"| {' | '.join(columns)} |"
@@ -155,6 +172,7 @@ def make_rows(judged: Iterable[AnswerJudgement]) -> Iterator[str]:
             given = [each.sentences for each in some if each.is_given]
             yield (
                 f"| {half} | {slice_} | {len(some)} | {100 * fmean(each.is_right_first for each in some):.1f} "
+                f"| {100 * fmean(each.is_chosen_right for each in some):.1f} "
                 f"| {100 * fmean(each.is_nearest_right for each in some):.1f} "
                 f"| {100 * fmean(each.is_same_fact for each in some):.1f} "
                 f"| {100 * fmean(each.is_right for each in some):.1f} "

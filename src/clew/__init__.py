@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from clew.client.client import Client as Client
     from clew.client.errors import ServerError as ServerError
     from clew.core.answer import Answer as Answer
+    from clew.core.answer import AnswerPart as AnswerPart
     from clew.core.answer import AnswerSentence as AnswerSentence
     from clew.core.answer import RemovedSentence as RemovedSentence
     from clew.core.answer import SupportVerdict as SupportVerdict
@@ -196,7 +197,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "clew.client.client": "AsyncClient Client",
     "clew.client.errors": "ServerError",
-    "clew.core.answer": "Answer AnswerSentence RemovedSentence SupportVerdict",
+    "clew.core.answer": "Answer AnswerPart AnswerSentence RemovedSentence SupportVerdict",
     "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",

@@ -117,7 +117,7 @@ def test_tools_by_their_names_and_arguments() -> None:
         answer = engine.agent("anything?")
     assert (answer.found, answer.text, answer.reason) == (
         False,
-        "This is not in the collection.",
+        "No passage clearly answers this.",
         "the model called no tool",
     )
     for name in ("knowledge_base", "with_multi_query", "with_reranking", "with_self_reflection"):
@@ -328,7 +328,7 @@ def test_a_model_that_never_stops_is_stopped_with_what_it_has() -> None:
     assert len(seen) == 5
     assert answer.reason == "stopped after 5 turns without an answer (agent.max_calls)"
     assert answer.found
-    assert answer.text.startswith("Signing keys are rotated every 90 days by Dan. [1]")
+    assert answer.parts[0].chosen == "Signing keys are rotated every 90 days by Dan."
     assert "".join(heard) == answer.text
     assert trace.find("agent").notes["stopped"] == answer.reason  # type: ignore[union-attr]
 

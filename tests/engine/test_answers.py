@@ -515,16 +515,16 @@ def test_how_sure_and_how_many_are_settings() -> None:
         few = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(sentences=1, min_confidence=0.01))
         many = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(sentences=9, min_confidence=0.01))
         sure = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(min_confidence=1.0))
-        asked = "signing keys, soup, the cook and the vault"
+        asked = "when is soup served and are keys rotated?"
         short, long = engine.ask(asked, settings=few), engine.ask(asked, settings=many)
         assert len(short.citations) == 1
-        assert len(long.text) > len(short.text)
+        assert len(long.citations) > 1
         none = engine.ask(asked, settings=sure)
     assert (none.found, none.text.splitlines()[0]) == (
         False,
-        "This may not be in the collection. The nearest passage:",
+        "No passage clearly answers this. The closest one:",
     )
-    assert "answer.min_confidence" in none.reason
+    assert none.reason == "No passage clearly answers this."
 
 
 def test_a_model_without_support_says_why_nothing_is_left() -> None:
@@ -539,7 +539,7 @@ def test_a_model_without_support_says_why_nothing_is_left() -> None:
     with opened(ScriptedLLM("NOT FOUND")) as engine:
         answer = engine.ask("who rotates the signing keys?")
     assert (answer.text, answer.reason) == (
-        "This is not in the collection.",
+        "No passage clearly answers this.",
         "the passages that were found do not answer the question",
     )
 

@@ -32,7 +32,7 @@ def test_what_is_there_is_answered_and_what_is_not_is_not(embedder: str) -> None
     assert there.found
     assert there.citations[0].document == "vault"
     assert there.confidence > 0.5 > absent.confidence
-    assert (absent.found, absent.text) == (False, "This is not in the collection.")
+    assert (absent.found, absent.text) == (False, "No passage clearly answers this.")
 
 
 def test_what_all_documents_say_answers_less_than_what_one_does() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from clew import Document, Engine, Message, Section
-from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings
+from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings, ThreadConfig
 from tests.engine.chosen import OpenEngine
 
 PLAIN = Settings(
@@ -43,12 +43,12 @@ def engine(open_engine: OpenEngine) -> Engine:
         (
             "where is the HDMI adapter?",
             [("eva", "Does anybody know where the spare HDMI adapter is?"), ("ben", "second drawer under the printer")],
-            "ben: second drawer under the printer [1]",
+            ("ben", "second drawer under the printer"),
         ),
         (
             "who has a car with winter tyres?",
             [("ana", "Who has a car with winter tyres?"), ("Jonas", "me, 5 seats"), ("ana", "thanks!")],
-            "Jonas: me, 5 seats [1]",
+            ("Jonas", "me, 5 seats"),
         ),
         (
             "how much is the deposit for the chalet?",
@@ -57,19 +57,28 @@ def engine(open_engine: OpenEngine) -> Engine:
                 ("ben", "nice! how much is the deposit for the chalet"),
                 ("ana", "150 EUR each"),
             ],
-            "ana: 150 EUR each [1]",
+            ("ana", "150 EUR each"),
         ),
     ],
 )
 def test_what_follows_a_question_is_the_answer(
-    engine: Engine, question: str, thread: list[tuple[str, str]], answer: str
+    engine: Engine, question: str, thread: list[tuple[str, str]], answer: tuple[str, str]
 ) -> None:
     engine.add_messages([*make_messages(*thread), *make_messages(("lee", "lunch at noon is soup"), channel="food")])
     found = engine.ask(question)
-    assert found.text.splitlines()[0] == answer
-    assert "?" not in found.text
     cited = found.citations[0]
+    assert (cited.author, found.parts[0].chosen, cited.quote) == (*answer, answer[1])
     assert engine.read(cited.document).text[cited.start : cited.end] == cited.quote
+
+
+def test_messages_are_shown_with_those_around_them_and_who_wrote_each_when(engine: Engine) -> None:
+    asked, reply = "Does anybody know where the spare HDMI adapter is?", "second drawer under the printer"
+    engine.add_messages(make_messages(("eva", asked), ("ben", reply), ("eva", "thanks!")))
+    answer = engine.ask("where is the HDMI adapter?")
+    assert answer.text == (
+        f"eva, 2026-03-02 09:00: {asked}\n↪ ben, 2026-03-02 09:01: {reply}\n↪ eva, 2026-03-02 09:02: thanks! [1]"
+    )
+    assert answer.parts[0].chosen == reply
 
 
 def test_what_replies_to_somebody_else_is_no_answer(engine: Engine) -> None:
@@ -84,7 +93,7 @@ def test_what_replies_to_somebody_else_is_no_answer(engine: Engine) -> None:
         for place, (author, text, parent) in enumerate(said)
     )
     found = engine.ask("how do I install the kernel headers?")
-    assert found.text == "lee: ana: apt install linux-headers-`uname -r` [1]"
+    assert (found.citations[0].author, found.parts[0].chosen) == ("lee", "ana: apt install linux-headers-`uname -r`")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +114,44 @@ def test_the_footnotes_of_a_source_do_not_pass_for_citations(engine: Engine, wri
     assert answer.text.startswith(expected)
     assert answer.text.endswith(" [1]")
     assert answer.citations[0].quote == written
+
+
+def test_the_passage_is_shown_and_the_chosen_sentence_marked_in_it(engine: Engine) -> None:
+    text = "Ovens are cleaned weekly.\n\nThe kiln is fired on Friday. Pots go on the lower shelf by noon."
+    engine.add_documents([Document("k", f"# Kiln\n\n{text}\n", title="Kiln", uri="kiln.md")])
+    answer = engine.ask("when is the kiln fired?")
+    part = answer.parts[0]
+    assert (answer.text, part.passage, part.citation.quote) == (f"{text} [1]", text, text)
+    assert part.chosen == "The kiln is fired on Friday."
+    assert answer.citations == (part.citation,)
+    assert engine.read("k").text[part.citation.start : part.citation.end] == text
+
+
+def test_a_long_passage_is_trimmed_to_whole_sentences_around_the_chosen_one(engine: Engine) -> None:
+    before = [f"Pallet {n} was moved by the night shift, then counted again and put back." for n in range(8)]
+    after = [f"Crate {n} was weighed in the hall, then sealed again and put away." for n in range(8)]
+    page = " ".join([*before, "The kiln is fired on Friday.", *after])
+    engine.add_documents([Document("k", page, title="Kiln", uri="kiln.md")])
+    part = engine.ask("when is the kiln fired?").parts[0]
+    assert part.chosen == "The kiln is fired on Friday."
+    assert 120 < len(part.passage.split()) <= 150
+    sentences = part.passage.split(". ")
+    assert sentences[0].startswith("Pallet")
+    assert part.passage.endswith("put away.")
+    assert page[part.citation.start : part.citation.end] == part.citation.quote == part.passage
+
+
+def test_a_reply_that_was_not_found_does_not_inherit_what_another_message_of_its_thread_is_worth(
+    open_engine: OpenEngine,
+) -> None:
+    engine = open_engine(embedder="hashed", settings=replace(PLAIN, threads=ThreadConfig(before=0)))
+    asked = "when is the badge printer reset?"
+    drill = "when is the fire drill for the whole floor of the badge office?"
+    engine.add_messages(make_messages(("ana", drill), ("dee", "Thursday at ten"), ("ben", asked)))
+    engine.add_messages(Message(asked, "eva", START, id=f"q{n}", channel=f"channel {n}") for n in range(3))
+    page = "The badge printer gets its restart on Monday evening."
+    engine.add_documents([Document("w", page, title="Week plan", uri="w.md")])
+    assert engine.ask(asked).parts[0].chosen == page
 
 
 def test_a_question_alone_is_no_answer(engine: Engine) -> None:
@@ -130,8 +177,9 @@ def test_code_comes_with_the_sentence_that_introduces_it(engine: Engine) -> None
     )
     engine.add_documents([Document("w", page, title="Worker", uri="worker.md")])
     answer = engine.ask("how do I restart the worker?")
-    assert answer.text.startswith("To restart the worker run:")
-    assert "systemctl start worker" in answer.text
+    assert answer.parts[0].chosen.startswith("To restart the worker run:")
+    assert answer.parts[0].chosen.endswith("systemctl start worker\n```")
+    assert answer.text == f"{page.removeprefix('# Worker').strip()}\n[1]"  # the source names the heading
     cited = answer.citations[0]
     assert engine.read("w").text[cited.start : cited.end] == cited.quote
 
@@ -141,17 +189,18 @@ def test_a_list_comes_with_the_sentence_that_introduces_it(engine: Engine) -> No
         "Before a deploy to production you need:\n\n- two approvals\n- a green canary\n\nOther things are optional.\n"
     )
     engine.add_documents([Document("d", page, title="Deploy", uri="deploy.md")])
-    text = engine.ask("what do you need before a deploy to production?").text
-    assert "- two approvals\n- a green canary" in text
-    assert "Other things" not in text
+    chosen = engine.ask("what do you need before a deploy to production?").parts[0].chosen
+    assert chosen.endswith("- two approvals\n- a green canary")
 
 
-def test_a_row_is_shown_with_its_columns_and_nothing_is_padded(engine: Engine) -> None:
-    rows = "\n".join(f"| widget {n} | {20 + n} Nm | S{n} |" for n in range(1, 20))
+def test_a_row_is_shown_in_its_table_under_the_names_of_its_columns(engine: Engine) -> None:
+    rows = "\n".join(f"| widget {n} | {20 + n} Nm | S{n} |" for n in range(1, 60))
     engine.add_documents([Document("t", f"| Part | Torque | Shelf |\n|---|---|---|\n{rows}\n", uri="parts.md")])
-    answer = engine.ask("what is the torque of widget 7?")
-    assert answer.text == "Part: widget 7; Torque: 27 Nm; Shelf: S7 [1]"
-    assert answer.citations[0].quote == "| widget 7 | 27 Nm | S7 |"
+    answer = engine.ask("what is the torque of widget 37?")
+    assert answer.parts[0].chosen == "| widget 37 | 57 Nm | S37 |"
+    assert answer.text.startswith("| Part | Torque | Shelf |\n|---|---|---|\n| widget ")
+    assert "| widget 36 | 56 Nm | S36 |\n| widget 37 | 57 Nm | S37 |\n| widget 38 | 58 Nm | S38 |\n" in answer.text
+    assert len(answer.citations) == 1
 
 
 def test_a_passage_that_begins_within_a_table_has_its_header(open_engine: OpenEngine) -> None:
@@ -174,7 +223,7 @@ def test_field_lists_are_no_answer(engine: Engine) -> None:
         ":title: AWS CLI Return Codes\n:description: Return codes when interrupted\n\nThe code 130 means interrupted.\n"
     )
     engine.add_documents([Document("a", page, title="Return codes", uri="codes.txt")])
-    assert engine.ask("what return code when interrupted?").text == "The code 130 means interrupted. [1]"
+    assert engine.ask("what return code when interrupted?").parts[0].chosen == "The code 130 means interrupted."
 
 
 def test_a_newer_message_stands_first_and_the_older_is_named(engine: Engine) -> None:
@@ -185,9 +234,9 @@ def test_a_newer_message_stands_first_and_the_older_is_named(engine: Engine) -> 
         ]
     )
     answer = engine.ask("when is the offsite in Lisbon?")
-    first, second = answer.text.splitlines()
-    assert first == "ana: The offsite in Lisbon moves to 18 to 21 May [1]"
-    assert second == "Earlier (2026-03-02): ana: The offsite in Lisbon is from 11 to 14 May [2]"
+    first, second = answer.text.split("\n\n")
+    assert first == "ana, 2026-03-11 09:00: The offsite in Lisbon moves to 18 to 21 May [1]"
+    assert second == "Earlier: ana, 2026-03-02 09:00: The offsite in Lisbon is from 11 to 14 May [2]"
 
 
 def test_more_is_shown_where_it_adds_what_is_asked(engine: Engine) -> None:
@@ -231,8 +280,9 @@ def test_an_amount_that_is_not_stated_is_not_answered(open_engine: OpenEngine) -
 def test_footnotes_of_the_source_are_not_taken_for_ours(engine: Engine) -> None:
     engine.add_documents([Document("d", "The sea duck lives in saltwater.[13] Ducks swim.", uri="d.md")])
     answer = engine.ask("where does the sea duck live?")
-    assert answer.text == "The sea duck lives in saltwater. [1]"
-    assert answer.citations[0].quote == "The sea duck lives in saltwater.[13]"
+    assert answer.text == "The sea duck lives in saltwater. Ducks swim. [1]"
+    assert answer.parts[0].chosen == "The sea duck lives in saltwater."
+    assert answer.citations[0].quote == "The sea duck lives in saltwater.[13] Ducks swim."
 
 
 def test_a_message_that_announces_a_change_stands_before_the_page(engine: Engine) -> None:
@@ -240,8 +290,8 @@ def test_a_message_that_announces_a_change_stands_before_the_page(engine: Engine
     told = "From tomorrow the shed listens by radio on channel 77."
     engine.add_documents([Document("a", page, title="Radio", uri="a.md")])
     engine.add_messages(make_messages(("bea", told)))
-    first, second = engine.ask("On which radio channel can we call the shed?").text.splitlines()
-    assert first == f"bea: {told} [1]"
+    first, second = engine.ask("On which radio channel can we call the shed?").text.split("\n\n")
+    assert first == f"bea, 2026-03-02 09:00: {told} [1]"
     assert second == f"Earlier: {page} [2]"
 
 
@@ -264,14 +314,14 @@ def test_below_the_minimum_the_nearest_passage_is_shown_as_such(open_engine: Ope
     engine.add_documents([Document("a", "The pager goes to two people.", title="Pager", uri="a.md")])
     unsure = replace(PLAIN, answer=AnswerConfig(min_confidence=1.0, min_nearest=0.0))
     answer = engine.ask("Who has the pager?", settings=unsure)
-    assert answer.text == ("This may not be in the collection. The nearest passage:\nThe pager goes to two people. [1]")
+    assert answer.text == "No passage clearly answers this. The closest one:\n\nThe pager goes to two people. [1]"
     assert (answer.found, [cited.quote for cited in answer.citations]) == (False, ["The pager goes to two people."])
-    assert "is below answer.min_confidence 1.00" in answer.reason
+    assert answer.reason == "No passage clearly answers this."
     heard = [event.text for event in engine.ask_stream("Who has the pager?", settings=unsure) if hasattr(event, "text")]
     assert "".join(heard) == answer.text
     never = replace(PLAIN, answer=AnswerConfig(min_confidence=1.0, min_nearest=1.0))
     refused = engine.ask("Who has the pager?", settings=never)
-    assert (refused.text, refused.citations) == ("This is not in the collection.", ())
+    assert (refused.text, refused.citations) == ("No passage clearly answers this.", ())
 
 
 def test_a_name_that_is_not_mentioned_is_named(open_engine: OpenEngine) -> None:

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from clew import Document, Engine, Filter, NotFound, SettingsError, SourceError
 from clew.core.errors import DriverFailed, ReadOnlyStore
-from clew.core.settings import IngestionConfig, RerankerConfig, SessionConfig, Settings
+from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, SessionConfig, Settings
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.context.format.renderers import number_documents
 from clew.query.context.session import MAX_MESSAGES
@@ -45,6 +46,20 @@ def test_a_session_remembers_the_conversation(open_filled: OpenFilled) -> None:
     assert [message.role for message in session.messages] == ["user", "assistant"] * 2
     assert session.messages[1].text == first.text
     assert session.numbers["soup"] == 1
+
+
+def test_a_follow_up_is_read_with_the_conversation(open_engine: OpenEngine) -> None:
+    pages = {
+        "aiosqlite": "aiosqlite gives async access to SQLite. Get it with pip install aiosqlite.",
+        "tablib": "tablib reads and writes tables. How to install it: pip install tablib.",
+        "parso": "parso parses Python. To install it, run pip install parso.",
+    }
+    engine = open_engine(embedder="hashed", settings=replace(PLAIN, answer=AnswerConfig(min_confidence=0.0)))
+    engine.add_documents(Document(name, text, title=name, uri=name) for name, text in pages.items())
+    chat = engine.chat()
+    chat.ask("what does aiosqlite give access to?")
+    answer = chat.ask("how do I install it?")
+    assert (answer.question, answer.citations[0].uri) == ("how do I install it?", "aiosqlite")
 
 
 def test_sessions_without_a_name_share_nothing_and_are_not_kept(open_filled: OpenFilled) -> None:

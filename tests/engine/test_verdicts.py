@@ -59,7 +59,8 @@ def test_a_possible_paraphrase_is_unsure() -> None:
         answer = engine.ask(QUESTION)
     assert [each.verdict for each in answer.sentences] == ["unsure"]
     assert answer.text.endswith("[not sure]")
-    assert not answer.found
+    assert (answer.found, answer.reason, answer.citations) == (True, "", ())
+    assert answer.confidence == 0.5
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_possible_paraphrase_is_unsure() -> None:
 def test_a_model_that_declines_in_its_own_words_has_no_answer(reply: str) -> None:
     with open_lease(ScriptedLLM(reply)) as engine:
         answer = engine.ask("where may I park?")
-    assert (answer.found, answer.text) == (False, "This is not in the collection.")
+    assert (answer.found, answer.text) == (False, "No passage clearly answers this.")
     assert answer.reason == "the passages that were found do not answer the question"
 
 

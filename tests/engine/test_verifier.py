@@ -43,6 +43,47 @@ def test_a_truth_that_it_is_unsure_of_is_not_called_unsupported() -> None:
     assert ask(LEASE, "Pets may only be kept in the garden [1].") == ["unsure"]
 
 
+def test_a_truth_in_other_words_that_cites_a_wrong_passage_gets_the_right_one() -> None:
+    settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+    pages = {"vault": "Dan rotates the signing keys every ninety days.", "lease": LEASE, "backups": BACKUPS}
+    for true, wrong in (("The person in charge of swapping the signing keys is Dan", 3), ("Dan is who swaps keys", 9)):
+        llm = ScriptedLLM(f"{true} [{wrong}].")
+        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings) as engine:
+            engine.add_documents(Document(name, text, title=name, uri=name) for name, text in pages.items())
+            answer = engine.ask("who rotates the signing keys?")
+        assert [each.verdict for each in answer.sentences] == ["supported"]
+        assert [cited.uri for cited in answer.citations] == ["vault"]
+
+
+def test_code_that_stands_word_for_word_in_a_passage_is_supported() -> None:
+    page = "To restart the worker run:\n\n```sh\nworker stop 3\n\nkeys = found[1]\n```\n\nIt takes a minute."
+    code = "```\nworker stop 3\n\nkeys = found[1]\n```"
+    settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+    for block, verdict in ((code, "supported"), (code.replace("stop", "kill"), "unsure")):
+        llm = ScriptedLLM(f"Run this: [1]\n{block}\nIt takes a minute [1].")
+        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings) as engine:
+            engine.add_documents([Document("page", page, uri="page.md")])
+            answer = engine.ask("how do I restart the worker?")
+        judged = [(each.text, each.verdict) for each in answer.sentences]
+        assert judged[1:] == [(block, verdict), ("It takes a minute.", "supported")]
+        mark = "[1]" if verdict == "supported" else "[not sure]"
+        assert f"{block}\n{mark}\n" in answer.text  # what stands behind a fence would open it again
+
+
+def test_a_reason_names_only_what_is_missing() -> None:
+    page = "The hotel rate is 150 EUR in Germany, and 220 EUR in Switzerland."
+    for claim, reason in (
+        ("Up to €220 per night in Switzerland", "the cited passage does not clearly say so"),
+        ("A hotel there may cost €320", "€320 is not in the cited passage"),
+    ):
+        settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+        with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(f"{claim} [1]."), settings=settings) as engine:
+            engine.add_documents([Document("page", page, uri="page.md")])
+            answer = engine.ask("what may a hotel cost in Switzerland?")
+        assert [each.reason for each in answer.sentences] == [reason]
+        assert (answer.found, answer.reason) == (True, "")  # an unsure sentence is an answer too, and marked
+
+
 @pytest.mark.parametrize(
     ("page", "false"),
     [

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clew.core.answer import Answer, RemovedSentence
+from clew.core.answer import Answer, AnswerPart, RemovedSentence
 from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
@@ -55,6 +55,7 @@ ANSWER = Answer(
     usage=Usage(1, 20, 5, 0),
     numbers={"d1": 2},
     fault="broke off",
+    parts=(AnswerPart("Keys rotate. Dan does it.", (13, 25), CITATION),),
 )
 MESSAGE = ContextMessage(
     Message("Who rotates?", author="ada", at=AT, id="m2", channel="ops"),

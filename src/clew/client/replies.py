@@ -136,7 +136,7 @@ class ContextReply(TypedDict):
 
 
 class AnswerReply(TypedDict):
-    """An answer, sentence by sentence, and what supports it."""
+    """An answer: the passages that it quotes, or its sentences and what supports each."""
 
     question: str
     text: str
@@ -145,6 +145,7 @@ class AnswerReply(TypedDict):
     reason: str
     fault: str
     citations: list[dict[str, Any]]
+    parts: list[dict[str, Any]]
     sentences: list[dict[str, Any]]
     removed: list[dict[str, Any]]
     usage: dict[str, Any]

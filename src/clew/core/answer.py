@@ -39,6 +39,25 @@ class AnswerSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """A passage shown by an answer without a model, and the words in it that the reader chose.
+
+    `passage` is the text of a page as it stands there, without footnote marks, or messages, each after its author and
+    time. `passage[slice(*highlight)]` is the chosen part. `citation` cites the passage; in a conversation it cites the
+    chosen message alone, with its author and time.
+    """
+
+    passage: str
+    highlight: tuple[int, int]
+    citation: Citation
+
+    @property
+    def chosen(self) -> str:
+        """The chosen part of the passage."""
+        return self.passage[slice(*self.highlight)]
+
+
+@dataclass(frozen=True, slots=True)
 class RemovedSentence:
     """A sentence of the model that was removed, and why; with `kept` it stays, and only its citation was corrected."""
 
@@ -50,14 +69,14 @@ class RemovedSentence:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer; without
-    a model the text may then show the nearest passage, as such, and the citations hold it.
+    a model the text may then show the closest passage, as such, and the citations hold it.
 
     In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is,
     without a model, the calibrated probability that the passages answer the question, and with one the mean `support`
     of the sentences that are shown. `reason` says why nothing was found, or why
     an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what came before.
-    `sentences` are those of a language model, each with its verdict; in the text, those that are not supported carry a
-    mark.
+    `parts` are the passages that the text shows without a model. `sentences` are those of a language model, each with
+    its verdict; in the text, those that are not supported carry a mark.
     """
 
     question: str
@@ -72,6 +91,7 @@ class Answer:
     numbers: Mapping[str, int] = field(default_factory=dict)  # of the cited documents, by id
     fault: str = ""
     sentences: tuple[AnswerSentence, ...] = ()
+    parts: tuple[AnswerPart, ...] = ()
 
     def citation_number(self, place: int) -> int:
         """The number by which the text cites `citations[place]`."""

@@ -39,9 +39,13 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class SentenceEvent:
-    """A sentence has been checked and belongs to the answer."""
+    """A sentence has been checked and belongs to the answer; without a model, a passage.
+
+    `highlight` is the span of the text that the reader chose; empty where it chose none.
+    """
 
     text: str
+    highlight: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def agent(
         raise outcome.failure
     if outcome.reason:
         hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
-        answer = answer_verbatim(opened, question, hits, context, settings, numbers=numbers, on_event=emit)
+        answer = answer_verbatim(opened, query, hits, context, settings, numbers=numbers, on_event=emit)
         fault = str(outcome.failure or "")
         text = answer.text if answer.found else f"{STOPPED} {fault or outcome.reason}"
         return replace(answer, text=text, usage=budget.usage, reason="" if fault else outcome.reason, fault=fault)
@@ -124,7 +124,7 @@ def agent(
         unsupported=settings.answer.unsupported,
         verifier=opened.get_verifier(settings),
     )
-    reason = "" if made.citations else made.no_answer_reason if outcome.results else _explain_no_results(budget, trace)
+    reason = "" if made.is_answer else made.no_answer_reason if outcome.results else _explain_no_results(budget, trace)
     answer = build_model_answer(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)
     return replace(answer, fault=answer.fault or outcome.cut_off)
 

@@ -1,12 +1,12 @@
 """The verbs that answer: `ask`, and the same as a stream of events."""
 
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from clew.core.answer import Answer
+from clew.core.answer import Answer, AnswerPart
 from clew.core.attribution import format_said
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError
@@ -22,18 +22,21 @@ from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
 from clew.query.answer.confidence import READER_WEIGHTS, WEIGHTS
-from clew.query.answer.extract import READ_HITS, ExtractedPart
+from clew.query.answer.extract import READ_HITS, ExtractedAnswer, ExtractedPart
+from clew.query.answer.passages import Read
+from clew.query.answer.quote import MAX_WORDS, quote_part
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import NO_MATCH
+from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
+from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.find import build_query
+from clew.query.search.new_topic import is_new_topic
 
 if TYPE_CHECKING:
     from clew.engine import Engine
 
 OnSentence = Callable[[str], None]
-# The marks of a source's own footnotes would pass for ours: they are left out, but not the index of a name in code.
-_FOOTNOTE = re.compile(r"(`[^`]*`)|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)")
-NEAREST = "This may not be in the collection. The nearest passage:"
+CLOSEST = f"{NO_ANSWER} The closest one:"
 LATER_HITS = 6  # messages that may replace what an older one says
 PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
 
@@ -55,9 +58,10 @@ def ask(
 ) -> Answer:
     """The answer of the collection, every sentence with a citation that was checked against the stored text.
 
-    With a language model it is prose, in the style of a `person` if one is named; without one it is the best sentences
-    verbatim. `on_sentence` is called with each sentence once it is checked, `on_event` with each event of
-    `ask_stream` but the last. If nothing supports an answer, the text says so and `found` is False.
+    With a language model it is prose, in the style of a `person` if one is named; without one it is the best passage
+    verbatim, and `parts` tells what was chosen in it. `on_sentence` is called with each sentence once it is checked,
+    `on_event` with each event of `ask_stream` but the last. If nothing supports an answer, the text says so and `found`
+    is False.
     """
     check_question(question)
     emit = join_callbacks(on_event, on_sentence)
@@ -79,7 +83,7 @@ def ask(
     hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
     numbers = context.numbers if session else {}
     if opened.llm is None or not hits:
-        return answer_verbatim(opened, question, hits, context, settings, numbers=numbers, on_event=emit, probe=probe)
+        return answer_verbatim(opened, query, hits, context, settings, numbers=numbers, on_event=emit, probe=probe)
     with UsageMeter().measure() as meter:
         manner = style_prompt(engine, person, question, settings=settings) if person else ""
         text = build_answer_prompt(question, context.text, history=_render_history(history), style=manner)
@@ -142,7 +146,7 @@ def build_model_answer(
         text=made.display_text,
         citations=made.citations,
         context=context,
-        found=bool(made.citations),
+        found=made.is_answer,
         confidence=made.confidence,
         removed=made.removed,
         usage=usage,
@@ -155,7 +159,7 @@ def build_model_answer(
 
 def answer_verbatim(
     opened: Opened,
-    question: str,
+    query: Query,
     hits: Sequence[Hit],
     context: Context,
     settings: Settings,
@@ -164,12 +168,14 @@ def answer_verbatim(
     on_event: OnEvent,
     probe: Sequence[Hit] | None = None,
 ) -> Answer:
-    """The best sentences of the hits, verbatim; the text says so where confidence is below the threshold.
+    """Quote the passage that answers best, with the chosen sentences marked in it.
 
-    Then only the nearest sentence is shown, and `found` is False.
+    A follow-up is read as the search understands it. Where confidence is below the threshold, the text says that the
+    passage is only the closest one, and `found` is False.
     """
     if probe is None and hits:
-        probe = find_probe_hits(opened, replace(context.query, text=question), settings)
+        probe = find_probe_hits(opened, query, settings)
+    question = understand_question(opened, query, settings) if hits else query.text
     minimum = settings.answer.min_confidence
     reader = opened.get_reader(question, hits[:READ_HITS], settings)
     reranker = opened.get_reranker_or_overlap(settings, question)
@@ -179,7 +185,7 @@ def answer_verbatim(
         {record.id: record for record in context.documents},
         reader or reranker,
         read_chunks=opened.store.chunks,
-        find_later=lambda part: find_later_hits(opened, question, part.hit.chunk, context.query, settings),
+        find_later=lambda part: find_later_hits(opened, question, part.hit.chunk, query, settings),
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
@@ -188,45 +194,58 @@ def answer_verbatim(
         weights=WEIGHTS if reader is None else READER_WEIGHTS,
         topics=None if reader is None else reranker,
     )
-    lines = [format_part(part, numbers.get(part.citation.document, place)) for place, part in enumerate(found.parts, 1)]
-    if found.is_nearest and lines:
-        lines = [NEAREST, *lines]
-    for place, line in enumerate(lines):
-        on_event(SentenceEvent(f"\n{line}" if place else line))
-    is_answered = bool(lines) and not found.is_nearest
-    nothing = (
-        f"confidence {_format_below(found.confidence, minimum)} is below answer.min_confidence {minimum:.2f}"
-        if found.confidence < minimum and not found.absent
-        else found.absent
-        if found.absent
-        else "the passages found have no sentence to cite"
+    parts = quote_parts(found, context, opened.store.document)
+    closest = found.is_nearest and bool(parts)
+    if closest:
+        on_event(SentenceEvent(CLOSEST))
+    lines = [CLOSEST] if closest else []
+    for number, (part, extracted) in enumerate(parts, 1):
+        before = "Earlier: " if extracted.superseded_by is not None else ""
+        gap = "\n\n" if lines else ""
+        mark = f"[{numbers.get(part.citation.document, number)}]"
+        between = "\n" if part.passage.endswith(("```", "~~~", "|")) else " "  # fences and rows end their line
+        lines.append(f"{before}{part.passage}{between}{mark}")
+        shift = len(gap) + len(before)
+        on_event(SentenceEvent(f"{gap}{lines[-1]}", (part.highlight[0] + shift, part.highlight[1] + shift)))
+    is_answered = bool(lines) and not closest
+    nothing = found.absent or (
+        NO_ANSWER if found.confidence < minimum else "the passages found have no sentence to cite"
     )
+    citations = tuple(part.citation for part, _ in parts)
     return Answer(
-        question=question,
-        text="\n".join(lines) or NO_ANSWER,
-        citations=found.citations,
+        question=query.text,
+        text="\n\n".join(lines) or NO_ANSWER,
+        citations=citations,
         context=context,
         found=is_answered,
         confidence=found.confidence,
         reason="" if is_answered else nothing if hits else context.reason,
-        numbers=_select_cited_numbers(found.citations, numbers),
+        numbers=_select_cited_numbers(citations, numbers),
+        parts=tuple(part for part, _ in parts),
     )
 
 
-def _format_below(confidence: float, minimum: float) -> str:
-    """A confidence in as many digits as it takes to see that it is below the minimum."""
-    return f"{confidence:.2f}" if round(confidence, 2) < round(minimum, 2) else f"{confidence:.4f}"
+def understand_question(opened: Opened, query: Query, settings: Settings) -> str:
+    """Return the question as the search understands it: a follow-up after keywords of the conversation.
+
+    The colon between them makes the reader surer of what is right (`studies.follow_ups`, 35 of 48 instead of 29).
+    """
+    if not query.history or is_small_talk(query.text):
+        return query.text
+    compare = partial(is_new_topic, opened.finder.build_drivers(settings).evidence)
+    expanded = expand_if_elliptic(query, build_expander(settings.history), compare).text
+    keywords = expanded.removesuffix(query.text).strip()
+    return f"{keywords}: {query.text}" if keywords else query.text
 
 
-def format_part(part: ExtractedPart, number: int) -> str:
-    """A part of an extractive answer: a message after its author, an older statement named as such."""
-    cited = part.citation
-    text = part.shown.rstrip() if "\n" in part.shown else " ".join(_FOOTNOTE.sub(r"\1", part.shown).split())
-    author = f"{' '.join(cited.author.split())}: " if cited.message and cited.author else ""
-    sent = f" ({cited.at:%Y-%m-%d})" if cited.message and cited.at else ""  # the time of a page may be that of its file
-    earlier = f"Earlier{sent}: " if part.superseded_by is not None else ""
-    mark = f"\n[{number}]" if text.endswith(("```", "~~~")) else f" [{number}]"
-    return f"{earlier}{author}{text}{mark}"
+def quote_parts(found: ExtractedAnswer, context: Context, read: Read) -> list[tuple[AnswerPart, ExtractedPart]]:
+    """Quote the best part within its passage, and further parts alone where that passage does not show them."""
+    parts: list[tuple[AnswerPart, ExtractedPart]] = []
+    for extracted in found.parts:
+        part = quote_part(extracted, context, read, max_words=0 if parts else MAX_WORDS)
+        if not parts or extracted.superseded_by is not None or part.chosen not in parts[0][0].passage:
+            parts.append((part, extracted))
+    return parts
 
 
 def find_probe_hits(opened: Opened, query: Query, settings: Settings, *, k: int = PROBE_HITS) -> list[Hit]:

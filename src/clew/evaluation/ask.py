@@ -120,7 +120,8 @@ def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgemen
     """The measures of an answer.
 
     It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
-    that has none is wrong. `answer F1` compares its words with those of the reference answer.
+    that has none is wrong. `answer F1` compares its words with those of the reference answer: without a model, those
+    chosen in the passages.
     """
     values = {"answered": float(answer.found)}
     if not answer.found:
@@ -131,7 +132,8 @@ def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgemen
     if cited and question.is_answerable:
         values["citation precision"] = sum(right) / len(right)
     if question.answer:
-        values["answer F1"] = compare_words(answer.text, question.answer)
+        said = " ".join(part.chosen for part in answer.parts) or answer.text
+        values["answer F1"] = compare_words(said, question.answer)
     return values
 
 

@@ -95,11 +95,16 @@ def context_to_json(context: Context, *, trace: Trace) -> Json:
 
 def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
     """An answer; a citation's number is the one that stands in the text."""
-    cited = enumerate(answer.citations)
+    cited = [
+        {"number": answer.citation_number(place), **_pick_all_fields(citation)}
+        for place, citation in enumerate(answer.citations)
+    ]
     return {
         **_pick_fields(answer, "question", "text", "found", "confidence", "reason", "fault"),
-        "citations": [
-            {"number": answer.citation_number(place), **_pick_all_fields(citation)} for place, citation in cited
+        "citations": cited,
+        "parts": [
+            {**_pick_fields(part, "passage", "highlight"), "citation": citation}
+            for part, citation in zip(answer.parts, cited, strict=False)
         ],
         **_pick_fields(answer, "sentences", "removed", "usage"),
         "trace": trace,

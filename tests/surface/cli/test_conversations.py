@@ -139,7 +139,7 @@ def test_a_context_and_an_explanation_name_the_author(chat_clew: "Clew") -> None
 def test_the_sources_of_an_answer_name_section_and_line_or_author_and_time(chat_clew: "Clew") -> None:
     answer = ("ask", "where do the signing keys live?", "--min-relevance", "0")
     message = chat_clew(*answer, "--channel", "ops", CLEW_ANSWER__MIN_CONFIDENCE="0").out
-    assert message.startswith("bob: In the vault, see vault.md [1]")
+    assert "\n↪ bob, 2026-04-01 09:01: In the vault, see vault.md\n" in message
     assert "ops/m0  bob, 2026-04-01 09:01" in message
     cited = chat_clew(
         *answer, "--kind", "page", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0", CLEW_ANSWER__READER="reranker"

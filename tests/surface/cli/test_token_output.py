@@ -71,6 +71,17 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
+def test_the_chosen_part_of_a_passage_is_bold(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = SentenceEvent("Ovens are cleaned weekly. The kiln is fired on Friday. It cools. [1]", (26, 54))
+    terminal.handle(SentencePrinter(), event)
+    assert "\x1b[1mThe\nkiln is fired on Friday.\x1b[0m" in terminal.getvalue()
+    assert terminal.draw() == "Ovens are cleaned weekly. The\nkiln is fired on Friday. It\ncools. [1]"
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    plain.handle(SentencePrinter(), event)
+    assert "\x1b" not in plain.getvalue()
+
+
 REPLY = (
     "Signing keys are rotated by Dan every ninety days [1]. The moon is made of green cheese (2). "
     "日本語の文です [3]。 Fin."

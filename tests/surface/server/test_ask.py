@@ -25,6 +25,10 @@ def test_the_events_of_an_answer_come_in_order(shared: Running) -> None:
     assert [name for name, _ in events] == ["sentence", "citation", "answer"]
     assert events[0][1]["text"] == whole["text"] == events[-1][1]["text"]
     assert events[1][1] == whole["citations"][0]
+    part = whole["parts"][0]
+    assert events[0][1]["highlight"] == part["highlight"]
+    assert part["passage"][slice(*part["highlight"])] == "Dan rotates the vault key on Monday."
+    assert part["citation"] == whole["citations"][0]
 
 
 def test_sentences_of_a_model_come_with_their_verdicts(folder: Path) -> None:

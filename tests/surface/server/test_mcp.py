@@ -101,6 +101,7 @@ def test_both_transports_give_the_same(folder: Path) -> None:
     assert "Dan rotates the vault key" in served["fetch"]["text"]
     assert served["ask"]["text"] == "Dan rotates the vault key on Monday. [1]"
     assert served["ask"]["citations"][0]["document"] == "keys"
+    assert served["ask"]["parts"][0]["passage"] == "Dan rotates the vault key on Monday."
     assert served["search_conversations"]["messages"][0]["id"] == "m1"
     assert served["status"] == {
         "collection": "default", "documents": 6, "chunks": 6, "embedder": "hashed", "channels": ["board", "ops"]

@@ -161,10 +161,10 @@ def _list_message_spans(chunk: Chunk) -> list[Span]:
 
 def _is_one_word(text: str) -> bool:
     """Whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
-    return _count_words(text) == 1 and not any(map(str.isdigit, text))
+    return count_words(text) == 1 and not any(map(str.isdigit, text))
 
 
-def _count_words(text: str) -> int:
+def count_words(text: str) -> int:
     """How many words a text has; in scripts without spaces, two characters are about one."""
     spaced, runs = split_runs(text)
     if not runs:
@@ -202,7 +202,7 @@ def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Sp
                 yield low, end
             continue
         bare = _ITEM.sub("", sentence, count=1) if block.kind == "item" and not place else sentence
-        if is_question(sentence) or (_count_words(bare) < MIN_WORDS and not (block.kind == "item" and ":" in bare)):
+        if is_question(sentence) or (count_words(bare) < MIN_WORDS and not (block.kind == "item" and ":" in bare)):
             continue
         yield low, high
 

@@ -37,9 +37,9 @@ UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the p
 
 @dataclass(frozen=True, slots=True)
 class ExtractedPart:
-    """A part of an answer: how it is shown, its citation, and the position of the newer part that replaces it."""
+    """A part of an answer: the hit that it stands in, its citation, and the position of the part that replaces it."""
 
-    shown: str
+    hit: Hit
     citation: Citation
     superseded_by: int | None = None
 
@@ -238,7 +238,7 @@ def _make_parts(
 ) -> Sequence[ExtractedPart]:
     return [
         ExtractedPart(
-            each.shown,
+            each.hit,
             make_citation(
                 each.hit.chunk,
                 records.get(each.hit.chunk.doc_id, each.hit.document),

@@ -78,12 +78,16 @@ def compute_features(
 ) -> list[CandidateFeatures]:
     """The features of each candidate; `probabilities` are the reranker's of the hits, where they are known.
 
-    `topics`: the reranker that is asked for the topic beside a reader.
+    A reply that was not found is read as a chunk of its own. `topics`: the reranker that is asked for the topic beside
+    a reader.
     """
     if probabilities is None:
         probabilities = score_chunks(question, hits, reranker)
-    chances = _share_with_documents(hits, probabilities)
-    on_topic = _share_with_documents(hits, score_chunks(question, hits, topics)) if topics else {}
+    found_ids = {hit.chunk.id for hit in hits}
+    others = list({each.hit.chunk.id: each.hit for each in candidates if each.hit.chunk.id not in found_ids}.values())
+    ids = [hit.chunk.id for hit in (*hits, *others)]
+    chances = dict(zip(ids, (*probabilities, *score_chunks(question, others, reranker)), strict=True))
+    on_topic = dict(zip(ids, score_chunks(question, (*hits, *others), topics), strict=True)) if topics else {}
     stated = list_stated_facts(question, candidates)
     known = set[int]().union(*stated)
     scores = score_texts(reranker, question, [each.text for each in candidates])
@@ -94,11 +98,11 @@ def compute_features(
         found.append(
             CandidateFeatures(
                 to_log_odds(reranker.calibrate(score)),
-                to_log_odds(chances.get(chunk.id, chances[chunk.doc_id])),
+                to_log_odds(chances[chunk.id]),
                 0 if kind is None else 1 if kind else -1,
                 int(bool(known) and facts == known),
                 max(0, each.distance - 1),
-                to_log_odds(on_topic.get(chunk.id, on_topic[chunk.doc_id])) if on_topic else 0.0,
+                to_log_odds(on_topic[chunk.id]) if on_topic else 0.0,
             )
         )
     return found if topics is None else _read_topics(question, candidates, found, topics)
@@ -116,18 +120,9 @@ def _read_topics(
     return [replace(row, topic=row.topic + read.get(place, least)) for place, row in enumerate(rows)]
 
 
-def _share_with_documents(hits: Sequence[Hit], probabilities: Sequence[float]) -> dict[str, float]:
-    """The probabilities by the ids of the chunks, and the greatest by those of their documents."""
-    found: dict[str, float] = {}
-    for hit, chance in zip(hits, probabilities, strict=True):
-        found[hit.chunk.id] = chance
-        found[hit.chunk.doc_id] = max(chance, found.get(hit.chunk.doc_id, 0.0))
-    return found
-
-
 def score_chunks(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[float]:
     """The reranker's probability that each hit answers."""
-    scores = score_texts(reranker, question, [hit.chunk.index_text for hit in hits])
+    scores = score_texts(reranker, question, [hit.chunk.index_text for hit in hits]) if hits else []
     return [reranker.calibrate(score) for score in scores]
 
 

@@ -35,7 +35,14 @@ _REPORTING_TERMS = extract_terms(
     "according document explains it line mentions notes page passage quotes quoted reads says said sentence source "
     "stands stated states tells text there words writes written"
 ).keys()
+# A fenced code block, or one that is not closed yet; models put citation marks behind the closing fence.
+FENCED = re.compile(
+    r"^[ \t]*(?P<fence>```|~~~)[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)[ \t]*(?=$|[\[【])|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 NOT_COVERED = "it is not supported by the cited passage"
+NOT_CLEAR = "the cited passage does not clearly say so"
+NOT_VERBATIM = "the cited passage does not have this code word for word"
 
 
 def explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
@@ -86,15 +93,20 @@ def explain_missing_fact(
     *,
     is_wanted: Callable[[Fact], bool] = lambda _: True,
 ) -> str:
-    """Which number, date, code or name of a sentence is not in the passages; empty where all are."""
+    """Name a number, date, code or name of a sentence that the passages lack; empty where they have all.
+
+    Where a passage has the value, but not as the sentence puts it ("up to 5", "5 weeks"), the reason names nothing.
+    """
     body, question, texts = _normalize(body, cited, question)
     stated, asked = _find_stated(body, cited, question)
-    missing = (
+    missing = [
         fact
         for fact in stated
         if is_wanted(fact) and fact not in asked and not any(_text_states_fact(fact, text) for text in texts)
-    )
-    return next((f"{fact.text} is not supported by the cited passage" for fact in missing), "")
+    ]
+    values = {each.key for text in texts for each in find_facts(text)}
+    absent = (fact for fact in missing if fact.key not in values)
+    return next((f"{fact.text} is not in the cited passage" for fact in absent), NOT_CLEAR if missing else "")
 
 
 def explain_other_rate(body: str, cited: Sequence[NumberedPassage]) -> str:

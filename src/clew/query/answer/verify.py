@@ -21,7 +21,10 @@ from clew.query.answer.passages import NumberedPassage, Span
 from clew.query.answer.question import is_question
 from clew.query.answer.reading import MIN_OPEN, can_read, read_support, stands_verbatim
 from clew.query.answer.rules import (
+    FENCED,
+    NOT_CLEAR,
     NOT_COVERED,
+    NOT_VERBATIM,
     explain_misquote,
     explain_missing_fact,
     explain_other_rate,
@@ -49,7 +52,6 @@ _LABEL = re.compile(r"^(\*\*|__)([^*_\n]{1,60}?)(:?)\1(:?)(?=\s)")  # set off be
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 
 UNCITED = "it cites no passage that was shown"
-NOT_CLEAR = "the cited passage does not clearly say so"
 NOT_READ = "only its quotes, numbers, names and words were checked, since the verifier does not read this language"
 # The chance that a sentence on which only the rules have a verdict is true, by `studies.support` with as many truths as
 # lies: of what they label supported, unsure and unsupported.
@@ -97,8 +99,10 @@ def check_sentence(
 ) -> CheckedSentence:
     """The sentence with the verdict on it and its verified citations; without any, the reason."""
     sentence = _PARENTHESISED.sub(r" [\1]", sentence)
-    named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
-    text = _MARKS.sub("", sentence)
+    code = FENCED.match(sentence)
+    at = code.end() if code else 0  # an index in a code block is no citation
+    named = [number for mark in _MARKS.findall(sentence, at) for number in _parse_citation_numbers(mark)]
+    text = sentence[:at] + _MARKS.sub("", sentence[at:])
     body = _LABEL.sub(r"\2\3\4", _ITEM.sub("", text))
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
@@ -108,7 +112,7 @@ def check_sentence(
         cites = _cite_support(body, known, question)
         return CheckedSentence(text, verdict, cites, reason, corrected=missing, support=support)
     for other in passages:
-        if (verifier is not None and other in known) or not has_nearly_all_terms(body, other):
+        if (verifier is not None and other in known) or not _may_support(body, other, verifier):
             continue
         found, note, chance = judge_support(body, [other], question, verifier=verifier)
         if found == "supported":
@@ -129,6 +133,11 @@ def judge_support(
     """Whether the passages together support a sentence, and why not: the one place where a sentence is judged."""
     if not cited:
         return Judgement("unsupported", UNCITED, 0.0)
+    if code := FENCED.fullmatch(body):
+        if stands_verbatim(code["code"], cited):
+            return Judgement("supported", "", 1.0)
+        judged: SupportVerdict = "unsure" if may_be_paraphrase(code["code"], cited) else "unsupported"
+        return Judgement(judged, NOT_VERBATIM, RULES_SUPPORT[judged])
     if wrong := explain_misquote(body, cited, question) or explain_strange_address(body, cited, question):
         return Judgement("unsupported", wrong, 0.0)
     if wrong := explain_other_rate(body, cited):
@@ -150,6 +159,13 @@ def judge_support(
         verdict = "unsupported"  # it is about something else
     missing = explain_missing_fact(body, cited, question, is_wanted=is_value)
     return Judgement(verdict, missing or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED), chance)
+
+
+def _may_support(body: str, passage: NumberedPassage, verifier: Verifier | None) -> bool:
+    """Whether to judge a sentence by a passage that it does not cite; the rules alone would find lies there too."""
+    if verifier is not None and can_read(verifier.languages, f"{body}\n{passage.text}"):
+        return may_be_paraphrase(body, [passage])
+    return has_nearly_all_terms(body, passage)
 
 
 def _cite_nearest(body: str, cited: Sequence[NumberedPassage]) -> tuple[Citation, ...]:
@@ -176,7 +192,8 @@ def _parse_citation_numbers(mark: str) -> list[int]:
 def _cite_support(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[Citation, ...]:
     """The citations of each quote, else of each passage that supports it alone, else of those that do together."""
     spans: list[tuple[NumberedPassage, Span]] = []
-    for quote in find_quotes(body):
+    code = FENCED.fullmatch(body)
+    for quote in [code["code"]] if code else find_quotes(body):
         spans += [(each, span) for each in cited if (span := each.find_quote(quote))][:1]
     if not spans:
         alone = [each for each in cited if not explain_unsupported(body, [each], question)]

@@ -14,9 +14,10 @@ from clew.core.protocols import Verifier
 from clew.core.sentences import split_sentences
 from clew.query.answer.decline import declines_to_answer, introduces, split_lead_in
 from clew.query.answer.passages import NumberedPassage
+from clew.query.answer.rules import FENCED
 from clew.query.answer.verify import MARK, CheckedSentence, check_sentence
 
-NO_ANSWER = "This is not in the collection."
+NO_ANSWER = "No passage clearly answers this."
 UNSUPPORTED = "The model answered, but nothing it said is supported by the collection."
 DECLINES = "it says that the passages hold no answer"
 INTRODUCES = "it introduces what follows"
@@ -46,15 +47,20 @@ class WrittenAnswer:
     sentences: tuple[AnswerSentence, ...] = ()
 
     @property
+    def is_answer(self) -> bool:
+        """Whether a claim is shown that the passages support, or may support."""
+        return any(each.shown and each.support is not None and each.verdict != "unsupported" for each in self.sentences)
+
+    @property
     def is_refuted(self) -> bool:
         """Whether the model answered, and none of it is supported."""
-        return not self.citations and any(each.verdict != "supported" for each in self.sentences)
+        return not self.is_answer and any(each.verdict != "supported" for each in self.sentences)
 
     @property
     def confidence(self) -> float:
-        """The mean chance that a sentence which is shown and claims something is supported; 0 where none is cited."""
+        """The mean chance that a sentence which is shown and claims something is supported; 0 without an answer."""
         claims = [each.support for each in self.sentences if each.shown and each.support is not None]
-        return sum(claims) / len(claims) if self.citations and claims else 0.0
+        return sum(claims) / len(claims) if self.is_answer else 0.0
 
     @property
     def display_text(self) -> str:
@@ -64,7 +70,7 @@ class WrittenAnswer:
     @property
     def no_answer_reason(self) -> str:
         """Why there is no answer; empty where there is one."""
-        if self.citations:
+        if self.is_answer:
             return ""
         if self.is_refuted:
             return "the model answered, but nothing it said is supported by the passages that were found"
@@ -103,9 +109,9 @@ def write_answer(
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=DECLINES), after)
         elif introduces(remove_marks(sentence)):
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=INTRODUCES), after)
-            inherited = "".join(_MARKS.findall(sentence))
+            inherited = _find_marks(sentence)
         else:
-            own = _MARKS.search(sentence) is not None
+            own = bool(_find_marks(sentence))
             cited = sentence if own else f"{sentence}{inherited or shared}"
             checked = check_sentence(cited, passages, question=question, verifier=verifier)
             writer.write(sentence, checked if own else replace(checked, corrected=""), after)
@@ -175,7 +181,8 @@ class _AnswerWriter:
                 places = [self._numbers.get(each.document, self.cited[each]) for each in checked.citations]
             marks = "".join(f"[{number}]" for number in dict.fromkeys(places)) or MARKS[checked.verdict]
             marks += "" if checked.is_read else f" {NOT_CHECKED}"
-            self._emit(f"{checked.text.rstrip()} {marks}{after}")
+            between = "\n" if FENCED.search(text) else " "  # a closing fence stands alone
+            self._emit(f"{checked.text.rstrip()}{between}{marks}{after}")
         self._emit_verdict(judged)
 
     def end(self) -> None:
@@ -204,6 +211,11 @@ class _AnswerWriter:
 def remove_marks(sentence: str) -> str:
     """A sentence without its citation marks."""
     return _MARKS.sub("", sentence).strip()
+
+
+def _find_marks(sentence: str) -> str:
+    """The citation marks of a sentence; an index in a code block is none."""
+    return "".join(_MARKS.findall(FENCED.sub("", sentence)))
 
 
 class ModelStream:
@@ -258,7 +270,7 @@ def _share_citations(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str
     waiting: list[tuple[str, str]] = []
     for sentence, after in sentences:
         waiting.append((sentence, after))
-        marks = "".join(_MARKS.findall(sentence))
+        marks = _find_marks(sentence)
         if marks or "\n" in after or declines_to_answer(sentence) or introduces(remove_marks(sentence)):
             yield from ((*each, marks) for each in waiting)
             waiting.clear()
@@ -272,10 +284,14 @@ def _ends_in_quoted_ellipsis(text: str) -> bool:
 
 
 def _split_reply_sentences(text: str) -> list[tuple[str, str]]:
-    """The text as sentences with their citation marks, and the white space after each; nothing is lost."""
-    starts = [low for low, _ in split_sentences(text)]
+    """The text as sentences with their citation marks, and the white space after each; nothing is lost.
+
+    A fenced code block is one sentence.
+    """
+    blocks = [found.span() for found in FENCED.finditer(text)]
+    starts = {low for low, _ in split_sentences(text) if not any(start < low < end for start, end in blocks)}
     cuts: list[int] = []
-    for low in starts:
+    for low in sorted(starts.union(*blocks)):
         if cuts and _ends_in_quoted_ellipsis(text[cuts[-1] : low]):
             continue
         marks = _MARKS.match(text, low)

@@ -1,5 +1,6 @@
 """Prints an answer: tokens and sentences as they come, then its numbered sources; the verdicts go to stderr."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SEARCHING = "Searching …"
 _CLEAR_LINE = "\r\x1b[K"
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class SentencePrinter:
@@ -48,7 +50,7 @@ class SentencePrinter:
         elif isinstance(event, StepEvent):
             self.print_step(event.step)
         elif isinstance(event, SentenceEvent):
-            self.print_sentence(event.text)
+            self.print_sentence(event.text, event.highlight)
         elif isinstance(event, VerdictEvent):
             self._preview.skip_sentence(event.sentence.text, column=self._column)
 
@@ -81,15 +83,20 @@ class SentencePrinter:
         print_agent_step(step)
         self.show_searching()
 
-    def print_sentence(self, sentence: str) -> None:
-        """Prints a sentence at once."""
+    def print_sentence(self, sentence: str, highlight: tuple[int, int] = (0, 0)) -> None:
+        """Prints a sentence at once; on a terminal the highlighted span is bold."""
         self.clear_searching()
         self._preview.clear()
         self._last = sentence
-        text = clean_for_stream(sentence, sys.stdout)
-        if sys.stdout.isatty():
+        start, end = highlight
+        for text, is_bold in ((sentence[:start], False), (sentence[start:end], True), (sentence[end:], False)):
+            self._print_piece(clean_for_stream(text, sys.stdout), is_bold=is_bold)
+
+    def _print_piece(self, text: str, *, is_bold: bool) -> None:
+        if text and sys.stdout.isatty():
             text = wrap_words(text, width=shutil.get_terminal_size().columns, column=self._column)
             self._column = len(text) - text.rindex("\n") - 1 if "\n" in text else self._column + len(text)
+            text = f"{_BOLD}{text}{_PLAIN}" if is_bold and "NO_COLOR" not in os.environ else text
         print(text, end="", flush=True)
 
     def finish_answer(self, answer: "Answer") -> None:
@@ -120,9 +127,9 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
             print_verdict(sentence)
     if answer.fault:
         render.print_line((f"clew: the answer is incomplete: {answer.fault}", "red"), err=True)
-    if answer.reason:
-        reason = answer.reason if answer.found else f"No answer found: {answer.reason}"
-        render.print_line((reason, "yellow"), err=True)
+    if answer.reason and not answer.text.startswith(answer.reason):
+        label = "" if answer.found else "No clear answer: " if answer.citations else "No answer found: "
+        render.print_line((f"{label}{answer.reason}", "yellow"), err=True)
 
 
 def print_verdict(sentence: "AnswerSentence") -> None:

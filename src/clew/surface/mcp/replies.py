@@ -40,12 +40,16 @@ class ContextText(TypedDict):
 
 
 class AskedAnswer(TypedDict):
-    """An answer with checked citations; `found` is false where there is none."""
+    """An answer with checked citations; `found` is false where there is none.
+
+    `parts` are the passages quoted without a language model, each with the span that was chosen in it.
+    """
 
     text: str
     found: bool
     confidence: float | None
     citations: list[dict[str, Any]]
+    parts: list[dict[str, Any]]
     reason: str
 
 

@@ -51,7 +51,7 @@ def format_answer_event(event: AnswerEvent) -> Iterator[str]:
     elif isinstance(event, StepEvent):
         yield format_event("step", dump_json(event.step))
     elif isinstance(event, SentenceEvent):
-        yield format_event("sentence", dump_json({"text": event.text}))
+        yield format_event("sentence", dump_json({"text": event.text, "highlight": event.highlight}))
     elif isinstance(event, VerdictEvent):
         yield format_event("verdict", dump_json(to_json(event.sentence)))
     elif isinstance(event, FinalEvent):

@@ -86,7 +86,7 @@ CHAT_REPLY: dict[str, Any] = {
         "choices": {"type": "array", "items": {"type": "object"}},
         "usage": {"type": "object"},
         "sources": {"type": "array", "items": {"type": "object"}, "description": "What the answer cites."},
-        "clew": {"type": "object", "description": "found, confidence, reason and sentences of the answer."},
+        "clew": {"type": "object", "description": "found, confidence, reason, parts and sentences of the answer."},
     },
 }
 EMBEDDINGS_REPLY: dict[str, Any] = {

@@ -33,7 +33,7 @@ def ask(
 ) -> None:
     """Answer a question with verified citations.
 
-    Without a language model the answer is made of the best sentences, verbatim.
+    Without a language model the answer is the best passage, verbatim, with the part that answers in bold.
     """
     from clew.core.trace import record
     from clew.surface.cli import answer_output, render

@@ -141,7 +141,7 @@ def split_conversation(body: ChatBody) -> tuple[str, list[Message]]:
 def sources_to_json(answer: Answer) -> dict[str, Any]:
     """What an answer cites, and how sure it is, beside OpenAI's own fields."""
     shown = to_json(answer_to_json(answer, trace=Trace("ask")))
-    kept = ("found", "confidence", "reason", "fault", "sentences")
+    kept = ("found", "confidence", "reason", "fault", "parts", "sentences")
     return {"sources": shown["citations"], "clew": {name: shown[name] for name in kept}}
 
 

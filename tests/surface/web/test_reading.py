@@ -26,6 +26,7 @@ TABLE = """# Rotation
 | Parcel keys | 90 days |
 | Webhook secrets | 12 months |
 """
+LOCK = "Barges wait at the quay. The `sluice` opens at six\n[every day](x.md). Boats pay nothing.\n\n- Bring a rope."
 SKI = "Ski trip 🎿 2027"
 DEEP = "handbook/engineering/infrastructure/production/databases/upgrades/major-versions.md"
 
@@ -58,6 +59,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             [
                 Document("calls", f"# Dunder\n\n{CALLS} See **the page** of `lathe`, [here](x.md).", title="Calls"),
                 Document("lathe", CODE, title="lathe.py", uri="/srv/data/lathe.py", meta={"format": "code"}),
+                Document("sluice", f"# Sluice\n\n{LOCK}", title="Sluice"),
                 Document("rotation", TABLE, title="Rotation of keys"),
             ]
         )
@@ -206,3 +208,22 @@ def test_the_channel_is_no_part_of_a_title(browser: "Browser", shelf: Running) -
         hit = page.locator("article", has_text="> who has the list?")
         expect(hit.locator(".top p")).to_have_text(re.compile("# dunder in __chat__$"))
         expect(hit.locator("h3")).to_have_text(f"gil in #{SKI}")
+
+
+def test_an_answer_shows_the_passage_and_marks_what_it_chose(browser: "Browser", shelf: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, shelf, "ask", **WIDE) as page:
+        asked = ("When does the sluice open?", "How long do the parcel keys live?", "Is the sail torn?")
+        for number, question in enumerate(asked):
+            page.get_by_label("Question").fill(question)
+            page.keyboard.press("Enter")
+            expect(page.locator("article footer")).to_have_count(number + 1)
+        passages = page.locator(".passage")
+        expect(passages.nth(0)).to_contain_text("Barges wait at the quay.")
+        expect(passages.nth(0)).to_contain_text("Bring a rope.")
+        expect(passages.nth(0).locator("mark")).to_have_text("The sluice opens at six every day.")
+        expect(passages.nth(1).locator(".found")).to_have_text(re.compile(r"^\s*Parcel keys\s*90 days\s*$"))
+        expect(passages.nth(1)).to_contain_text("Webhook secrets")
+        expect(passages.nth(2).locator("mark")).to_have_text("The sail is torn.")
+        expect(passages.nth(2)).to_contain_text("gil, 2026-03-05")

@@ -44,18 +44,28 @@ export function parseBlocks(text) {
       let last = i;
       const isPlain = (text) => text.trim() && !HEADING.test(text) && !FENCE.test(text) && !ROW.test(text) && !ITEM.test(text);
       while (last + 1 < lines.length && isPlain(lines[last + 1].line)) last++;
-      const body = lines.slice(i, last + 1).map((each) => each.line.trim()).join(" ");
-      if (item) {
-        const own = body.replace(/^([-*+]|\d+[.)])\s+/, "");
-        blocks.push({ kind: "item", depth: Math.floor(item[1].length / 2), sign: /\d/.test(item[2]) ? item[2] : "•", start, end: lines[last].end, text: own });
-      } else {
-        const quoted = /^>/.test(body);
-        blocks.push({ kind: quoted ? "quote" : "text", start, end: lines[last].end, text: quoted ? body.replace(/(^|\s)>\s?/g, "$1") : body });
-      }
+      const { end } = lines[last];
+      const kind = item ? "item" : /^\s*>/.test(line) ? "quote" : "text";
+      const block = { kind, start, end, text: joinLines(kind, text.slice(start, end)) };
+      blocks.push(item ? { ...block, depth: Math.floor(item[1].length / 2), sign: /\d/.test(item[2]) ? item[2] : "•" } : block);
       i = last + 1;
     }
   }
   return blocks;
+}
+
+/** The lines of a block as one, without the signs before them. */
+function joinLines(kind, text) {
+  const joined = text.split("\n").map((line) => line.trim()).join(" ");
+  return kind === "item" ? joined.replace(/^([-*+]|\d+[.)])\s+/, "") : kind === "quote" ? joined.replace(/(^|\s)>\s?/g, "$1") : joined;
+}
+
+/** The text of a block in three: before a span of the document, in it, and after it. */
+export function cutBlock(document, block, start, end) {
+  const at = (place) => (place <= block.start ? 0 : place >= block.end ? block.text.length : joinLines(block.kind, document.slice(block.start, place)).length);
+  const [before, to] = [at(start), at(end)];
+  const from = before + (block.text[before] === " "); // the place is counted without the space before it
+  return [block.text.slice(0, from), block.text.slice(from, to), block.text.slice(to)];
 }
 
 const splitRow = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());

@@ -101,7 +101,7 @@ function receive(turn, name, data) {
   } else if (name === "sentence") {
     turn.draft = dropStart(turn.draft, data.text);
     const isRefused = data.text.includes("[not supported]");
-    turn.sentences.push({ text: data.text.replace(VERDICT, "").trim(), verdict: isRefused ? "unsupported" : "" });
+    turn.sentences.push({ text: data.text.replace(VERDICT, "").trimEnd(), highlight: data.highlight, verdict: isRefused ? "unsupported" : "" });
   } else if (name === "verdict") {
     const judged = turn.sentences.find((each) => !each.verdict && stripMarks(each.text).trim() === stripMarks(data.text).trim());
     if (judged) Object.assign(judged, { verdict: data.verdict, reason: data.reason });

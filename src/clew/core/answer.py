@@ -43,8 +43,8 @@ class AnswerPart:
     """A passage shown by an answer without a model, and the words in it that the reader chose.
 
     `passage` is the text of a page as it stands there, without footnote marks, or messages, each after its author and
-    time. `passage[slice(*highlight)]` is the chosen part. `citation` cites the passage; in a conversation it cites the
-    chosen message alone, with its author and time.
+    time. `passage[slice(*highlight)]` is the chosen part. `citation` cites the passage, with the page, line or second
+    at which the chosen part begins; in a conversation it cites the chosen message alone, with its author and time.
     """
 
     passage: str

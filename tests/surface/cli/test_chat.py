@@ -55,7 +55,7 @@ def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
     )
     assert done.code == 0, done.err
     first = done.out.index(f"{KEYS} [1]")
-    soup = done.out.index("Soup is served at noon. [")
+    soup = done.out.index("Soup is served at noon. ")
     number = done.out[soup:].split("[")[1].split("]")[0]
     assert number != "1"
     assert f"[{number}] Lunch  pages/lunch.md" in done.out

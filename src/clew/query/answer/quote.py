@@ -6,16 +6,18 @@ chose the wrong sentence of the right passage.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clew.core.answer import AnswerPart
 from clew.core.attribution import PassageMessage
+from clew.core.cite import hash_quote
 from clew.core.errors import NotFound
 from clew.core.passages import Context, MergedChunk
 from clew.core.sentences import split_sentences
 from clew.core.tables import find_table_header
 from clew.query.answer.candidates import Block, count_words, split_blocks
 from clew.query.answer.extract import ExtractedPart
-from clew.query.answer.passages import NumberedPassage, Read, Span
+from clew.query.answer.passages import Read, Span
 from clew.query.context.format.messages import format_message_line
 from clew.query.context.merge import as_merged_chunk
 
@@ -41,8 +43,8 @@ def quote_part(part: ExtractedPart, context: Context, read: Read, *, max_words: 
         _FOOTNOTE.sub(r"\1", each)
         for each in (f"{header}\n" * bool(header) + text[first:start], text[start:end], text[end:last])
     )
-    record = next((each for each in context.documents if each.id == part.citation.document), part.hit.document)
-    citation = NumberedPassage(1, passage, record, ((low, text),)).cite_span((low + first, low + last))
+    quote = text[first:last]
+    citation = replace(part.citation, start=low + first, end=low + last, quote=quote, hash=hash_quote(quote))
     return AnswerPart(f"{before}{chosen}{after}", (len(before), len(before) + len(chosen)), citation)
 
 

@@ -345,3 +345,25 @@ def test_a_format_that_the_tables_do_not_have_is_refused_with_advice(tmp_path: P
 def test_every_area_is_one_that_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
     assert all(f"`{area}`" in page for area in AREAS)
+
+
+@pytest.mark.parametrize("facets", ["[]", "{", "7", '["kind\x1fnote"]'])
+def test_damaged_facets_of_a_document_hide_it_from_no_filter_and_show_it_through_none(
+    tmp_path: Path, facets: str
+) -> None:
+    with Engine.open(tmp_path / "team", embedder="hashed:32") as engine:
+        engine.add_documents([PAGES[0], replace(PAGES[1], kind="note", access={"hr"})])
+        with closing(sqlite3.connect(tmp_path / "team" / "default" / "clew.db")) as db, db:
+            db.execute("UPDATE documents SET facets = ?", (facets,))
+        for where, ids in (
+            (Filter(), ["d0", "d1"]),
+            (Filter(kinds={"page"}), ["d0"]),
+            (Filter(kinds={"note"}), ["d1"]),
+            (Filter(access={"staff"}), ["d0"]),
+            (Filter(access={"hr"}), ["d0", "d1"]),
+        ):
+            assert [record.id for record in engine.list(where)] == ids
+            assert [engine.within(where).read(each).id for each in ids] == ids
+        report = engine.doctor(repair=True)
+        assert {each.document for each in report.defects} == {"d0", "d1"}
+        assert report.is_sound

@@ -11,7 +11,7 @@ from typing import Any
 from clew.core.errors import SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.time import to_timestamp
-from clew.core.types import Chunk, Document
+from clew.core.types import Chunk, Document, DocumentRecord
 
 MAX_ALTERNATIVES = 20_000  # of a filter: they double with each `any_of` of two in an `all_of`
 _SEPARATOR = "\x1f"
@@ -19,13 +19,17 @@ _WHOLE = ("document", "kind", "channel")  # fields that the chunks of a document
 RESTRICTED = "access"  # the facet of a chunk that only some may see; the others are the labels of those who may
 
 
-def collect_facets(document: Document, chunk: Chunk) -> frozenset[str]:
-    """All facets of a chunk: its document, kind, channel, author and meta, the chunk's meta over the document's."""
-    meta = {**document.meta, **chunk.meta}
+def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = None) -> frozenset[str]:
+    """All facets of a chunk: its document, kind, channel, author and meta, the chunk's meta over the document's.
+
+    Without a chunk, those of the document alone.
+    """
+    own = chunk.meta if chunk else {}
+    meta = {**document.meta, **own}
     pairs = [("document", document.id), ("kind", document.kind)]
     pairs += [(name, value) for name in ("channel", "author") for value in _flatten_values(meta.get(name))]
     pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _flatten_values(given)]
-    access = chunk.meta.get("access", document.access)
+    access = own.get("access", document.access)
     pairs += [("access", label) for label in access or ()]
     return frozenset([*(_encode_facet(*pair) for pair in pairs), *([] if access is None else [RESTRICTED])])
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
+from clew.core.facets import collect_facets
 from clew.core.filter import Meta
 from clew.core.thread_view import Head
 from clew.core.time import from_iso, to_iso
@@ -215,6 +216,13 @@ def parse_record(columns: Sequence[Any]) -> DocumentRecord:
         from_iso(created),
         from_iso(updated),
     )
+
+
+def record_to_facets(columns: Sequence[Any]) -> str:
+    """The facets of a document as JSON, from RECORD_COLUMNS as they are; ValueError if they cannot be parsed."""
+    doc_id, _, _, kind, _, _, _, _, _, meta, access, *_ = columns
+    record = DocumentRecord(doc_id, kind=kind, meta=parse_meta(meta), access=parse_access(access))
+    return strings_to_json(sorted(collect_facets(record)))
 
 
 def parse_hits(rows: Iterable[tuple[Sequence[Any], float]]) -> list[Hit]:

@@ -13,8 +13,6 @@ from clew.core.types import Chunk, Document, Matrix, Vector
 from clew.drivers.store import checks, codec
 from clew.drivers.store.term_ids import pack_terms
 
-_NO_CHUNK = Chunk("", "", 0, 0, "", 0, 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -66,6 +64,6 @@ def make_entries_from_stored(stored: StoredDocument) -> list[Entry]:
     return make_entries(stored.document, stored.chunks, stored.vectors, stored.terms)
 
 
-def facets_to_json(document: Document, chunk: Chunk = _NO_CHUNK) -> str:
+def facets_to_json(document: Document, chunk: Chunk | None = None) -> str:
     """The facets of a chunk, or of a document alone, as a sorted JSON list."""
     return codec.strings_to_json(sorted(collect_facets(document, chunk)))

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ from clew.drivers.store.embedded.signals import make_placeholders
 from clew.drivers.store.embedded.vectors import unpack_vectors
 
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
+_FACETS_AS_WRITTEN = (
+    f"CASE WHEN d.found_sum IN (-1, row_sum({', '.join(f'd.{name}' for name in sums.FOUND_BY)})) THEN d.facets END"
+)
 _PIECES = ", ".join(f"p.{name}" for name in codec.PIECE_COLUMNS.split(", "))
 _PIECE_WIDTH = len(codec.PIECE_COLUMNS.split(", "))
 _CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
@@ -106,8 +110,9 @@ def read_document(db: sqlite3.Connection, doc_id: str) -> Document:
 
 def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentRecord]:
     """The records of the documents that a filter admits, by uri and id."""
-    sql, params = f"SELECT d.facets, {codec.RECORD_COLUMNS} FROM documents d", list[str]()
     alternatives = expand_document_filter(where)
+    facets = "d.facets" if any(each.is_empty for each in alternatives) else _FACETS_AS_WRITTEN
+    sql, params = f"SELECT {facets}, {codec.RECORD_COLUMNS} FROM documents d", list[str]()
     named = [find_named_documents(each) for each in alternatives]
     if None not in named:  # all name their documents
         ids = {doc_id for each in named for doc_id in each or ()}
@@ -124,7 +129,15 @@ def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentReco
         read.sort(key=_uri_and_id)
         if len(read) != found[0][0]:
             raise damaged_error("the list of the documents")
-    return iter([codec.parse_record(columns[1:]) for columns in read if admits_facets(columns[0], alternatives)])
+    return iter([codec.parse_record(columns[1:]) for columns in read if _admits_document(columns, alternatives)])
+
+
+def _admits_document(columns: Sequence[Any], alternatives: Sequence[Condition]) -> bool:
+    """Whether the facets of a document fulfil one of the conditions; where they are damaged, what its record says."""
+    facets, *record = columns
+    with suppress(ValueError, TypeError):  # what cannot be read is not shown
+        return admits_facets(facets if facets is not None else codec.record_to_facets(record), alternatives)
+    return False
 
 
 def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summaries:

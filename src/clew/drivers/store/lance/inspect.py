@@ -9,7 +9,7 @@ from clew.core.errors import CollectionDamaged, NotFound
 from clew.core.facets import collect_facets
 from clew.core.stored import StoredDocument
 from clew.core.time import to_timestamp
-from clew.core.types import Chunk, Document
+from clew.core.types import Document
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.evidence import RawDocument, parse_spans
 from clew.drivers.store.inspection import DocumentReader, find_ids, inspect_documents, sample_documents
@@ -21,8 +21,6 @@ from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, PIECE, Row
 from clew.drivers.store.lance.select import Select, select
 from clew.drivers.store.lance.snapshot import Snapshot
 from clew.drivers.store.mend import Mending, plan_mending
-
-_NO_CHUNK = Chunk("", "", 0, 0, "", 0, 0)
 
 
 class InspectMethods:
@@ -59,7 +57,7 @@ class InspectMethods:
         return {
             each.document.id
             for each in stored
-            if whole[each.document.id][1] != collect_facets(each.document, _NO_CHUNK)
+            if whole[each.document.id][1] != collect_facets(each.document)
             or any(
                 seen.get(chunk.id) != (collect_facets(each.document, chunk), to_timestamp(chunk.at))
                 for chunk in each.chunks
@@ -114,7 +112,7 @@ def _read_raw(rows: Snapshot | Draft, doc_id: str) -> RawDocument:
     spans, counts = parse_spans([made.chunk_columns(row, document, None) for row in chunks])
 
     def is_filtered_so(given: Document) -> bool:
-        return frozenset(document["facets"]) == collect_facets(given, _NO_CHUNK)
+        return frozenset(document["facets"]) == collect_facets(given)
 
     record = [document[name] for name in made.RECORD]
     return RawDocument(record, [made.piece_columns(piece) for piece in pieces], spans, counts, is_filtered_so)

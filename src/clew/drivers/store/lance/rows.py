@@ -25,7 +25,6 @@ CHUNK_COLUMNS = (
     "sum",
 )
 DOCUMENT_COLUMNS = ("doc", "revision", *RECORD)
-_NO_CHUNK = Chunk("", "", 0, 0, "", 0, 0)
 _CHUNK_BITS = 24  # as codec packs characters and chunks in one number
 
 
@@ -53,7 +52,7 @@ def make_document_row(
         "created": first,
         "updated": last,
         "revision": revision,
-        "facets": sorted(collect_facets(document, _NO_CHUNK)),
+        "facets": sorted(collect_facets(document)),
         "vector": vector,
     }
     return seal_document(made)

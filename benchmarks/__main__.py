@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks import Benchmark, Measurement, Setup, Skipped, history
 from benchmarks.context import measure_context
 from benchmarks.distributed import measure_distributed
+from benchmarks.filters import measure_filters
 from benchmarks.ingest import measure_add, measure_add_given, measure_add_memory, measure_second_add
 from benchmarks.int8 import measure_int8
 from benchmarks.labels import measure_labels
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "context": measure_context,
     "strategies": measure_overhead,
     "search-many": measure_search_many,
+    "filters": measure_filters,
     "postgres": measure_stores,
     "stores": measure_three_stores,
     "int8": measure_int8,
@@ -56,7 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 ONLY_NAMED = {"peers", "ray", "million"}  # other frameworks are installed, a cluster is started, hours pass
 # minutes each: with --long, or by name
-SLOW = {"search-100k", "stores", "int8", "memory", "moving", "threads", "server", "page"}
+SLOW = {"search-100k", "stores", "int8", "memory", "moving", "threads", "server", "page", "filters"}
 
 
 def main() -> None:

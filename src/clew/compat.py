@@ -15,13 +15,16 @@ from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, R
 from clew.core.passages import MergedChunk
 from clew.core.report import Report
 from clew.core.settings import FormatterConfig, IngestionConfig, MergerConfig, Settings
-from clew.core.types import Message
+from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow
 from clew.engine import Engine
 from clew.engine.conversations import find_messages
+from clew.engine.opened import check_positive_count
+from clew.query.context.floor import split_by_relevance
 from clew.query.context.format import ContextFormatter
 from clew.query.context.merge import ChunkMerger
 from clew.query.messages import rag_outcome
+from clew.query.rank.calibrate import ANSWER_DEPTH
 from clew.query.rank.dedupe import deduplicate_by_document
 from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
 from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig, create_transformer
@@ -107,7 +110,10 @@ def get_context_window(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
-    """`Engine.window` under the document's names: `max_tokens`, and `min_score` as a cosine."""
+    """`Engine.window` under the document's names: `max_tokens`, and `min_score`, a cosine; if given, the only floor."""
+    if min_score is not None:
+        given = settings or engine.opened.settings
+        settings = replace(given, context=replace(given.context, min_relevance=0.0, min_chance=0.0))
     return engine.window(
         channel,
         prompt,
@@ -163,14 +169,23 @@ def query_rag_for_context(
 ) -> RagOutcome | tuple[str, Sequence[RagRecord]]:
     """The posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
 
-    Small talk has no hits. It never raises; errors are logged. Each topic is a query, however few messages there are.
-    With `return_records` the text and the records come alone, empty for both kinds of failure.
+    Small talk and unrelated talk have no hits: posts must reach the floor of `Engine.context`, or only the minimum of
+    `settings.search` where one is set. It never raises; errors are logged. Each topic is a query, however few messages
+    there are. With `return_records` the text and the records come alone, empty for both kinds of failure.
     """
     given = settings or engine.opened.settings
     by_topic = replace(given, conversation=replace(given.conversation, single_below=0))
+
+    def search(messages: Table) -> list[Hit]:
+        wanted = check_positive_count("k", given.search.k if k is None else k)
+        if given.search.has_floor:
+            return engine.search(messages, k=wanted, where=where, settings=by_topic)
+        found = engine.search(messages, k=max(wanted, ANSWER_DEPTH), where=where, settings=by_topic)
+        return split_by_relevance(found, given.context)[0][:wanted]
+
     outcome = rag_outcome.query_rag_for_context(
         table,
-        search=lambda messages: engine.search(messages, k=k, where=where, settings=by_topic),
+        search=search,
         records=lambda hits: {hit.document.id: hit.document for hit in hits},
     )
     if not return_records:

@@ -35,7 +35,8 @@ def write_pages(count: int = 90) -> list[Document]:
     pages = []
     for n in range(count):
         chosen = [words[(n * step + step) % len(words)] for step in range(1, 4 + n % 5)]
-        pages.append(Document(f"p{n:02}", f"The {' and the '.join(chosen)} of ship {n % 7} are kept in order."))
+        text = f"The {' and the '.join(chosen)} of ship {n % 7} are kept in order."
+        pages.append(Document(f"p{n:02}", text, access=({"crew"}, {"office"}, None)[n % 3]))
     copies = [Document(f"copy{n}", pages[n].text) for n in range(4)]  # equal texts, equal scores
     return [*pages, *copies]
 
@@ -67,6 +68,7 @@ FILTERS = [
     Filter(documents=frozenset({"p01", "p02", "copy1", "p40"})),
     Filter(documents=frozenset(f"p{n:02}" for n in range(60))),
     Filter(documents=frozenset()),
+    Filter(access={"crew"}),
 ]
 
 
@@ -139,6 +141,25 @@ def test_a_chunk_that_names_no_message_is_none(strategy: str) -> None:
         assert any(together)
 
 
+def test_a_page_of_which_a_part_is_admitted_is_shown_in_part() -> None:
+    def cut(document: Document) -> list[Chunk]:
+        middle = document.text.index(" of ship")
+        spans = [("deck", 0, middle), ("hold", middle, len(document.text))]
+        return [
+            Chunk(f"{document.id}.{at}", document.id, at, 2, document.text[start:end], start, end, meta={"part": part})
+            for at, (part, start, end) in enumerate(spans)
+        ]
+
+    where, settings = Filter(meta={"part": "hold"}), Settings(search=UNCACHED)
+    with Engine.open(":memory:", embedder="hashed", settings=settings, chunker=cut) as engine:
+        engine.add_documents(write_pages(40))
+        together, alone, traced = search_three_ways(engine, k=5, strategy="hybrid", where=where)
+        assert together == traced
+        assert alone == traced
+        shown = {(hit.chunk.index, hit.chunk.total, hit.document.chunks) for hits in together for hit in hits}
+        assert shown == {(0, 1, 1)}
+
+
 def log_calls(call: Any, calls: list[str]) -> Any:
     def run(*args: Any, **named: Any) -> Any:
         calls.append(call.__name__)
@@ -208,6 +229,10 @@ def test_a_brief_trace_counts_what_was_found_by_meaning_and_by_words(engine: Eng
         found = engine.search(QUESTIONS[0], k=3, strategy=strategy)
     with record() as stepwise:
         assert found == engine.search(QUESTIONS[0], k=3, strategy=strategy)
+    with record(brief=True) as filtered:
+        engine.search(QUESTIONS[1], k=3, strategy=strategy, where=FILTERS[-1])
+    (searched,) = filtered.steps
+    assert [each.name for each in searched.steps] == ["embed", "candidates", "rank"]
     (searched,) = trace.steps
     assert [each.name for each in searched.steps] == ["embed", "candidates", "rank"]
     assert searched.steps[-1].out == len(found) == 3

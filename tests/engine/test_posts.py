@@ -11,7 +11,7 @@ from clew import Document, Engine, Filter, Hit, Message, Query, Settings
 from clew.compat import query_rag_for_context
 from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.protocols import Strategy
-from clew.core.settings import ConversationConfig, SearchConfig
+from clew.core.settings import ContextConfig, ConversationConfig, SearchConfig
 from clew.query.search.strategies import Drivers, lexical
 
 POSTS = {
@@ -113,6 +113,31 @@ def test_nothing_asked_and_nothing_found_are_no_hits(engine: Engine, table: list
         outcome = query_rag_for_context(empty, TALK)
         assert isinstance(outcome, Failure)
         assert outcome.reason == "no_hits"
+
+
+UNRELATED = ("did you watch the match last night?", "xyzzy plugh", "dividends are paid in June")
+
+
+@pytest.mark.parametrize("texts", [*((text,) for text in UNRELATED), UNRELATED])
+def test_unrelated_talk_has_no_hits_as_its_context_is_empty(engine: Engine, texts: tuple[str, ...]) -> None:
+    talk = [{**row, "message": text} for row, text in zip(TALK, texts, strict=False)]
+    assert engine.context(talk).passages == ()
+    assert query_rag_for_context(engine, talk) == Failure(RagErrorReason.NO_HITS)
+    assert query_rag_for_context(engine, talk, return_records=True) == ("", [])
+    for settings in (  # no floor; a threshold given takes its place
+        Settings(context=ContextConfig(min_relevance=0.0, min_chance=0.0)),
+        Settings(search=SearchConfig(min_similarity=-1.0)),
+    ):
+        assert isinstance(query_rag_for_context(engine, talk, settings=settings), Success)
+
+
+def test_a_threshold_given_binds_the_cosine(engine: Engine) -> None:
+    every = query_rag_for_context(engine, TALK, settings=Settings(search=SearchConfig(min_similarity=-1.0)))
+    assert isinstance(every, Success)
+    for minimum in (record["similarity"] for record in every.value.records):
+        found = query_rag_for_context(engine, TALK, settings=Settings(search=SearchConfig(min_similarity=minimum)))
+        assert isinstance(found, Success)
+        assert all(record["similarity"] >= minimum for record in found.value.records)
 
 
 def test_a_search_that_fails_is_an_error_and_never_no_hits(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clew import Document, Engine, Hit, Message, Settings
-from clew.compat import message_with_context, query_rag_for_context
+from clew.compat import get_context_window, message_with_context, query_rag_for_context
 from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.settings import ContextConfig, RerankerConfig, SearchConfig
 from tests.engine.chosen import ChosenEmbedder, OpenEngine, conversation, documents
@@ -55,7 +55,7 @@ def test_b2_a_minimum_of_similarity_binds_what_words_found(open_engine: OpenEngi
 
 def test_b2_related_posts_report_cosines_and_keep_to_the_minimum(open_engine: OpenEngine) -> None:
     engine = fill(open_engine)
-    outcome = query_rag_for_context(engine, conversation(ASKED))
+    outcome = query_rag_for_context(engine, conversation(ASKED), settings=with_search(min_similarity=0.4))
     assert isinstance(outcome, Success)
     reported = {record["document_id"]: record["similarity"] for record in outcome.value.records}
     assert reported == pytest.approx(COSINES, abs=1e-6)
@@ -64,6 +64,21 @@ def test_b2_related_posts_report_cosines_and_keep_to_the_minimum(open_engine: Op
     for minimum in (0.7, 0.99):
         strict = with_search(min_similarity=minimum)
         assert query_rag_for_context(engine, conversation(ASKED), settings=strict) == Failure(RagErrorReason.NO_HITS)
+
+
+def test_a_window_with_a_minimum_has_no_second_floor(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed")
+    told = ["The deploy is done", "Lunch at noon?"]
+    engine.add_messages(Message(text, author="ada", id=f"m{n}", channel="a") for n, text in enumerate(told))
+    asked = "API integration status"
+    assert engine.window("a", asked).messages == get_context_window(engine, "a", asked).messages == ()
+    shown = get_context_window(engine, "a", asked, min_score=-1)
+    assert {each.message.text for each in shown.messages} == set(told)
+    for minimum in (0.0, 0.99):
+        shown = get_context_window(engine, "a", asked, min_score=minimum)
+        assert [each for each in shown.messages if each.similarity < minimum] == []
+        kept = {each.message.text for each in (*shown.messages, *(dropped.message for dropped in shown.dropped))}
+        assert kept == set(told)
 
 
 def test_what_only_words_find_is_returned_by_default(open_engine: OpenEngine) -> None:

@@ -256,6 +256,41 @@ def test_a_condition_is_shown_as_it_was_given(engine: Engine) -> None:
     assert str(lost.fix) == "where.kinds = anything (now mail, thread)"
 
 
+class CountingReranker:
+    """Scores by words in common, and counts the texts that it was given."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.read += len(texts)
+        return [sum(text.count(word) for word in query.split()) / len(text.split()) for text in texts]
+
+    def calibrate(self, score: float) -> float:
+        return min(score, 1.0)
+
+
+@pytest.mark.parametrize("target", ["beacon3", "derrick7", "jetty-long", "anchor7"])
+@pytest.mark.parametrize("tokens", [None, 120, 3000])
+def test_trials_of_a_reranker_score_few_texts(target: str, tokens: int | None) -> None:
+    reranker, settings = CountingReranker(), Settings(search=SearchConfig(candidates=8))
+    asked = "the beacon refit and the anchor"
+    with Engine.open(":memory:", embedder="hashed", reranker=reranker, settings=settings) as engine:
+        engine.add_documents(pages())
+        engine.add_documents(page(f"more{n}", f"anchors and {n} other things. {FILL}") for n in range(150))
+        lost = engine.why_not(asked, target, strategy="rerank", tokens=tokens)
+        assert 0 < reranker.read < 80  # of the thousands in its trials
+        assert lost.fix is not None or lost.stage == "found" or tokens
+        if lost.fix is not None and tokens is None:
+            assert lost.fix.setting == "search.k"
+            assert isinstance(lost.fix.value, int)
+            for k, found in ((lost.fix.value, True), (lost.fix.value - 1, False)):
+                hits = engine.search(asked, k=k, strategy="rerank")
+                assert (target in {hit.document.id for hit in hits}) is found
+
+
 def drop_short(_: Query, hits: list[Hit]) -> list[Hit]:
     return [hit for hit in hits if len(hit.chunk.text) > 150]
 

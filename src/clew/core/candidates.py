@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from clew.core.types import Hit
 
+ReadHits = Callable[[Sequence[int]], list[Hit]]  # those at some places; LookupError if one is gone
+
 
 class Depth(NamedTuple):
     """How many a ranking finds, and how many of them are candidates."""
@@ -33,7 +35,7 @@ class Candidates:
     cosines: NDArray[np.float64]
     shares: NDArray[np.float64]
     strengths: NDArray[np.float64]
-    read_hits: Callable[[Sequence[int]], list[Hit]]
+    read_hits: ReadHits
 
 
 class CandidateTexts(Sequence[str]):

@@ -15,7 +15,6 @@ from clew.core.types import Chunk, Document, DocumentRecord
 
 MAX_ALTERNATIVES = 20_000  # of a filter: they double with each `any_of` of two in an `all_of`
 _SEPARATOR = "\x1f"
-_WHOLE = ("document", "kind", "channel")  # fields that the chunks of a document have in common
 RESTRICTED = "access"  # the facet of a chunk that only some may see; the others are the labels of those who may
 
 
@@ -49,11 +48,6 @@ class Condition:
         return self == _NO_CONDITION
 
     @property
-    def splits_documents(self) -> bool:
-        """Whether it may admit some chunks of a document and not others: by author, time, label or meta."""
-        return bool(self.forbidden) or self.is_timed or any(get_facet_field(each) not in _WHOLE for each in self.groups)
-
-    @property
     def is_timed(self) -> bool:
         """Whether it has a time range."""
         return self.since is not None or self.until is not None
@@ -81,6 +75,12 @@ def expand_filter(where: Filter) -> tuple[Condition, ...]:
     if where.any_of is not None:
         alternatives = _combine(alternatives, tuple(each for side in where.any_of for each in expand_filter(side)))
     return tuple(dict.fromkeys(alternatives))
+
+
+def splits_documents(where: Filter) -> bool:
+    """Whether a filter may admit some chunks of a document and not others: by author, time, label or meta."""
+    own = (where.authors, where.since, where.until, where.access, where.meta or None)
+    return any(each is not None for each in own) or any(map(splits_documents, (*where.all_of, *(where.any_of or ()))))
 
 
 def expand_document_filter(where: Filter) -> tuple[Condition, ...]:
@@ -111,7 +111,7 @@ def get_facet_values(group: Set[str]) -> list[str]:
 
 def make_label_facets(labels: Iterable[str]) -> frozenset[str]:
     """The facets of labels of access."""
-    return frozenset(_encode_facet("access", label) for label in labels)
+    return _encode_group("access", labels)
 
 
 def fold_channel_signs(names: Set[str]) -> frozenset[str]:
@@ -134,7 +134,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
         **{f"meta.{key}": frozenset(_flatten_values(value)) for key, value in where.meta.items()},
     }
     groups = tuple(
-        frozenset(_encode_facet(name, value) for value in values)
+        _encode_group(name, values)
         for name, values in named.items()
         if values is not None  # a meta key without a value matches no chunk
     )
@@ -169,6 +169,12 @@ def _combine(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Co
 
 def _encode_facet(name: str, value: str) -> str:
     return f"{name}{_SEPARATOR}{value}"
+
+
+def _encode_group(name: str, values: Iterable[str]) -> frozenset[str]:
+    """The facets of a field that has one of the values, of which there may be thousands."""
+    prefix = _encode_facet(name, "")
+    return frozenset([prefix + value for value in values])
 
 
 def _flatten_values(value: Any) -> Iterable[str]:

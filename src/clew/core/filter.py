@@ -92,7 +92,9 @@ class Filter:
     def __and__(self, other: "Filter") -> "Filter":
         if not isinstance(other, Filter):
             return NotImplemented
-        if other == EVERYTHING or repr(other) == repr(self):  # 1 and True are equal, and other values of meta
+        if other is self or other == EVERYTHING:
+            return self
+        if other == self and repr(other) == repr(self):  # 1 and True are equal, and other values of meta
             return self
         if self == EVERYTHING:
             return other

@@ -27,7 +27,7 @@ from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
 from clew.query.context import cite
 from clew.query.search.tables import Table
-from clew.query.why import Attempt
+from clew.query.why import Attempt, TrialReranker
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -100,23 +100,30 @@ def why_not(
         context=context_config,
     )
     question = query if isinstance(query, str) else "the conversation"
-
-    def run(tried: Settings, wider: Filter) -> Attempt:
-        name = strategy if tried.search.strategy == base.search.strategy else None  # a fix may name another one
-        with record("why_not", keep=True) as trace:
-            if tokens is None:
-                hits = search(engine, query, strategy=name, where=wider, history=history, settings=tried)
-                return Attempt(hits, trace)
-            made = context(engine, query, strategy=name, where=wider, history=history, settings=tried)
-        step = trace.find("search")
-        hits = [hit for hit in (step.output or ()) if isinstance(hit, Hit)] if step else []
-        return Attempt(hits, trace, made, find_renderer(opened, tried.context.render).max_chars)
-
     check_filter(where)
     try:
         document, chunks = _find_target(opened, target)
     except NotFound:
         return _explain_not_added(opened.within(where), question, target)
+    shown = [
+        *chunks,
+        *(replace(chunk, context="") for chunk in chunks),
+    ]  # as in a filter that hides what is around them
+    reranker = TrialReranker({chunk.index_text for chunk in shown})
+    trying = type(engine)(replace(opened, finder=opened.finder.with_reranker(reranker.wrap)))
+
+    def run(tried: Settings, wider: Filter) -> Attempt:
+        name = strategy if tried.search.strategy == base.search.strategy else None  # a fix may name another one
+        reranker.is_trial = tried is not base
+        with record("why_not", keep=True) as trace:
+            if tokens is None:
+                hits = search(trying, query, strategy=name, where=wider, history=history, settings=tried)
+                return Attempt(hits, trace)
+            made = context(trying, query, strategy=name, where=wider, history=history, settings=tried)
+        step = trace.find("search")
+        hits = [hit for hit in (step.output or ()) if isinstance(hit, Hit)] if step else []
+        return Attempt(hits, trace, made, find_renderer(opened, tried.context.render).max_chars)
+
     return why.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
 
 

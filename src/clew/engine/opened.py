@@ -32,7 +32,7 @@ from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig,
 from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
 from clew.core.types import Hit
-from clew.drivers.store.bounded import BoundedStore
+from clew.drivers.store.bounded import BoundedStore, KnownParts
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.conversation import SplitText
@@ -54,6 +54,7 @@ class Extensions:
 
 log = logging.getLogger(__name__)
 
+KNOWN_FILTERS = 8  # whose parts of documents are kept for the next call
 MIN_TERMS = 2  # of a question that a reader reads
 _MODEL_FIELDS = ("name", "url", "api_key", "cache", "timeout", "retries", "max_concurrent")
 
@@ -80,6 +81,7 @@ class Opened:
     sessions: Sessions
     extensions: Extensions = field(default_factory=Extensions)
     boundary: Filter = EVERYTHING  # what may be seen
+    parts: KnownParts = field(default_factory=lambda: KnownParts(KNOWN_FILTERS))  # of documents, by recent filters
     is_upload: bool = False  # the files below the root are an upload's, and do not stay
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
     given: Settings | None = None  # the settings without those that were tuned; None: as they are
@@ -108,6 +110,7 @@ class Opened:
             embedder_config=config,
             finder=finder,
             sessions=sessions,
+            parts=KnownParts(KNOWN_FILTERS),
             records=drivers.find_records(store, self.folder),
         )
 
@@ -141,7 +144,7 @@ class Opened:
         if boundary == self.boundary:
             return self
         whole = self.store.inner if isinstance(self.store, BoundedStore) else self.store
-        store = BoundedStore(whole, boundary, closes=closes)
+        store = BoundedStore(whole, boundary, closes=closes, known=self.parts)
         finder = self.finder.within(store, boundary)
         return replace(self, store=store, finder=finder, boundary=boundary, folder=None, records=None)
 

@@ -5,13 +5,15 @@ A document of which only some chunks are admitted is shown with those alone; see
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Never
 
-from clew.core.candidates import Candidates, Depth
+from clew.core.candidates import Candidates, Depth, ReadHits
 from clew.core.errors import ConcurrentChange, SettingsError
-from clew.core.facets import expand_filter
+from clew.core.facets import splits_documents
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.lru import LRUCache
 from clew.core.protocols import FindsCandidates, KeepsTokens, Mode, Store
 from clew.core.protocols.tokens import NOT_KEPT
 from clew.core.stored import StagedModel
@@ -22,16 +24,19 @@ from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.redact import VisiblePart, redact_document, redact_record, renumber_chunks
 
 MAX_ATTEMPTS = 20  # to read a document that others change at the same time
+MAX_KNOWN = 10_000  # chunks of parts that are kept for the next call
 Parts = Mapping[str, VisiblePart | None]  # by document; None: all of it
+KnownParts = LRUCache[tuple[int, Parts]]  # as of a change number, by filter; never changed, only replaced
 
 
 class BoundedStore:
     """A store within a filter. It only reads: a change is made to the whole collection."""
 
-    def __init__(self, store: Store, where: Filter, *, closes: bool = False) -> None:
+    def __init__(self, store: Store, where: Filter, *, closes: bool = False, known: KnownParts | None = None) -> None:
         self.inner, self.where, self.closes = store, where, closes
-        self._splits = any(each.splits_documents for each in expand_filter(where))
-        self._known: tuple[int, Parts] = (-1, {})  # as of a change number; never changed, only replaced
+        self._splits = splits_documents(where)
+        self._known = known or KnownParts(1)
+        self._key = repr(where) if self._splits else ""
 
     # -- reading
 
@@ -88,12 +93,13 @@ class BoundedStore:
 
     def channels(self) -> list[str]:
         """The channels that have admitted chunks."""
-        return [name for name in self.inner.channels() if self._has_channel(name)]
-
-    def _has_channel(self, name: str) -> bool:
-        if name.startswith("#"):  # a filter would take it for the channel without the sign, too
-            return bool(self.latest_chunks(name, 1))
-        return any(True for _ in self.scan(Filter(channels={name})))
+        names = self.inner.channels()
+        hidden = set(names)
+        for chunk in self.inner.scan(self.where & Filter(channels=hidden)) if hidden else ():
+            hidden.discard(str(chunk.meta.get("channel")))
+            if not hidden:
+                break
+        return [name for name in names if name not in hidden]
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
         """The admitted chunks that another filter admits too."""
@@ -129,10 +135,21 @@ class BoundedStore:
     def find_candidates(
         self, vectors: Matrix, terms: Sequence[Terms], near: Depth, matching: Depth, where: Filter = EVERYTHING
     ) -> list[Candidates] | None:
-        """The admitted candidates of each query; None where a part of a document may be admitted."""
-        if self._splits or not isinstance(self.inner, FindsCandidates):
+        """The admitted candidates of each query; their hits are shown as far as they are admitted."""
+        if not isinstance(self.inner, FindsCandidates):
             return None
-        return self.inner.find_candidates(vectors, terms, near, matching, self.where & where)
+        found = self.inner.find_candidates(vectors, terms, near, matching, self.where & where)
+        if found is None or not self._splits:
+            return found
+        return [replace(each, read_hits=partial(self._read_admitted, each.read_hits)) for each in found]
+
+    def _read_admitted(self, read_hits: ReadHits, places: Sequence[int]) -> list[Hit]:
+        """The hits of candidates at some places; LookupError if one is gone."""
+        found = read_hits(places)
+        shown = self._redact_hits(found)
+        if len(shown) < len(found):
+            raise LookupError("a candidate is gone")
+        return shown
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The documents with the nearest summaries, of those that are admitted whole."""
@@ -220,7 +237,7 @@ class BoundedStore:
     def _load_parts(self, doc_ids: Iterable[str]) -> "Parts":
         """Which chunks of these documents are admitted; read where that is not known as of the last change."""
         wanted, change = frozenset(doc_ids), self.inner.change_number()
-        known_at, known = self._known
+        known_at, known = self._known.get(self._key) or (-1, {})
         parts: dict[str, VisiblePart | None] = {}
         if known_at == change:
             parts = {doc_id: known[doc_id] for doc_id in wanted if doc_id in known}
@@ -236,7 +253,9 @@ class BoundedStore:
             if not record.chunks:  # it has none that could be hidden
                 parts[record.id] = None
         if self.inner.change_number() == change:  # else it may be of two states
-            self._known = (change, {**(known if known_at == change else {}), **parts})
+            size = sum(len(part.chunks) for part in (*known.values(), *parts.values()) if part)
+            kept = known if known_at == change and size <= MAX_KNOWN else {}
+            self._known.put(self._key, (change, {**kept, **parts}))
         return parts
 
     def _redact(self, doc_id: str, chunks: Iterable[Chunk]) -> list[Chunk]:
@@ -247,22 +266,21 @@ class BoundedStore:
         part = self._find_part(doc_id)
         if part is None:
             return found
-        shown = {chunk.id: chunk for chunk in part.chunks}
-        return [shown[chunk.id] for chunk in found if chunk.id in shown]
+        return [part.by_id[chunk.id] for chunk in found if chunk.id in part.by_id]
 
     def _redact_hits(self, hits: list[Hit]) -> list[Hit]:
         if not self._splits or not hits:
             return hits
-        parts = self._load_parts(hit.chunk.doc_id for hit in hits)
-        shown: list[Hit] = []
+        parts = self._load_parts(hit.chunk.doc_id for hit in hits if hit.chunk.total > 1)
+        shown, records = list[Hit](), dict[str, DocumentRecord]()
         for hit in hits:
-            part = parts[hit.chunk.doc_id]
+            part = parts.get(hit.chunk.doc_id)
             if part is None:
                 shown.append(hit)
-                continue
-            chunk = next((each for each in part.chunks if each.id == hit.chunk.id), None)
-            if chunk is not None:
-                shown.append(replace(hit, chunk=chunk, document=redact_record(hit.document, part)))
+            elif chunk := part.by_id.get(hit.chunk.id):
+                if chunk.doc_id not in records:
+                    records[chunk.doc_id] = redact_record(hit.document, part)
+                shown.append(replace(hit, chunk=chunk, document=records[chunk.doc_id]))
         return shown
 
     def _list_split_records(self, where: Filter) -> Iterator[DocumentRecord]:

@@ -6,6 +6,7 @@ whole: its summary, a title taken from a hidden message, the messages before a c
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from clew.core.filter import Meta
 from clew.core.thread import THREAD_KIND, make_thread_title, make_thread_uri
@@ -14,13 +15,23 @@ from clew.core.types import Chunk, Document, DocumentRecord, Section
 BLANK = " "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VisiblePart:
     """The chunks of a document that are admitted, in order, where others are not."""
 
     chunks: tuple[Chunk, ...]
 
-    @property
+    @cached_property
+    def by_id(self) -> dict[str, Chunk]:
+        """The chunks by id."""
+        return {chunk.id: chunk for chunk in self.chunks}
+
+    @cached_property
+    def chars(self) -> int:
+        """The number of characters of the chunks."""
+        return sum(len(chunk.text) for chunk in self.chunks)
+
+    @cached_property
     def messages(self) -> list[str]:
         """The ids of its messages, in order."""
         return list(dict.fromkeys(str(chunk.meta["message"]) for chunk in self.chunks if "message" in chunk.meta))
@@ -61,7 +72,7 @@ def redact_record(record: DocumentRecord, part: VisiblePart) -> DocumentRecord:
         record,
         hash="",
         stamp="",
-        chars=sum(len(each.text) for each in chunks),
+        chars=part.chars,
         chunks=len(chunks),
         summary="",
         summary_by="",

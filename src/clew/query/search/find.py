@@ -20,6 +20,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
 from clew.core.scope import search_scope
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
+from clew.core.thread import THREAD_KIND
 from clew.core.trace import is_recording, step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
@@ -36,8 +37,10 @@ from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
 MAX_K = 1_000_000
+MAX_FILTERS = 64  # of which is kept whether they admit messages
 BATCH_SIZE = 64  # queries that are searched in one pass
 _STORE_ONLY = frozenset({"semantic", "lexical", "hybrid", "document_boost"})  # built-in strategies that ask no model
+_MESSAGES = Filter(kinds=frozenset({THREAD_KIND}))
 Prepared = tuple[Drivers, Strategy]  # a strategy, and what it was made of
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
 MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
@@ -70,7 +73,7 @@ class Finder:
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
-        self._channels: tuple[int, bool] | None = None  # whether there are any, as of a change number
+        self._messages: LRUCache[bool] = LRUCache(min(cache_size, MAX_FILTERS))  # whether there are any, in a filter
 
     def with_llm(self, llm: LLM) -> "Finder":
         """The same finder with another language model; both share the caches."""
@@ -78,10 +81,17 @@ class Finder:
         other._llm = llm
         return other
 
+    def with_reranker(self, wrap: Callable[[Reranker], Reranker]) -> "Finder":
+        """The same finder with another reranker around its own; both share the other caches."""
+        other = copy(self)
+        other._rerankers = {}
+        other._load_reranker = lambda config: wrap(own) if (own := self.get_reranker(config)) else None
+        return other
+
     def within(self, store: Store, where: Filter) -> "Finder":
         """The same finder over a store that shows what a filter admits; both share the caches."""
         other = copy(self)
-        other._store, other._boundary, other._channels = store, where, None
+        other._store, other._boundary = store, where
         return other
 
     def find(self, query: Query, name: str, settings: Settings, *, prepared: Prepared | None = None) -> list[Hit]:
@@ -132,7 +142,7 @@ class Finder:
         """The hits of queries whose strategy only ranks what the store finds; None where it does more."""
         if self._asks_store_only(name):
             drivers = self.build_drivers(settings)
-            if can_search_directly(name, drivers, queries[0], self._has_channels):
+            if can_search_directly(name, drivers, queries[0], self._has_messages):
                 return search_directly(name, drivers, queries)
         return [None] * len(queries)
 
@@ -217,6 +227,7 @@ class Finder:
             self.strategies,
             self._read_calibration(),
             self._load_token_encoder,
+            self._has_messages,
         )
 
     def _read_calibration(self) -> Calibration | None:
@@ -226,12 +237,21 @@ class Finder:
             self._calibration = change, Calibration.from_json(self._store.calibration(), self._embedder.name)
         return self._calibration[1]
 
-    def _has_channels(self) -> bool:
-        """Whether there are conversations; looked up again after every change."""
-        change = self._store.change_number()
-        if self._channels is None or self._channels[0] != change:
-            self._channels = change, bool(self._store.channels())
-        return self._channels[1]
+    def _has_messages(self) -> bool:
+        """Whether there are messages to find; looked up again after every change.
+
+        Within a filter the index is asked: to look through the channels would take as long as there are many.
+        """
+        key = f"{self._store.change_number()} {self._boundary!r}"
+        found = self._messages.get(key)
+        if found is None:
+            if self._boundary == EVERYTHING:
+                found = bool(self._store.channels())
+            else:
+                vector = np.eye(1, self._embedder.dim, dtype=np.float32)[0]  # any would do
+                found = bool(self._store.search_vectors(vector, 1, _MESSAGES))
+            self._messages.put(key, found)
+        return found
 
     def _make_cache_key(self, query: Query, name: str, settings: Settings) -> str:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""

@@ -37,6 +37,10 @@ def _no_reranker() -> None:
     return None
 
 
+def _assume_messages() -> bool:
+    return True
+
+
 def _keep_text_whole(text: str) -> list[str]:
     return [text]
 
@@ -54,6 +58,7 @@ class Drivers:
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
     token_encoder: LoadTokenEncoder = no_token_encoder  # the model of late interaction, loaded on first use
+    has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
 
     _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
 
@@ -108,7 +113,7 @@ def hybrid(drivers: Drivers) -> Strategy:
     """Strategy: search by meaning and by words, the hits of both scored together and shown by relevance."""
     settings = drivers.settings
     legs = [_build_leg(drivers, "semantic", _build_semantic), _build_leg(drivers, "lexical", _build_lexical)]
-    if settings.flow.each_kind and drivers.store.channels():
+    if settings.flow.each_kind and drivers.has_messages():
         legs = [search_each_kind(leg) for leg in legs]
     smooth = smooth_threads(settings.flow)
     if settings.search.fusion != "confident":

@@ -1,14 +1,16 @@
 """Finds the smallest change of one setting that brings a target back, by trying it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from clew.core.errors import SettingsError
 from clew.core.filter import Filter
+from clew.core.protocols import Reranker
 from clew.core.settings import Settings
 from clew.core.why import Fix, Stage
+from clew.query.search.rerank import score_texts
 
 IsFound = Callable[[Settings], bool]  # whether these settings find the target
 
@@ -75,6 +77,46 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
         Knob("context.cut", (True,)),
     ),
 }
+
+
+class TrialReranker:
+    """A reranker for the trials of one question, which are many, and of ever longer lists.
+
+    No text is scored twice. Of a list longer than those of the search that is asked about, only the first as many and
+    the wanted texts are scored; the others pass for better than these, so that what is found would be found with their
+    own scores, too.
+    """
+
+    def __init__(self, wanted: Set[str]) -> None:
+        self.is_trial = False  # else the search that is asked about runs
+        self._wanted, self._longest = wanted, 0
+        self._scores: dict[tuple[str, str], float] = {}
+        self._reranker: Reranker
+
+    def wrap(self, reranker: Reranker) -> "TrialReranker":
+        """This one, by the scores of a reranker."""
+        self._reranker = reranker
+        return self
+
+    @property
+    def name(self) -> str:
+        """The reranker's."""
+        return self._reranker.name
+
+    def calibrate(self, score: float) -> float:
+        """The reranker's."""
+        return self._reranker.calibrate(score)
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The scores of texts; many of a long list are only guessed."""
+        if not self.is_trial:
+            self._longest = max(self._longest, len(texts))
+        read = [text for place, text in enumerate(texts) if place < self._longest or text in self._wanted]
+        new = [text for text in dict.fromkeys(read) if (query, text) not in self._scores]
+        for text, score in zip(new, score_texts(self._reranker, query, new) if new else (), strict=True):
+            self._scores[query, text] = score
+        best = max((self._scores[query, text] for text in read), default=0.0)
+        return [self._scores.get((query, text), best + 1) for text in texts]
 
 
 def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k: str) -> Fix | None:

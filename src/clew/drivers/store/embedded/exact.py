@@ -32,6 +32,8 @@ from clew.drivers.store.embedded.view import (
     find_query_postings,
 )
 
+MAX_FILTERS = 16  # whose slots are kept for the next search
+
 
 class ExactIndex:
     """Follows a database in memory. Several threads may search while one follows."""
@@ -39,6 +41,7 @@ class ExactIndex:
     name = "exact, in memory"
     _last: tuple[int, VectorQuery, RowScores]  # the last search by vector, and the change that it is of
     _norms: tuple[ChunkColumns, float, Floats]  # the normalised lengths, and what they were computed from
+    _admitted: dict[tuple[Condition, ...], NDArray[np.intp]]  # the slots of filters, since the last change
     _ahead: dict[bytes, tuple[int, VectorQuery, RowScores]]  # of vectors that are searched next, by their bytes
 
     def __init__(self, database: Database) -> None:
@@ -149,11 +152,16 @@ class ExactIndex:
             columns, removed, known, ids = self._columns, self._removed, self._postings, self._ids
             if any(each.is_empty for each in alternatives):
                 return View(columns, ids, known, removed, None)
-            admitted = np.zeros(columns.used, bool)
-            for each in alternatives:
-                admitted |= self._mark_admitted(each, columns)
-        admitted[removed] = False
-        return View(columns, ids, known, removed, np.flatnonzero(admitted))
+            slots = self._admitted.get(alternatives)
+            if slots is None:
+                admitted = np.zeros(columns.used, bool)
+                for each in alternatives:
+                    admitted |= self._mark_admitted(each, columns)
+                admitted[removed] = False
+                slots = np.flatnonzero(admitted)
+                kept = self._admitted if len(self._admitted) < MAX_FILTERS else {}
+                self._admitted = {**kept, alternatives: slots}
+        return View(columns, ids, known, removed, slots)
 
     def _mark_admitted(self, condition: Condition, columns: ChunkColumns) -> NDArray[np.bool_]:
         """Whether each slot fulfils a condition."""
@@ -172,8 +180,10 @@ class ExactIndex:
 
     def _find_slots_by_facet(self, group: frozenset[str]) -> NDArray[np.int32]:
         """The slots of the chunks that have a facet of the group."""
-        found = [self._facets[facet] for facet in group if facet in self._facets]
-        return np.concatenate([np.empty(0, np.int32), *(np.array(slots, np.int32) for slots in found)])
+        found = array("i")
+        for facet in group:
+            found.extend(self._facets.get(facet, ()))
+        return np.array(found, np.int32)
 
     def _reset(self) -> None:
         self._change = -1
@@ -186,12 +196,14 @@ class ExactIndex:
         self._facets: dict[str, array[int]] = {}
         self._postings = postings.EMPTY
         self._removed = np.empty(0, np.intp)
+        self._admitted = {}
         self._norms = (self._columns, 0.0, empty)
         self._last = (-2, VectorQuery(vectors[:0, 0], 0, EVERYTHING), [])
         self._ahead = {}
 
     def _apply_changes(self, state: CollectionState) -> bool:
         """Adds and removes chunks up to a state; False if tombstones that this would need have been pruned."""
+        self._admitted = {}
         tombstones = signals.read_tombstones(self._database, self._change, state) if self._columns.used else []
         if tombstones is None:
             return False

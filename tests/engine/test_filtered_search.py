@@ -1,0 +1,123 @@
+"""A search within a filter: the index is asked, the collection is not read, and nothing outside shapes it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from clew import Document, Engine, Filter, Message, Settings, record
+from clew.core.settings import SearchConfig, StoreConfig
+from clew.core.trace import Trace
+from clew.core.types import Chunk
+from clew.drivers.store.embedded.store import EmbeddedStore
+from tests.engine.histories import NOON
+
+STAFF = Filter(access={"staff"})
+LABELS = (None, {"staff"}, {"board"})
+FILTERS = [
+    Filter(channels={"c1"}),
+    Filter(authors={"a1"}),
+    Filter(kinds={"page"}),
+    Filter(documents=frozenset(f"p{n}" for n in range(40))),
+    STAFF,
+]
+
+
+@contextmanager
+def open_filled(channels: int, *, exact_below: int = 10_000) -> Iterator[Engine]:
+    settings = Settings(search=SearchConfig(cache=0), store=StoreConfig(exact_below=exact_below))
+    with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
+        engine.add_documents(Document(f"p{n}", f"Page {n} of the pier", access=LABELS[n % 3]) for n in range(60))
+        engine.add_messages(
+            Message(
+                f"The pier has {n} boats",
+                author=f"a{n % 5}",
+                at=NOON + timedelta(minutes=n),
+                id=f"m{n}",
+                channel=f"c{n % channels}",
+                access=LABELS[n // 7 % 3],
+            )
+            for n in range(120)
+        )
+        yield engine
+
+
+def count_scans(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> int:
+    scan, calls = EmbeddedStore.scan, list[Filter]()
+
+    def note(store: EmbeddedStore, *where: Filter) -> Iterator[Chunk]:
+        calls.extend(where or [Filter()])
+        return scan(store, *where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedStore, "scan", note)
+        call()
+    return len(calls)
+
+
+@pytest.mark.parametrize("exact_below", [10_000, 20])
+@pytest.mark.parametrize("where", FILTERS)
+def test_it_scans_no_channels(monkeypatch: pytest.MonkeyPatch, where: Filter, exact_below: int) -> None:
+    for channels in (2, 40):
+        with open_filled(channels, exact_below=exact_below) as engine:
+            inner = engine.within(where)
+            calls: list[Callable[[], Any]] = [
+                lambda engine=engine: engine.search("pier boats", k=5, where=where),  # type: ignore[misc]
+                lambda inner=inner: inner.search("pier boats", k=5),  # type: ignore[misc]
+            ]
+            for call in calls:
+                assert call()
+                assert count_scans(monkeypatch, call) == 0  # what is known of documents shown in part is kept
+            assert count_scans(monkeypatch, lambda engine=engine: engine.channels(where=where)) == 1  # type: ignore[misc]
+
+
+def test_a_filter_of_its_own_reads_the_documents_of_its_hits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_filled(40) as engine:
+        assert 0 < count_scans(monkeypatch, lambda: engine.search("pier boats", k=5, where=STAFF)) < 10
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_it_finds_the_same_by_a_call_and_by_an_engine(where: Filter) -> None:
+    with open_filled(10) as engine:
+        for text in ("pier boats", "page 7", "the pier has 11 boats"):
+            found = engine.search(text, k=20, where=where)
+            assert found == engine.within(where).search(text, k=20)
+            with record():  # step by step
+                assert found == engine.search(text, k=20, where=where)
+
+
+def test_a_thread_shown_in_part_is_read_again_after_a_change() -> None:
+    def place(where: Filter) -> dict[str, tuple[int, int]]:
+        hits = engine.search("pizza", k=9, where=where)
+        return {str(hit.chunk.meta["message"]): (hit.chunk.index, hit.document.chunks) for hit in hits}
+
+    told = [("m1", "pizza for the board", {"board"}), ("m2", "pizza", None), ("m3", "more pizza", None)]
+    with Engine.open(":memory:", embedder="hashed", settings=Settings(search=SearchConfig(cache=0))) as engine:
+        engine.add_messages(Message(text, id=id_, channel="ops", at=NOON, access=label) for id_, text, label in told)
+        for _ in range(2):
+            assert place(STAFF) == {"m2": (0, 2), "m3": (1, 2)}
+            assert place(Filter(access={"board"})) == {"m1": (0, 3), "m2": (1, 3), "m3": (2, 3)}
+        engine.add_messages([Message("pizza again", id="m4", channel="ops", at=NOON, reply_to="m3")])
+        assert place(STAFF) == {"m2": (0, 3), "m3": (1, 3), "m4": (2, 3)}
+        engine.drop_messages("m2")
+        assert place(STAFF) == {"m3": (0, 2), "m4": (1, 2)}
+
+
+def test_its_steps_do_not_tell_of_hidden_conversations() -> None:
+    def list_steps(*, brief: bool, hidden: list[Message]) -> list[str]:
+        with Engine.open(":memory:", embedder="hashed") as engine:
+            engine.add_documents(Document(f"p{n}", f"Page {n} of the pier") for n in range(60))
+            engine.add_messages(hidden)
+            with record(brief=brief) as trace:
+                assert engine.within(STAFF).search("page of the pier", k=3)
+        return _name_steps(trace)
+
+    hidden = [Message("The pier is sold", id="m1", channel="board", access={"board"})]
+    for brief in (True, False):
+        assert list_steps(brief=brief, hidden=hidden) == list_steps(brief=brief, hidden=[])
+
+
+def _name_steps(trace: Trace) -> list[str]:
+    return [trace.name, *(name for each in trace.steps for name in _name_steps(each))]

@@ -14,6 +14,7 @@ import pytest
 
 from clew.core.sentences import split_sentences
 from clew.core.settings import IngestionConfig
+from clew.core.small_talk import is_small_talk
 from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Document
 from clew.core.unicode import MAX_MARKS, compose
@@ -25,7 +26,6 @@ from clew.index.enrich.summary import make_extractive_summary
 from clew.index.read.formats import READERS
 from clew.index.read.text import markdown, plain
 from clew.query.rewrite.route import route_question
-from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.rewrite.variations import expand_query_variations, split_question
 from tests.soak import choose_runs
 

@@ -5,13 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from clew.core.filter import Meta
 from clew.core.ids import make_document_id
-from clew.core.text import extract_terms
 from clew.core.types import Document, Message, Section
 
 THREAD_KIND = "thread"
 SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end
-MIN_TERMS, MIN_TERMS_WITH_NUMBER = 4, 2  # of a message with content of its own: "150 EUR each" says something
-_LONG_TEXT = 100  # characters; a text of that length has enough terms
 _MAX_TITLE_CHARS = 80
 
 
@@ -48,14 +45,6 @@ class Thread:
             uri=self.uri or make_thread_uri(self.channel, self.id),
             meta={**self.meta, "channel": self.channel},
         )
-
-
-def has_content(text: str) -> bool:
-    """Return whether a message says something itself: "ok", "+1" and an emoji only refer to what they answer."""
-    if len(text) >= _LONG_TEXT:
-        return True
-    has_number = any(map(str.isdigit, text))
-    return len(extract_terms(text)) >= (MIN_TERMS_WITH_NUMBER if has_number else MIN_TERMS)
 
 
 def make_thread_title(channel: str, opening: str) -> str:

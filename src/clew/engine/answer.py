@@ -14,6 +14,7 @@ from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, jo
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
 from clew.core.settings import Settings
+from clew.core.small_talk import is_small_talk
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
@@ -28,7 +29,6 @@ from clew.query.answer.quote import MAX_WORDS, quote_part
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import NO_MATCH
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
-from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.find import build_query
 from clew.query.search.new_topic import is_new_topic
 

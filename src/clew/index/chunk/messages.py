@@ -13,7 +13,8 @@ from dataclasses import replace
 from clew.core.links import extract_links
 from clew.core.protocols import Chunker
 from clew.core.settings import IngestionConfig, ThreadConfig
-from clew.core.thread import get_message_text, has_content
+from clew.core.small_talk import has_content
+from clew.core.thread import get_message_text
 from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
 from clew.index.chunk.windows import find_window_spans

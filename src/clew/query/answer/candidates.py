@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from clew.core.errors import NotFound
 from clew.core.sentences import split_sentences
+from clew.core.small_talk import is_small_talk
 from clew.core.tables import find_header_in_context, find_table_header, is_delimiter_row, is_table_row, label_cells
 from clew.core.text import prepend_headings, split_runs
 from clew.core.types import Chunk, Hit
 from clew.query.answer.question import is_question
-from clew.query.rewrite.small_talk import is_small_talk
 
 Span = tuple[int, int]
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
 from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
+from clew.core.small_talk import is_small_talk
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
 from clew.query.context.merge import as_merged_chunk
-from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.tables import Table
 

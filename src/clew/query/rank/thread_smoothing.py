@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from clew.core.protocols import Step
 from clew.core.settings import FlowConfig
-from clew.core.thread import has_content
+from clew.core.small_talk import has_content
 from clew.core.types import Chunk, Hit, Query
 from clew.query.rank.fuse import normalise_minmax
 

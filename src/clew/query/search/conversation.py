@@ -14,12 +14,12 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Step, Strategy
 from clew.core.sentences import split_sentences
 from clew.core.settings import ConversationConfig
+from clew.core.small_talk import is_question, is_small_talk
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
 from clew.query.rank.calibrate import sort_by_relevance
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
 from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
-from clew.query.rewrite.small_talk import is_question, is_small_talk
 from clew.query.search.compose import Embed, embed_queries, pipe, run_step
 from clew.query.search.tables import Row, Table, read_rows_by_time
 

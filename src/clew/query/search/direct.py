@@ -12,10 +12,10 @@ import numpy as np
 
 from clew.core.candidates import Candidates, CandidateTexts, Depth
 from clew.core.protocols import FindsCandidates
+from clew.core.small_talk import estimate_intent
 from clew.core.trace import step
 from clew.core.types import Hit, Query
 from clew.query.rank.calibrate import FIELD, MATCH, SEMANTIC_WEIGHT, Signal, estimate_match, estimate_relevance
-from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.evidence import (
     MIN_ASSESSED,
     RIVALS,

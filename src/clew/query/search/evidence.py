@@ -14,6 +14,7 @@ from clew.core.cosine import compute_cosines
 from clew.core.detect import detect_language
 from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store, Strategy
+from clew.core.small_talk import estimate_intent
 from clew.core.text import Terms
 from clew.core.trace import step
 from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
@@ -29,7 +30,6 @@ from clew.query.rank.calibrate import (
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits
 from clew.query.rank.thread_smoothing import is_message_chunk
-from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.retrieve import embed_query
 

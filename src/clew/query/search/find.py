@@ -20,11 +20,11 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
 from clew.core.scope import search_scope
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
+from clew.core.small_talk import is_small_talk
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import is_recording, step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.analyse import find_query_language
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.query.rewrite.small_talk import estimate_intent, is_question, is_small_talk
+from clew.core.small_talk import estimate_intent, is_question, is_small_talk
 
 
 @pytest.mark.parametrize(

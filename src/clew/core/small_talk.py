@@ -11,6 +11,7 @@ from clew.core.pattern import compile_pattern
 from clew.core.text import tokenize_words
 
 MAX_WORDS = 15  # a longer message says something
+MIN_CONTENT_WORDS = 2  # of a message with content: one alone is mostly a reaction, in whatever words
 
 _FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
 _SOCIAL_WORDS = frozenset(
@@ -86,6 +87,12 @@ def estimate_intent(text: str) -> float:
 def is_small_talk(text: str) -> bool:
     """Whether a message has no words, or only words that greet, thank or react; of questions only courtesies are."""
     return _is_small_talk(text, tokenize_words(text))
+
+
+def has_content(text: str) -> bool:
+    """Return whether a message says something of its own: "ok", "+1" and an emoji only refer to what they answer."""
+    words = tokenize_words(text)
+    return sum(word not in _FUNCTION_WORDS for word in words) >= MIN_CONTENT_WORDS and not _is_small_talk(text, words)
 
 
 def is_question(text: str) -> bool:

@@ -1,7 +1,6 @@
 """Who said it and when: how a message is named wherever it is shown to a person or a model."""
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,24 +8,18 @@ from typing import Any
 
 from clew.core.pattern import compile_pattern
 from clew.core.time import assume_utc
-from clew.core.unicode import drop_invisible
+from clew.core.unicode import fold_look
 
 REPLY = "↪"
 GUESSED_REPLY = "↪?"  # where nobody marked it as a reply
 UNDATED = "undated"
 _GAP = r"[^\S\n]*"
-TIME_PATTERN = (  # of what fold_marks returns
-    rf"(?:\d{{4}}{_GAP}-{_GAP}\d\d{_GAP}-{_GAP}\d\d{_GAP}\d\d{_GAP}:{_GAP}\d\d"
+TIME_PATTERN = (  # of what fold_look returns
+    rf"(?:\d{{4}}{_GAP}-{_GAP}\d\d{_GAP}-{_GAP}\d\d{_GAP}T?{_GAP}\d\d{_GAP}:{_GAP}\d\d{_GAP}(?:Z|UTC)?"
     rf"{_GAP}(?!{_GAP}:\d\d(?!\d))|{UNDATED}){_GAP}"  # a time with seconds is that of a log
 )
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2796"
-_COLONS = "\u02d0\u02f8\u0589\u05c3\u2236\ua789"
-_FOLDS = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_COLONS, ":"))
-_FOLDED = compile_pattern(f"[{_DASHES}{_COLONS}]")
 _FORGED = compile_pattern(rf"{TIME_PATTERN}|{REPLY}|^\[\s*\d+\s*\]|\(\s*source\s*:|-{{3,}}", re.IGNORECASE)
-_MARKS = compile_pattern(
-    rf"[,:;()\[\]{REPLY}\uff0c\uff1a\ufe55\uff08\uff09\uff3b\uff3d\u201a{_COLONS}]|-(?=--)|(?<=--)-"
-)
+_SIGNS = f",:;()[]{REPLY}\u201a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +40,14 @@ class PassageMessage:
     gap: str = ""
 
 
-def fold_marks(text: str) -> str:
-    """The text as it looks: spaces, hyphens, colons, digits and letters of any width or style as the plain ones."""
-    if text.isascii():
-        return text
-    folded = unicodedata.normalize("NFKC", text)
-    return folded.translate(_FOLDS) if _FOLDED.search(folded) else folded
-
-
 def format_name(name: object) -> str:
     """A name on one line; one that looks like who, when or where of another message has dots for its signs."""
     line = " ".join(str(name).split())
-    return _MARKS.sub("·", line) if _FORGED.search(fold_marks(drop_invisible(line))) else line
+    look = fold_look(line)
+    if not _FORGED.search(look):
+        return line
+    signs = f"{_SIGNS}-" if "---" in look else _SIGNS
+    return "".join("·" if any(map(signs.__contains__, fold_look(char))) else char for char in line)
 
 
 def make_passage_message(

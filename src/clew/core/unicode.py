@@ -1,4 +1,4 @@
-"""Unicode: composition in linear time, what every analyser of text begins with, and letters with their marks."""
+"""Unicode: composition in linear time, how a text looks, and letters with their marks."""
 
 import re
 import unicodedata
@@ -23,12 +23,47 @@ INVISIBLE = (
 WORD = rf"\w[\w{MARKS}]*"  # the pattern of a word without hyphens or dots in it
 
 _LONG_RUN = compile_pattern(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")  # marks are no word characters
-_UNSEEN = compile_pattern(f"[{INVISIBLE}]+")
+_UNSEEN = compile_pattern(f"[{INVISIBLE}\ufffc\ufffd]")
+_IN_LINES = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # controls that show: tabs, and ends of lines
+_DASHES = "\u2043\u2212\u2796"  # that are no dashes by their category
+_COLONS = "\u02d0\u02f8\u0589\u05c3\u2236\ua789"
 
 
-def drop_invisible(text: str) -> str:
-    """The text without the characters in it that show nothing."""
-    return _UNSEEN.sub("", text)
+class _Looks(dict[int, str]):
+    """What each character looks like, by its code point; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str:
+        look = self[code] = _find_look(chr(code))
+        return look
+
+
+_LOOKS = _Looks()
+
+
+def fold_look(text: str) -> str:
+    """The text as it looks, to be compared: without marks and characters that show nothing, in plain letters and signs.
+
+    Spaces, hyphens, colons, digits and letters of any width or style become the plain ones. Letters of other scripts
+    stay as they are.
+    """
+    return text.translate(_LOOKS)
+
+
+def _find_look(char: str) -> str:
+    if char in _IN_LINES:
+        return char
+    category = unicodedata.category(char)
+    if category[0] in "MC" or _UNSEEN.match(char):  # marks, controls, format characters, what is not assigned
+        return ""
+    if category == "Zs":
+        return " "
+    if category == "Pd" or char in _DASHES:
+        return "-"
+    if char in _COLONS:
+        return ":"
+    parts = unicodedata.normalize("NFKD", char)
+    plain = "".join(map(_find_look, parts)) if parts != char else char
+    return plain if plain.isascii() else char
 
 
 def compose(text: str) -> str:

@@ -1,22 +1,25 @@
 """Escapes retrieved text, so that no line of it passes for one of the format's, and no tag in it for the wrapper's.
 
 A line that looks like a reserved one gets a backslash before it, and one with backslashes gets one more, so that
-`unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. What a line looks like
-is decided without the characters in it that show nothing, and with spaces, hyphens and colons of all kinds as one.
+`unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. Texts are compared as
+they look (`fold_look`): without marks and what shows nothing, with signs of all kinds as the plain ones. Letters of
+another script among those of a reserved word, or of a tag, stand for any.
 """
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
-from clew.core.attribution import fold_marks
 from clew.core.pattern import compile_pattern
-from clew.core.unicode import INVISIBLE, drop_invisible
+from clew.core.unicode import fold_look
 
-LINE_END = "(?=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|\\Z)"  # whatever may be read as the end of a line
-_SPACE = "[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]"  # white space within a line
-_BLANK = compile_pattern(f"(?:{_SPACE}|[{INVISIBLE}])*")  # what may stand unseen before a line
-TAG_OPENERS = "<\uff1c\ufe64"
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # whatever may be read as the end of a line
+LINE_END = f"(?=[{_LINE_ENDS}]|\\Z)"
+_SPACE = f"[^\\S{_LINE_ENDS}]"  # white space within a line
+_WORD = compile_pattern(r"[^\W\d_]+")
+_MIXED = compile_pattern(r"[a-zA-Z][^\W\d_\x00-\x7f]|[^\W\d_\x00-\x7f][a-zA-Z]")  # in a word of two scripts
+_OTHER = r"[^\x00-\x7f\s]"  # a letter or sign that is not plain
 
 
 class ReservedLines:
@@ -24,6 +27,7 @@ class ReservedLines:
 
     def __init__(self, *patterns: str, marks: str = "", cache_size: int = 512) -> None:
         pattern = f"(?=(?:{'|'.join(patterns)}))"
+        self._words = tuple(dict.fromkeys(re.findall("[a-z]{3,}", pattern.lower())))
         self._marks = marks  # characters of which a reserved line has at least one; empty: not known
         self._reserved = compile_pattern(rf"(?:{_SPACE})*\\*{pattern}", re.IGNORECASE)
         self._escaped = compile_pattern(rf"(?:{_SPACE})*\\\\*{pattern}", re.IGNORECASE)
@@ -31,29 +35,45 @@ class ReservedLines:
 
     def _escape(self, text: str) -> str:
         """The text with reserved lines escaped."""
-        if self._marks and not any(map(fold_marks(text).__contains__, self._marks)):
+        if self._marks and not any(map(fold_look(text).__contains__, self._marks)):
             return text
         return "".join(
-            f"{line[: (at := _find_first_visible(line))]}\\{line[at:]}" if self._reserved.match(visible) else line
-            for line, visible in _split_lines(text)
+            f"{line[: (at := _find_first_visible(line))]}\\{line[at:]}" if self._reserved.match(look) else line
+            for line, look in self._split_lines(text)
         )
 
     def unescape(self, text: str) -> str:
         """The text before it was escaped."""
         return "".join(
-            f"{line[: (at := _find_first_visible(line))]}{line[at + 1 :]}" if self._escaped.match(visible) else line
-            for line, visible in _split_lines(text)
+            f"{line[: (at := _find_first_visible(line))]}{line[at + 1 :]}" if self._escaped.match(look) else line
+            for line, look in self._split_lines(text)
         )
+
+    def _split_lines(self, text: str) -> Iterator[tuple[str, str]]:
+        """The lines of a text with their ends, each beside what it looks like."""
+        for line in text.splitlines(keepends=True):
+            look = fold_look(line)
+            is_mixed = not look.isascii() and _MIXED.search(look)
+            yield line, _WORD.sub(self._respell, look) if is_mixed else look
+
+    def _respell(self, found: re.Match[str]) -> str:
+        """A word as the reserved one that it looks like, if letters of another script stand among its own."""
+        word = found[0]
+        if word.isascii():
+            return word
+        return next((known for known in self._words if _looks_like(word.lower(), known)), word)
 
 
 def escape_tag(text: str, tag: str) -> str:
-    """The text with that tag escaped, opening or closing, in any case or spacing, with invisible characters or not."""
-    return _compile_tag_pattern(tag)[0].sub(r"\1\\\2", text) if any(sign in text for sign in TAG_OPENERS) else text
+    """The text with that tag escaped, opening or closing, in whatever way it is written."""
+    places = [0, *_find_tags(text, tag, after=""), None]
+    return "\\".join(text[start:end] for start, end in pairwise(places))
 
 
 def unescape_tag(text: str, tag: str) -> str:
     """The text before the tag was escaped."""
-    return _compile_tag_pattern(tag)[1].sub(r"\1\2", text)
+    places = [-1, *_find_tags(text, tag, after=r"\\"), len(text)]
+    return "".join(text[start + 1 : end] for start, end in pairwise(places))
 
 
 def drop_blank_lines(text: str) -> str:
@@ -66,25 +86,35 @@ def to_one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def _split_lines(text: str) -> Iterator[tuple[str, str]]:
-    """The lines of a text with their ends, each beside what it looks like."""
-    for line in text.splitlines(keepends=True):
-        yield line, fold_marks(drop_invisible(line))
-
-
 def _find_first_visible(line: str) -> int:
-    """Where the first character of a line stands that can be seen."""
-    blank = _BLANK.match(line)
-    return blank.end() if blank else 0
+    """Where the first character of a line stands that can be seen, or its end."""
+    return next((at for at, char in enumerate(line) if char in _LINE_ENDS or fold_look(char).strip()), len(line))
 
 
-@lru_cache(maxsize=16)
-def _compile_tag_pattern(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    space = rf"[\s{INVISIBLE}]*"
-    name = f"[{INVISIBLE}]*".join(map(re.escape, tag))
-    pattern = rf"(?={space}/?{space}{name})"
-    ours = rf"([{TAG_OPENERS}]{space})"
-    return (
-        compile_pattern(rf"{ours}(\\*){pattern}", re.IGNORECASE),
-        compile_pattern(rf"{ours}\\(\\*){pattern}", re.IGNORECASE),
-    )
+def _looks_like(word: str, known: str) -> bool:
+    """Whether a word is a known one but for letters or signs that are not plain, at most half of them."""
+    same = sum(a == b for a, b in zip(word, known, strict=False))
+    other = sum(not a.isascii() for a in word)
+    return len(word) == len(known) == same + other and same >= other
+
+
+def _find_tags(text: str, tag: str, *, after: str) -> list[int]:
+    """Where what follows the `<` of each such tag begins; `after` is what stands there, as a pattern."""
+    look = fold_look(text)
+    if "<" not in look:
+        return []
+    found = [
+        match.end(1)
+        for match in _compile_tag_pattern(tag, after).finditer(look)
+        if _looks_like(match[2].lower(), tag.lower())
+    ]
+    if not found or look == text:
+        return found
+    places = [at for at, char in enumerate(text) for _ in fold_look(char)]
+    return [places[at] for at in found]
+
+
+@lru_cache(maxsize=32)
+def _compile_tag_pattern(tag: str, after: str) -> re.Pattern[str]:
+    name = "".join(f"(?:{re.escape(char)}|{_OTHER})" for char in tag)
+    return compile_pattern(rf"(<\s*+){after}\\*+(?=\s*+(?:/|{_OTHER})?\s*+({name}))", re.IGNORECASE)

@@ -98,17 +98,19 @@ def estimate_relevance(
     places: Sequence[int] | None = None,
     intent: float = 1.0,
     semantic_weight: float | Signal = SEMANTIC_WEIGHT,
+    words_trust: float = 1.0,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
 ) -> list[float]:
     """Return the relevance of the `first` hits of one query (None: of all), or of those at `places`, given that of all.
 
     `intent` is the chance that the query wants an answer. `semantic_weight`, of each hit or of all, lets meaning count
-    more than the fitted weights do, or words; only the default is calibrated.
+    more than the fitted weights do, or words; only the default is calibrated. A `words_trust` below 1 lets words count
+    less.
     """
     chosen = slice(first) if places is None else list(places)
     by_meaning = np.asarray(semantic_weight) / SEMANTIC_WEIGHT
-    by_words = (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
+    by_words = words_trust * (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
     meaning, share, both = pair_evidence(evidence)[chosen].T
     at_all = (
         answer.constant + by_meaning * answer.meaning * meaning + by_words * (answer.share * share + answer.both * both)

@@ -89,17 +89,22 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
     """The k best candidates as hits."""
     texts = CandidateTexts(found)
     evidence = source.judge_candidates(query, found, texts)
-    fused, meaning_weight = evidence.words, SEMANTIC_WEIGHT
+    fused, meaning_weight, trust = evidence.words, SEMANTIC_WEIGHT, source.trust_words(query, evidence)
     if name == HYBRID:
         meaning_weight = weight
-        fused = combine_evidence(evidence, weight, 0.0, words_trust=source.trust_words(query, evidence))
+        fused = combine_evidence(evidence, weight, 0.0, words_trust=trust)
         best = _find_best(fused, found.ids, max(query.k, MIN_ASSESSED))
     else:
         best = list(range(found.nearest) if name == SEMANTIC else found.by_words)[: query.k]
     ranks = [np.argsort(-signal, kind="stable")[: FIELD.stop].tolist() for signal in (evidence.meaning, evidence.words)]
     texts.read_hits(list(dict.fromkeys(chain(*ranks))))  # whose texts are compared, all at once
-    intent = estimate_intent(query.text)
-    chances = estimate_relevance(evidence, places=best, intent=intent, semantic_weight=meaning_weight)
+    chances = estimate_relevance(
+        evidence,
+        places=best,
+        intent=estimate_intent(query.text),
+        semantic_weight=meaning_weight,
+        words_trust=trust,
+    )
     relevances = dict(zip(best, chances, strict=True))
     scores: Mapping[int, float] | Signal = found.by_words if name == LEXICAL else found.cosines
     if name == HYBRID:

@@ -170,7 +170,8 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
         elif not any(math.isnan(hit.relevance) for hit in first):
             return hits
         cosines, evidence = source.gather(query, [*first, *source.find_rivals(query, first)])
-        relevances = estimate_relevance(evidence, first=len(first), intent=estimate_intent(query.text))
+        trust, intent = source.trust_words(query, evidence), estimate_intent(query.text)
+        relevances = estimate_relevance(evidence, first=len(first), intent=intent, words_trust=trust)
         assessed = []
         for place, (hit, match) in enumerate(zip(first, estimate_match(evidence), strict=False)):
             scores = {**hit.scores, MATCH: match, **name_expected_words(evidence, place)}
@@ -206,7 +207,7 @@ def fuse_by_evidence(
             keys = [(-score, hit.chunk.id) for score, hit in zip(scores, hits, strict=True)]
             order = sorted(range(len(hits)), key=keys.__getitem__)
             intent = estimate_intent(query.text)
-            relevances = estimate_relevance(evidence, intent=intent, semantic_weight=meaning_weights)
+            relevances = estimate_relevance(evidence, intent=intent, semantic_weight=meaning_weights, words_trust=trust)
             matches = estimate_match(evidence)
             fused = []
             for place in order:

@@ -52,6 +52,8 @@ def _holds(passage: MergedChunk, part: ExtractedPart) -> bool:
     """Whether a part stands in a passage."""
     cited = part.citation
     is_same = passage.chunks[0].chunk.doc_id == cited.document
+    if cited.message and all(each.id != cited.message for each in passage.messages):
+        return False  # a whole conversation that an agent has read
     return is_same and any(start <= cited.start and cited.end <= end for start, end in passage.spans)
 
 
@@ -72,13 +74,12 @@ def _quote_messages(part: ExtractedPart, messages: Sequence[PassageMessage], max
     """Quote the message that a part stands in, with those before and after it."""
     at = next(place for place, each in enumerate(messages) if each.id == part.citation.message)
     lines = [format_message_line(each) for each in messages]
-    quote = part.citation.quote.strip()
-    found = lines[at].find(quote)
-    start, end = (found, found + len(quote)) if found >= 0 else (0, len(lines[at]))
-    if found >= 0 and count_words(lines[at]) > max(max_words, 1):
-        name = len(lines[at]) - len(messages[at].text.strip())
-        first, last = _trim(lines[at][name:], start - name, end - name, max_words)
-        lines[at] = lines[at][:name] + lines[at][name:][first:last]
+    text, quote = messages[at].text.strip(), part.citation.quote.strip()
+    name, place = lines[at].rfind(text), text.find(quote)
+    start, end = (name + place, name + place + len(quote)) if min(name, place) >= 0 else (0, len(lines[at]))
+    if min(name, place) >= 0 and count_words(lines[at]) > max_words:
+        first, last = _trim(text, place, place + len(quote), max_words)
+        lines[at] = lines[at][:name] + text[first:last]
         start, end = start - first, end - first
     first, last = _grow([count_words(line) for line in lines], at, at, max_words)
     gaps = [each.gap and f"{each.gap}\n" for each in messages]

@@ -63,7 +63,7 @@ def test_the_text_whose_tokens_match_comes_first_and_says_what_matched(open_engi
     for hit in hits:  # half the score of the search, half MaxSim, each over all hits
         shares = [
             (values[hit.chunk.id] - min(values.values())) / (max(values.values()) - min(values.values()))
-            for values in (matched, {name: each.score for name, each in hybrid.items()})
+            for values in (matched, {name: each.scores["hybrid"] for name, each in hybrid.items()})
         ]
         assert hit.score == pytest.approx(sum(shares) / 2)
     only = Filter(documents={"lunch", "keys"})

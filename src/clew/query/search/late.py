@@ -77,7 +77,7 @@ def join_scores(hits: Sequence[Hit], matched: Mapping[str, float]) -> list[Hit]:
 
     A hit without the other one has its own score in its place.
     """
-    own = normalise_minmax([hit.score for hit in hits])
+    own = normalise_minmax([hit.scores.get("hybrid", hit.score) for hit in hits])
     other = dict(zip(matched, normalise_minmax(list(matched.values())), strict=True))
     scored = [
         replace(hit, scores={**hit.scores, MAX_SIM: matched[hit.chunk.id]} if hit.chunk.id in matched else hit.scores)

@@ -28,6 +28,6 @@ def test_the_table() -> None:
     ]
     assert list(make_rows(outcomes))[1:] == [
         "| on something new | 1 | 1 | 1 | 1 |",
-        "| follow-ups | 2 | 2 | 2 | 0 |",
+        "| follow-ups | 2 | 2 | 2 | 1 |",
         "| of these, without a word that says so | 1 | 1 | 1 | 0 |",
     ]

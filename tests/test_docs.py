@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import BENCHMARKS
+from clew import Engine
 from clew.core.settings import DEFAULTS
 from clew.surface.cli.app import app
 from clew.surface.cli.errors import EXIT_CODES
@@ -213,3 +214,17 @@ def test_every_verb_has_a_how_to() -> None:
     assert sorted(verb for verb, _ in named) == sorted(VERBS)
     for verb, anchor in named:
         assert re.search(rf"(?:clew |\b){verb}\b", sections[anchor]), f"{verb} is not shown under #{anchor}"
+
+
+@pytest.mark.slow
+def test_the_question_of_the_readme_is_answered_by_the_samples() -> None:
+    readme = read_page("README.md")
+    (question,) = set(re.findall(r'engine\.ask\("([^"]+)"\)', readme))
+    with Engine.open(":memory:") as engine:
+        engine.add(ROOT / "examples" / "handbook" / "security", ROOT / "examples" / "handbook" / "engineering")
+        first = engine.search(question)[0]
+        answer = engine.ask(question)
+    assert first.document.title == "Key rotation"
+    assert first.relevance > 0.5
+    assert answer.found
+    assert answer.text.startswith('Use `reason="suspected"`')

@@ -1,8 +1,8 @@
 """The engine for async callers: the same verbs, each run in a worker thread; streams are async iterators.
 
 async with await aio.Engine.open("team.clew") as engine:
-    hits = await engine.search("who rotates the keys?")
-    async for event in engine.ask_stream("who rotates the keys?"):
+    hits = await engine.search("what if a key is known to others?")
+    async for event in engine.ask_stream("what if a key is known to others?"):
         ...
 """
 

@@ -1,7 +1,7 @@
 """A client of the server: the verbs over HTTP, with what they reply as typed dictionaries.
 
 with Client("http://127.0.0.1:8080", key="clew_…") as client:
-    for hit in client.search("who rotates the keys?")["hits"]:
+    for hit in client.search("what if a key is known to others?")["hits"]:
         print(hit["relevance"], hit["document"]["title"])
 """
 

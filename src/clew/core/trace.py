@@ -1,7 +1,7 @@
 """Tracing: a tree of timed steps, held in a context variable so that no function signature carries it.
 
 with record() as trace:
-    engine.search("who rotates the keys?")
+    engine.search("what if a key is known to others?")
 print(trace.draw())
 """
 

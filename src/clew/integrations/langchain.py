@@ -1,7 +1,7 @@
 """A retriever for LangChain: `pip install 'clew[langchain]'`.
 
 retriever = ClewRetriever(engine=engine, k=5)
-documents = retriever.invoke("who rotates the keys?")
+documents = retriever.invoke("what if a key is known to others?")
 """
 
 import asyncio

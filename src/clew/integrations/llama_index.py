@@ -1,7 +1,7 @@
 """A retriever for LlamaIndex: `pip install 'clew[llama-index]'`.
 
 retriever = ClewRetriever(engine, k=5)
-nodes = retriever.retrieve("who rotates the keys?")
+nodes = retriever.retrieve("what if a key is known to others?")
 """
 
 import asyncio

@@ -25,7 +25,6 @@ MODELS = ("wordllama", "bge-small")
 QUICK_QUESTIONS, SLOW_QUESTIONS = 60, 10  # fewer where a cross-encoder is used
 BATCH_SIZE = 64
 PLAIN = ("semantic", "lexical", "hybrid")
-LATE = "late"  # is left out: it ranks by token vectors, which take hours to make here
 RERANKING = ("rerank", "self_reflective")
 CONVERSATION_MESSAGES = 120  # of a conversation that is split into topics
 
@@ -121,7 +120,7 @@ def _measure_overhead(
     factories["chunked"] = factories.pop("timed chunked")  # what a conversation is searched with, whatever is named
     with _open_engine(model, corpus, strategies=factories) as engine:
         _time_relevance(engine, clock)
-        for name in [each for each in STRATEGIES if each != LATE]:
+        for name in STRATEGIES:
             count = SLOW_QUESTIONS if name in RERANKING else QUICK_QUESTIONS
             total, inside = _time_searches(engine, name, [each.text for each in questions], count, clock)
             yield Measurement(f"{name} / its model and store calls, {model}", p50(total) / p50(inside), "≤ 1.2")

@@ -22,10 +22,10 @@ from clew import Engine, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from studies.judged import JudgedSet, xquad
-from studies.late import BARE_SETTINGS
 from studies.measures import bootstrap, ndcg_at
 from studies.relevance import search_with_evidence
 from studies.sets import report_missing_set
+from studies.strategies import SETTINGS
 
 LANGUAGES = ("en", "de", "zh")
 LEGS = ("semantic", "lexical")
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         embedder = drivers.make_embedder(EmbedderConfig(name=name, cache=given.cache))
 
         def open_engine(embedder: Embedder = embedder) -> Engine:
-            return Engine.open(":memory:", embedder=embedder, settings=BARE_SETTINGS)
+            return Engine.open(":memory:", embedder=embedder, settings=SETTINGS)
 
         for layout in given.layouts.split(","):
             made = build_collections(sets, open_engine, half=given.half, layout=layout, count=given.questions)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from clew import EVERYTHING, Engine, Filter, Hit, Message
 from studies.history import load_histories
-from studies.judged import SETS, USUAL_MEASURES, JudgedSet
-from studies.late import load_pool, take_part
+from studies.judged import SETS, USUAL_MEASURES, JudgedSet, make_document, take_part
 from studies.measures import ndcg_at
+from studies.reranking import load_run
 from studies.threads import load_locomo
 
 TALKS = 2  # chats of LoCoMo
@@ -79,6 +79,14 @@ def load_turns(folder: Path) -> AskedSet:
 
 def _load_judged(name: str) -> Callable[[Path], AskedSet]:
     return lambda folder: AskedSet(SETS[name](folder))
+
+
+def load_pool(folder: Path) -> JudgedSet:
+    """The questions of TREC Deep Learning 2019, and all passages of the pool."""
+    run = load_run(folder / "trec-dl-pool" / "dl19", "bm25")
+    documents = [make_document(id_, [text]) for id_, text in run.passages.items()]
+    names = {(id_, 0): id_ for id_ in run.passages}
+    return JudgedSet("dl19 pool", documents, names, run.questions, run.grades, USUAL_MEASURES)
 
 
 LOADERS: Mapping[str, Callable[[Path], AskedSet]] = {

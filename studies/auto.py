@@ -23,9 +23,9 @@ from clew.drivers.cache import CacheFile
 from clew.query.search.choose import CERTAIN, Signs, choose_by_signs, read_signs
 from clew.query.search.find import build_query
 from studies.asked import LOADERS, AskedSet, load_part
-from studies.late import BARE_SETTINGS
 from studies.measures import bootstrap
 from studies.sets import report_missing_set
+from studies.strategies import SETTINGS
 
 FIXED = ("lexical", "semantic", "hybrid", "multi_query", "rerank")
 SYSTEMS = (*FIXED, "auto")
@@ -55,7 +55,7 @@ def ask_set(
     asked: AskedSet, ids: Sequence[str], embedder: Embedder, reranker: Reranker, systems: Sequence[str] = SYSTEMS
 ) -> Iterator[Row]:
     """The values of each question by every system, and the signs of a first search."""
-    settings = BARE_SETTINGS
+    settings = SETTINGS
     with Engine.open(":memory:", embedder=embedder, reranker=reranker, settings=settings) as engine:
         engine.add_documents(asked.data.documents)
         for id_ in ids:

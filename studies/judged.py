@@ -5,7 +5,7 @@ ClapNQ judges passages: its documents are articles, and each passage of the pool
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -121,6 +121,17 @@ def read_grades(path: Path) -> dict[str, dict[str, float]]:
         question, name, grade = row.split("\t")
         found.setdefault(question, {})[name] = float(grade)
     return found
+
+
+def take_part(data: JudgedSet, every: int, share: int) -> JudgedSet:
+    """Every nth question, and of the documents those with an answer to one of them and every nth of the others."""
+    questions = dict(list(data.questions.items())[::every])
+    answers = {name for id_ in questions for name, grade in data.grades[id_].items() if grade > 0}
+    wanted = {doc_id for (doc_id, _), name in data.names.items() if name in answers}
+    others = [each.id for each in data.documents if each.id not in wanted][::share]
+    kept = wanted | set(others)
+    documents = [each for each in data.documents if each.id in kept]
+    return replace(data, questions=questions, documents=documents)
 
 
 SETS: Mapping[str, Callable[[Path], JudgedSet]] = {

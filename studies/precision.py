@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from clew import Engine, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
-from studies.judged import SETS, JudgedSet
-from studies.late import BARE_SETTINGS, measure_folder, parse_parts, take_part
+from studies.judged import SETS, JudgedSet, take_part
 from studies.measures import bootstrap, ndcg_at
 from studies.sets import report_missing_set
+from studies.strategies import SETTINGS
 
 STRATEGIES = ("semantic", "hybrid")
 
@@ -31,7 +31,7 @@ def measure_set(data: JudgedSet, embedder: Embedder) -> tuple[Mapping[str, list[
     """nDCG@10 of each question by strategy, and the bytes on disk of a chunk."""
     values: dict[str, list[float]] = {name: [] for name in STRATEGIES}
     with TemporaryDirectory() as folder:
-        with Engine.open(folder, embedder=embedder, settings=BARE_SETTINGS) as engine:
+        with Engine.open(folder, embedder=embedder, settings=SETTINGS) as engine:
             engine.add_documents(data.documents)
             chunks = engine.status().chunks
             for id_, question in data.questions.items():
@@ -39,6 +39,20 @@ def measure_set(data: JudgedSet, embedder: Embedder) -> tuple[Mapping[str, list[
                     hits = data.name_hits(engine.search(question, k=10, strategy=name))
                     found.append(ndcg_at(10, hits, data.grades[id_]))
         return values, measure_folder(folder) / chunks
+
+
+def measure_folder(folder: str) -> int:
+    """The bytes of all files in a folder, without SQLite's shared memory; nobody has it open, so its log is empty."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file() and not path.name.endswith("-shm")]
+    return sum(path.stat().st_size for path in files)
+
+
+def parse_parts(text: str, sets: Sequence[str]) -> dict[str, int]:
+    """The number for each set: "4" for all, or "clapnq:4,cosqa:10"."""
+    if text.isdecimal():
+        return dict.fromkeys(sets, int(text))
+    given = dict(part.split(":") for part in text.split(","))
+    return {name: int(given.get(name, 1)) for name in sets}
 
 
 @report_missing_set

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from clew.core.protocols import Fuse as Fuse
     from clew.core.protocols import JobQueue as JobQueue
     from clew.core.protocols import Judge as Judge
-    from clew.core.protocols import KeepsTokens as KeepsTokens
     from clew.core.protocols import LLMFailure as LLMFailure
     from clew.core.protocols import Reader as Reader
     from clew.core.protocols import Reranker as Reranker
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
     from clew.core.protocols import Step as Step
     from clew.core.protocols import Store as Store
     from clew.core.protocols import Strategy as Strategy
-    from clew.core.protocols import TokenEncoder as TokenEncoder
     from clew.core.protocols import Verdict as Verdict
     from clew.core.protocols import Verifier as Verifier
     from clew.core.receipt import Finding as Finding
@@ -184,7 +182,6 @@ if TYPE_CHECKING:
     from clew.query.search.strategies import chunked as chunked
     from clew.query.search.strategies import document_boost as document_boost
     from clew.query.search.strategies import hybrid as hybrid
-    from clew.query.search.strategies import late as late
     from clew.query.search.strategies import lexical as lexical
     from clew.query.search.strategies import multi_query as multi_query
     from clew.query.search.strategies import rerank as rerank
@@ -215,8 +212,8 @@ _HOMES = {
     "clew.core.jobs": "Job Upgrade",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
-        "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge KeepsTokens LLM LLMFailure Reader Reranker "
-        "Rewrite SessionStore Step Store Strategy TokenEncoder Verdict Verifier"
+        "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
+        "Rewrite SessionStore Step Store Strategy Verdict Verifier"
     ),
     "clew.core.receipt": "Finding Receipt",
     "clew.core.report": "OnProgress PassedOver Plan Progress Report SourceFailure",
@@ -256,8 +253,7 @@ _HOMES = {
     "clew.query.context.session": "Sessions",
     "clew.query.search.compose": "fan_out fuse pipe reflect",
     "clew.query.search.strategies": (
-        "Drivers StrategyFactory auto chunked document_boost hybrid late lexical multi_query rerank self_reflective "
-        "semantic"
+        "Drivers StrategyFactory auto chunked document_boost hybrid lexical multi_query rerank self_reflective semantic"
     ),
     "clew.query.search.tables": "ArrowTable Table",
 }

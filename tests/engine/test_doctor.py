@@ -329,12 +329,12 @@ def test_a_whole_file_of_another_collection_may_be_put_in(tmp_path: Path) -> Non
         assert [record.id for record in engine.list()] == ["kestrel"]
 
 
-def test_a_format_that_the_tables_do_not_have_is_refused_with_advice(tmp_path: Path) -> None:
+def test_another_format_is_refused_with_advice(tmp_path: Path) -> None:
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
         fill(engine)
     with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
         db.execute("PRAGMA user_version = 2")
-    with pytest.raises(StoreMismatch, match=r"says that it has the format 2.*backup"):
+    with pytest.raises(StoreMismatch, match=r"earlier Clew.*clew export"):
         Engine.open(tmp_path, embedder="hashed:32")
     with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
         db.execute("PRAGMA user_version = 70")

@@ -148,6 +148,7 @@ def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[search]\ndepht = 5", "search.depht in {file} is not a setting; did you mean search.depth?"),
+        ("[ingestion]\nlate = true", "ingestion.late in {file} is not a setting; late interaction was removed; use"),
         ("[serach]\nk = 5", "serach in {file} is not a setting; did you mean search?"),
         ("depth = 5", "depth in {file} is not a setting; did you mean search.depth?"),
         ("zzz = 5", "zzz in {file} is not a setting; the settings are path, collection, embedder.name"),
@@ -190,6 +191,10 @@ def test_a_file_below_the_working_directory_is_named_from_there(
         (
             {"CLEW_SEARCH__DEPHT": "5"},
             "CLEW_SEARCH__DEPHT in the environment is not a setting; did you mean CLEW_SEARCH__DEPTH?",
+        ),
+        (
+            {"CLEW_INGESTION__LATE": "true"},
+            "CLEW_INGESTION__LATE in the environment is not a setting; late interaction was removed; use the strategy rerank",
         ),
         (
             {"CLEW_SEARCH_DEPTH": "5"},

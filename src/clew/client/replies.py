@@ -84,7 +84,6 @@ class HitReply(TypedDict):
     similarity: Number
     score: Number
     scores: dict[str, Number]
-    highlights: list[list[int]]
     document: DocumentRef
     chunk: ChunkRef
     message: MessageRef | None

@@ -223,7 +223,6 @@ class Hit:
     `score` orders the list it is in and is compared with nothing outside it; `scores` has that of each stage by name.
     `similarity` is the cosine of query and chunk. `relevance` is the chance, from 0 to 1, that the chunk answers the
     query, and may be compared across queries, kinds, strategies and stores. Both are nan until they are computed.
-    `highlights` are the places in the chunk's text that match the query best, where a strategy tells them (`late`).
     """
 
     chunk: Chunk
@@ -232,12 +231,11 @@ class Hit:
     scores: Mapping[str, float] = field(default_factory=dict)
     similarity: float = nan
     relevance: float = nan
-    highlights: tuple[Span, ...] = ()
 
     def with_score(self, score: float, name: str) -> "Hit":
         """The same hit with a new score, which is also added to `scores` by its name."""
         scores = {**self.scores, name: score}
-        return Hit(self.chunk, self.document, score, scores, self.similarity, self.relevance, self.highlights)
+        return Hit(self.chunk, self.document, score, scores, self.similarity, self.relevance)
 
 
 class TermMatch(NamedTuple):

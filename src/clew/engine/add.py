@@ -13,7 +13,7 @@ from clew.core.settings import Settings
 from clew.core.types import Document, Message
 from clew.engine.languages import note_foreign_languages
 from clew.engine.names import resolve_documents
-from clew.engine.opened import Opened, open_token_encoder
+from clew.engine.opened import Opened
 from clew.engine.upgrade import hold_upgrade, make_target
 from clew.index.add import ingest
 from clew.index.add.calibrate import measure_calibration
@@ -103,7 +103,6 @@ def backfill(
 ) -> Report:
     """Writes the missing summaries, with the language model where there is one, and contexts that it failed to write.
 
-    With `ingestion.late`, chunks without token vectors get them.
     `refresh` also replaces the summaries that were extracted, or made by another model, by those of this one; a
     caller's own stays. `ingestion.max_concurrent` calls run at a time. Two runs at once share the work.
     """
@@ -171,6 +170,5 @@ def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestCont
         chunker=given.chunker,
         enrichers=given.enrichers,
         readers=given.readers,
-        load_token_encoder=open_token_encoder,
         cut_for=make_target(opened),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.errors import DriverFailed
 from clew.core.languages import EMBEDDER_LANGUAGES, find_known_languages
-from clew.core.protocols import Embedder, Store, TokenEncoder
+from clew.core.protocols import Embedder, Store
 from clew.core.report import Report, SourceFailure
 from clew.core.types import Document, DocumentRecord
 
@@ -75,7 +75,7 @@ def _sort_languages(counts: Mapping[str, int]) -> list[str]:
     return sorted(counts, key=lambda code: (-counts[code], code))
 
 
-def find_foreign_languages(embedder: Embedder | TokenEncoder, counts: Mapping[str, int]) -> dict[str, int]:
+def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
     """The languages that the embedder does not know, with their chunks, most first; none if they are few.
 
     Of a few chunks most must be foreign, and some of them in one language: a short text may be taken for another.
@@ -111,7 +111,7 @@ def _advise_hub(codes: Iterable[str]) -> str:
     return f"`clew reembed --to hf:NAME`, a model of the hub that knows {', '.join(codes)} (docs/models.md)"
 
 
-def _get_model(embedder: Embedder | TokenEncoder) -> str:
+def _get_model(embedder: Embedder) -> str:
     """The name without how its vectors are cut and stored ("#128", "#int8")."""
     return embedder.name.partition("#")[0]
 

@@ -24,7 +24,6 @@ from clew.core.protocols import (
     RecordStore,
     Reranker,
     Store,
-    TokenEncoder,
     Verifier,
 )
 from clew.core.scripts import UNSPACED, list_scripts
@@ -206,14 +205,6 @@ def open_reader(name: str) -> AnswerReader | None:
         return None
 
 
-@lru_cache(1)
-def open_token_encoder() -> TokenEncoder:
-    """The model of late interaction, which is kept open."""
-    from clew.drivers.late.colbert import ColbertEncoder
-
-    return ColbertEncoder()
-
-
 def make_finder(
     store: Store, embedder: Embedder, llm: LLM | None, settings: Settings, extensions: Extensions
 ) -> Finder:
@@ -227,7 +218,6 @@ def make_finder(
         make_splitter=partial(_make_splitter, count=embedder.count),
         strategies=extensions.strategies,
         cache_size=0 if settings.store.replica else settings.search.cache,  # what a replica finds may be of the past
-        load_token_encoder=open_token_encoder,
     )
 
 

@@ -15,12 +15,10 @@ from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import DerivedEmbedder, find_derivation
-from clew.engine.add import make_ingest_context
 from clew.engine.discard import discard_vectors
 from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
 from clew.index.add.calibrate import calibrate_once
-from clew.index.add.tokens import check_tokens, keep_tokens
 
 if TYPE_CHECKING:
     from clew.core.stored import Manifest, StoredDocument
@@ -52,15 +50,12 @@ def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None
 def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> Report:
     """Adds and replaces the documents of an exported file; nothing is embedded.
 
-    A file has no token vectors: with `ingestion.late` they are made again.
-
     The file is checked before anything is written. Documents that are already there bit for bit are skipped, so an
     interrupted restore continues; documents that are not in the file stay.
     """
     from clew.drivers.store import bundle
 
     opened, file = engine.opened, Path(path)
-    check_tokens(make_ingest_context(opened, None))
     manifest = bundle.read_manifest(file)
     stats = opened.store.stats()
     if (manifest.embedder, manifest.dim) != (stats.embedder, stats.dim):
@@ -78,7 +73,6 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
                 report_done(work.documents_done)
         if manifest.calibration and not opened.store.calibration():
             opened.store.set_calibration(manifest.calibration)
-        keep_tokens(make_ingest_context(opened, None), on_progress)
     return work.build_report(opened.settings.ingestion.language)
 
 

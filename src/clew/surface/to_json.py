@@ -70,7 +70,7 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
     return [
         {
             "rank": rank,
-            **_pick_fields(hit, "relevance", "similarity", "score", "scores", "highlights"),
+            **_pick_fields(hit, "relevance", "similarity", "score", "scores"),
             "document": _pick_fields(hit.document, "id", "title", "uri", "kind"),
             "chunk": _pick_fields(hit.chunk, "id", "text", "headings", "start", "end", "meta"),
             "message": _chunk_message_to_json(hit),

@@ -14,7 +14,7 @@ def test_a_copied_hit_has_every_field_and_shares_no_dict() -> None:
     access = frozenset({"crew"})
     head = "d", "title", "uri", "thread", "hash", "stamp", 9, 2, "summary"
     record = DocumentRecord(*head, {"tags": ["b"]}, access, "small", AT, AT, "de")
-    hit = Hit(chunk, record, 0.5, {"semantic": 0.5}, 0.4, 0.3, ((0, 4),))
+    hit = Hit(chunk, record, 0.5, {"semantic": 0.5}, 0.4, 0.3)
     copied = _copy_hit(hit)
     for mine, given in ((copied, hit), (copied.chunk, chunk), (copied.document, record)):
         assert [getattr(mine, each.name) for each in fields(mine)] == [

@@ -372,19 +372,3 @@ def test_config_show(fresh: "Clew") -> None:
     assert "very-secret" not in done.out + shape.out
     assert shape.json["file"] == str(fresh.folder / "clew.toml")
     assert shape.json["settings"]["search.k"] == {"value": 7, "from": "file"}
-
-
-@pytest.mark.slow
-def test_late_is_asked_for_when_adding_and_highlights_what_matched(fresh: "Clew") -> None:
-    question = ("search", "how often are signing keys renewed?", "--strategy", "late", "-k", "1")
-    assert fresh("add", "pages").code == 0
-    refused = fresh(*question)
-    assert refused.code != 0
-    assert "none of the 6 hits has token vectors" in " ".join(refused.err.split())
-    assert fresh("backfill", CLEW_INGESTION__LATE="true").code == 0
-    (hit,) = fresh(*question, "--json").json["hits"]
-    assert Path(hit["document"]["uri"]).name == "vault.md"
-    matched = " ".join(hit["chunk"]["text"][start:end] for start, end in hit["highlights"])
-    assert "keys" in matched
-    assert "every" in matched  # for "often", which the text does not have
-    assert "rotated every ninety days" in fresh(*question).out

@@ -46,9 +46,7 @@ def test_search_as_json(clew: "Clew") -> None:
     assert list(shape) == ["hits", "reason", "language", "trace"]
     assert shape["language"] == "en"
     for rank, hit in enumerate(shape["hits"], 1):
-        assert list(hit) == [
-            *("rank", "relevance", "similarity", "score", "scores", "highlights", "document", "chunk", "message")
-        ]
+        assert list(hit) == [*("rank", "relevance", "similarity", "score", "scores", "document", "chunk", "message")]
         assert hit["rank"] == rank
         assert 0 <= hit["relevance"] <= 1
         assert list(hit["document"]) == ["id", "title", "uri", "kind"]

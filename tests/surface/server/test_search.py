@@ -38,10 +38,10 @@ def test_a_filter_of_the_request_is_a_boundary(shared: Running) -> None:
     assert {hit["document"]["id"] for hit in shared.post("/v1/search", body).json()["hits"]} == {"lunch"}
 
 
-def test_late_without_token_vectors_says_what_to_do(shared: Running) -> None:
+def test_a_strategy_that_was_removed_says_what_takes_its_place(shared: Running) -> None:
     reply = shared.post("/v1/search", {"query": "build server", "strategy": "late"})
-    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "settings_error")
-    assert "run `clew backfill`" in reply.json()["error"]["message"]
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
+    assert "late interaction was removed; use rerank" in reply.json()["error"]["message"]
 
 
 @pytest.mark.slow

@@ -38,23 +38,6 @@ def test_search_as_one_types_and_open_the_span(browser: "Browser", served: Runni
         expect(page.get_by_role("complementary", name="Source").locator(".found").first).to_be_visible()
 
 
-def test_what_tokens_matched_is_marked(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
-    def add_highlight(route: Any) -> None:
-        reply = route.fetch()
-        body = reply.json()
-        for hit in body["hits"]:
-            if (start := hit["chunk"]["text"].find("Monday")) >= 0:
-                hit["highlights"] = [[start, start + len("Monday")]]
-        route.fulfill(response=reply, json=body)
-
-    with opening(browser, served, "search") as page:
-        page.route("**/v1/search*", add_highlight)
-        page.get_by_role("searchbox").fill("rotates vault")
-        expect(page.locator("article mark", has_text="Monday").first).to_be_visible()
-
-
 def test_filters_narrow_the_search(browser: "Browser", served: Running) -> None:
     from playwright.sync_api import expect
 

@@ -18,7 +18,6 @@ from clew.core.protocols.models import (
 from clew.core.protocols.records import KeepsRecords, RecordKind, RecordStore
 from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, ReclaimsRoom, Store
-from clew.core.protocols.tokens import KeepsTokens, TokenEncoder
 
 __all__ = [
     "LLM",
@@ -33,7 +32,6 @@ __all__ = [
     "JobQueue",
     "Judge",
     "KeepsRecords",
-    "KeepsTokens",
     "LLMFailure",
     "Mode",
     "Reader",
@@ -47,7 +45,6 @@ __all__ = [
     "Step",
     "Store",
     "Strategy",
-    "TokenEncoder",
     "Verdict",
     "Verifier",
     "complete_or_failure",

@@ -21,7 +21,6 @@ class IngestionConfig:
     summary: Literal["extract", "llm"] = (
         "extract"  # who makes them: the document's own sentences, or the language model
     )
-    late: bool = False  # keep the token vectors of each chunk, 48 bytes a token, for the strategy late
     language: str = "auto"  # of the text analyser
     max_concurrent: int = 5  # simultaneous calls to the language model
     max_file_bytes: int = 100_000_000

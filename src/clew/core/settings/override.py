@@ -9,6 +9,11 @@ from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.suggest import format_suggestion
 
+# What takes the place of a setting that was removed.
+REMOVED: Mapping[str, str] = {
+    "ingestion.late": "late interaction was removed; use the strategy rerank",
+}
+
 
 def flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The values of a tree of settings, each with its dotted name."""
@@ -25,7 +30,8 @@ def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings
     known = dict(flatten_settings(DEFAULTS))
     for name, value in values.items():
         if name not in known:
-            hint = format_suggestion(name, known, max_names=1, cutoff=0.6) or "docs/settings.md lists them"
+            near = format_suggestion(name, known, max_names=1, cutoff=0.6)
+            hint = REMOVED.get(name) or near or "docs/settings.md lists them"
             raise SettingsError(f"{name} is not a setting; {hint}")
         table, _, field = name.partition(".")
         settings = replace(settings, **{table: replace(getattr(settings, table), **{field: value})})

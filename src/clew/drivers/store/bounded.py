@@ -14,8 +14,7 @@ from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.facets import splits_documents
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.lru import LRUCache
-from clew.core.protocols import FindsCandidates, KeepsTokens, Mode, Store
-from clew.core.protocols.tokens import NOT_KEPT
+from clew.core.protocols import FindsCandidates, Mode, Store
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
 from clew.core.thread_view import ThreadView, view_document
@@ -111,16 +110,6 @@ class BoundedStore:
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of chunks by id; who has an id has found it within the filter."""
         return self.inner.vectors(chunk_ids)
-
-    def tokens(self, chunk_ids: Sequence[str], model: str) -> dict[str, bytes]:
-        """The token vectors of chunks by id, as `vectors`."""
-        if not isinstance(self.inner, KeepsTokens):
-            raise SettingsError(NOT_KEPT)
-        return self.inner.tokens(chunk_ids, model)
-
-    def count_missing_tokens(self, model: str) -> int:
-        """How many of the admitted chunks have no token vectors of this model."""
-        return sum(chunk.id not in self.tokens([chunk.id], model) for chunk in self.scan())
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
@@ -218,7 +207,7 @@ class BoundedStore:
     put = put_many = append = summarise = claim = put_stored = stored_documents = _refuse
     stage_vectors = switch_to_staged = with_model_in_use = _refuse
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
-    eraser = add_missing_tokens = maintain = _refuse
+    eraser = maintain = _refuse
     jobs = property(_refuse)  # they name sources and reports of the whole collection
 
     # -- parts of documents

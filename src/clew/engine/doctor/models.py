@@ -8,13 +8,9 @@ import numpy as np
 from clew.core.calibration import Calibration
 from clew.core.doctor import Defect
 from clew.core.errors import ClewError
-from clew.core.plural import format_count
-from clew.core.protocols import KeepsTokens
 from clew.core.stored import StoredDocument
 from clew.drivers.store.term_ids import pack_terms
 from clew.engine.doctor.health import take_chunks
-from clew.engine.languages import find_foreign_languages
-from clew.engine.opened import open_token_encoder
 from clew.index.add.calibrate import MIN_CHUNKS
 from clew.index.chunk.terms import count_document_terms
 
@@ -42,7 +38,6 @@ def inspect_models(opened: "Opened", found: Sequence[StoredDocument], *, full: b
             yield Defect("embeddings", problem, next_step="see what the error says; searches need the embedder too")
     yield from inspect_calibration(opened)
     yield from inspect_staged(opened)
-    yield from inspect_tokens(opened)
 
 
 def inspect_terms(opened: "Opened", found: Sequence[StoredDocument]) -> Iterator[Defect]:
@@ -124,33 +119,4 @@ def inspect_staged(opened: "Opened") -> Iterator[Defect]:
             f"vectors of {staged.embedder} are kept beside those in use, of a switch that was not finished",
             severity="advice",
             next_step=f"`clew reembed --to {staged.embedder}` goes on with them, `clew reembed --discard` deletes them",
-        )
-
-
-def inspect_tokens(opened: "Opened") -> Iterator[Defect]:
-    """Chunks without the token vectors that the settings ask for."""
-    store = opened.store
-    if not opened.settings.ingestion.late or not isinstance(store, KeepsTokens):
-        return
-    try:
-        encoder = open_token_encoder()
-        missing = store.count_missing_tokens(encoder.name)
-        foreign = find_foreign_languages(encoder, counts := opened.store.language_counts(exact=True))
-    except ClewError as error:
-        yield Defect("vectors", f"token vectors cannot be counted ({error})", severity="warning", next_step=str(error))
-        return
-    if missing:
-        yield Defect(
-            "vectors",
-            f"{format_count(missing, 'chunk')} of {store.stats().chunks} have no token vectors (ingestion.late)",
-            severity="warning",
-            next_step="run `clew backfill`; until then the strategy late ranks them as hybrid does",
-        )
-    if foreign:
-        yield Defect(
-            "languages",
-            f"{sum(foreign.values())} of {sum(counts.values())} chunks are in languages that {encoder.name}, "
-            f"the model of the strategy late, does not know ({', '.join(foreign)})",
-            severity="advice",
-            next_step="questions in these are ranked as by hybrid; without ingestion.late they take less room",
         )

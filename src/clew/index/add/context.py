@@ -1,11 +1,11 @@
 """What the entry points of the write path work with."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clew.core.errors import SourceError
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store, TokenEncoder
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnWarning, PassedOver, SourceFailure
 from clew.core.settings import Settings
 from clew.core.usage import CostBudget, Price, look_up_price
@@ -34,7 +34,6 @@ class IngestContext:
     chunker: Chunker | None = None
     enrichers: Sequence[Enricher] = ()
     readers: Mapping[str, Reader] = field(default_factory=dict)
-    load_token_encoder: Callable[[], TokenEncoder] | None = None
     cut_for: Embedder | None = None  # texts are cut by its tokens, if it is to replace the embedder
 
     def make_budget(self, limit: float | None = None) -> CostBudget:

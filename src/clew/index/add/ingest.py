@@ -40,7 +40,6 @@ from clew.index.add.sources import (
     report_found,
 )
 from clew.index.add.sync import Vanished, find_vanished_documents
-from clew.index.add.tokens import check_tokens, keep_tokens
 from clew.index.enrich.summary import CALLER, Summariser
 from clew.index.read.sections import get_source_uri
 from clew.index.read.validate import validate_document
@@ -64,7 +63,6 @@ def add_sources(
     embeds and stores the sources: the pipeline of this process, or one of many.
     """
     check_summary_model(context.settings, context.llm)
-    check_tokens(context)
     notes: list[SourceFailure] = []
     passed_over: list[PassedOver] = []
     rules = make_walk_rules(context.settings.ingestion)
@@ -125,7 +123,6 @@ def add_documents(
 ) -> Report:
     """Adds documents that a program made."""
     check_summary_model(context.settings, context.llm)
-    check_tokens(context)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
     sources = (
@@ -149,26 +146,21 @@ def _run_and_calibrate(
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
-            keep_tokens(context, on_progress)
     return replace(report, cost=budget.spent, seconds=monotonic() - started)
 
 
 def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
     """Adds messages one by one, as they are sent."""
-    check_tokens(context)
     budget = context.make_budget()
     embedder = MeteredEmbedder(context.embedder, budget)
     report = incremental.add_messages(messages, store=context.store, embedder=embedder, settings=context.settings)
     calibrate_once(context.store, embedder)
-    keep_tokens(context, only_last=True)
     return replace(report, cost=budget.spent)
 
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
     """Removes messages from their threads; returns how many. Removes none if one of the ids is not stored."""
-    count = incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
-    keep_tokens(context)
-    return count
+    return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
 
 
 def plan_add_sources(
@@ -232,7 +224,6 @@ def backfill_summaries(
             refresh=refresh,
             on_progress=on_progress,
         )
-        keep_tokens(context, on_progress)
     return replace(
         report,
         changed=tuple(dict.fromkeys((*repaired.changed, *report.changed))),

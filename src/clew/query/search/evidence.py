@@ -176,7 +176,7 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
         for place, (hit, match) in enumerate(zip(first, estimate_match(evidence), strict=False)):
             scores = {**hit.scores, MATCH: match, **name_expected_words(evidence, place)}
             numbers = cosines[place], relevances[place]
-            assessed.append(Hit(hit.chunk, hit.document, hit.score, scores, *numbers, hit.highlights))
+            assessed.append(Hit(hit.chunk, hit.document, hit.score, scores, *numbers))
         return [*assessed, *hits[len(first) :]]
 
     return relevance

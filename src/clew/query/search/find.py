@@ -30,7 +30,6 @@ from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
 from clew.query.search.direct import can_search_directly, search_directly
 from clew.query.search.evidence import assess
-from clew.query.search.late import LoadTokenEncoder, no_token_encoder
 from clew.query.search.message_boost import boost_messages
 from clew.query.search.new_topic import is_new_topic
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
@@ -59,7 +58,6 @@ class Finder:
         make_splitter: MakeSplitter,
         strategies: Mapping[str, StrategyFactory],
         cache_size: int,
-        load_token_encoder: LoadTokenEncoder = no_token_encoder,
     ) -> None:
         self.strategies = {**STRATEGIES, **strategies}
         self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # none is replaced by the user's own
@@ -69,7 +67,6 @@ class Finder:
         self._llm = llm
         self._load_reranker = load_reranker
         self._make_splitter = make_splitter
-        self._load_token_encoder = load_token_encoder
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
@@ -226,7 +223,6 @@ class Finder:
             self._make_splitter(settings.conversation),
             self.strategies,
             self._read_calibration(),
-            self._load_token_encoder,
             self._has_messages,
         )
 
@@ -304,7 +300,7 @@ def _copy_hit(hit: Hit) -> Hit:
     head = of.id, of.doc_id, of.index, of.total, of.text, of.start, of.end, of.headings, of.context
     chunk = Chunk(*head, of.at, _copy_meta(of.meta))
     document = _copy_record(hit.document)
-    return Hit(chunk, document, hit.score, dict(hit.scores), hit.similarity, hit.relevance, hit.highlights)
+    return Hit(chunk, document, hit.score, dict(hit.scores), hit.similarity, hit.relevance)
 
 
 def _copy_record(of: DocumentRecord) -> DocumentRecord:

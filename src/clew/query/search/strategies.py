@@ -6,7 +6,7 @@ strategies built on that one too.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -26,7 +26,6 @@ from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence, order_by_relevance
 from clew.query.search.judge import make_model_judge, make_reranker_judge
-from clew.query.search.late import LoadTokenEncoder, match_tokens, no_token_encoder, widen
 from clew.query.search.rerank import rerank as rerank_step
 from clew.query.search.topics import split_messages_by_topic
 
@@ -57,7 +56,6 @@ class Drivers:
     split_text: SplitText = _keep_text_whole  # the storage chunker, for texts as long as documents
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
-    token_encoder: LoadTokenEncoder = no_token_encoder  # the model of late interaction, loaded on first use
     has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
 
     _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
@@ -82,7 +80,7 @@ class Drivers:
         While a factory runs, its own name means the built-in, so an override may be built on what it replaces.
         """
         if name not in self.strategies:
-            raise NotFound(f"there is no strategy {name!r}; there are {', '.join(self.strategies)}")
+            raise no_strategy_error(name, self.strategies)
         factory = self.strategies[name]
         if factory is STRATEGIES.get(name):
             return factory(self)
@@ -97,6 +95,12 @@ class Drivers:
 
 
 StrategyFactory = Callable[[Drivers], Strategy]
+
+
+def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
+    """The error for a strategy that there is not."""
+    hint = "late interaction was removed; use rerank; " if name == "late" else ""
+    return NotFound(f"there is no strategy {name!r}; {hint}there are {', '.join(known)}")
 
 
 def semantic(drivers: Drivers) -> Strategy:
@@ -168,17 +172,6 @@ def rerank(drivers: Drivers) -> Strategy:
     return pipe(drivers.build_strategy("hybrid"), known, rerank_step(drivers.reranker(), candidates=candidates))
 
 
-def late(drivers: Drivers) -> Strategy:
-    """Strategy: a hybrid search whose first hits are reordered by the tokens that match (late interaction).
-
-    The chunks must have been added with `ingestion.late`, and hits say by `highlights` what matched.
-    """
-    search, language = drivers.settings.search, drivers.settings.ingestion.language
-    load, depth = drivers.token_encoder, search.depth
-    match = match_tokens(drivers.store, load, depth=depth, language=language, every=search.has_floor)
-    return pipe(widen(drivers.build_strategy("hybrid"), depth=depth), match)
-
-
 def self_reflective(drivers: Drivers) -> Strategy:
     """Strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
     found = reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
@@ -225,7 +218,6 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
     "document_boost": document_boost,
     "multi_query": multi_query,
     "rerank": rerank,
-    "late": late,
     "self_reflective": self_reflective,
     "chunked": chunked,
     "auto": auto,

@@ -26,7 +26,6 @@ REMOVED_BY: Mapping[str, tuple[Stage, str]] = {
     "by_document": ("dedup", "another chunk of its document was kept instead"),
     "by_meaning": ("dedup", "a chunk that says the same was kept instead"),
     "rerank": ("depth", "it was not among the candidates for re-ranking"),
-    "late": ("depth", "it was not among the hits whose tokens are compared"),
     "query": ("depth", "each part of the conversation keeps only its best hits"),
     "fused": ("fusion", "the fusion left it out"),
     "fanned": ("fusion", "the fusion of the queries left it out"),
@@ -37,7 +36,6 @@ RANKED_BY: Mapping[str, Stage] = {
     "document_boost": "fusion",
     "flow": "fusion",
     "rerank": "rerank",
-    "late": "rerank",
 }
 MINIMUM = "minimum"  # the step that drops hits below a minimum that is set
 REORDERED_BY = frozenset({"chunked", "mmr"})  # steps that trade score for diversity

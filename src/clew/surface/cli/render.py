@@ -201,8 +201,7 @@ def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
             (f"  {uri}" if uri and uri != shown else "", "dim"),
         )
         language = next(iter(known)) if len(known) == 1 else detect_language(hit.chunk.text) or DEFAULT
-        matched = " ".join(hit.chunk.text[start:end] for start, end in hit.highlights)
-        query_terms = extract_query_terms(f"{query} {matched}", language)
+        query_terms = extract_query_terms(query, language)
         snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4, language=language)
         if (
             snippet

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN
 from clew.core.settings import Settings
-from clew.core.settings.override import flatten_settings, mask_setting
+from clew.core.settings.override import REMOVED, flatten_settings, mask_setting
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.core.suggest import find_close_names
 
@@ -209,7 +209,9 @@ def _check_setting_value(key: SettingKey, value: Any, place: str) -> Any:
 
 
 def suggest_setting(name: str, known: list[str]) -> str:
-    """A hint for an unknown name: the nearest setting, by its whole name or else by its last part."""
+    """A hint for an unknown name: what replaced it, or the nearest setting, by its whole name or else its last part."""
+    if removed := REMOVED.get(name.removeprefix("CLEW_").lower().replace("__", ".")):
+        return removed
     last = {other.rsplit(".", 1)[-1]: other for other in reversed(known)}
     tables = {other.rpartition(".")[0] for other in known}
     near = find_close_names(name, [*known, *tables], max_names=1, cutoff=0.75) or [

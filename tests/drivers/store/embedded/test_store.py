@@ -426,74 +426,17 @@ def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
     assert read_stored_embedder_name(folder) is None
 
 
-def take_back(folder: Path, version: int) -> None:
-    """Makes a collection one of an earlier version."""
-    columns = ("access", "summary_by", "created", "updated")
-    added = {
-        1: ["DROP INDEX chunks_channel"],
-        2: ["DROP TRIGGER chunk_says_other", "DROP TRIGGER summary_says_other"],
-        3: ["DROP TABLE calibration"],
-        4: [
-            "DROP TABLE jobs",
-            "DROP TABLE erasing",
-            "DROP TABLE sessions",
-            "DROP TABLE claims",
-            *(f"ALTER TABLE documents DROP COLUMN {name}" for name in columns),
-        ],
-        5: [f"DROP INDEX {name}" for name in ("pieces_sizes", "pieces_message", "pieces_parent", "pieces_awaits")],
-    }
-    added[4].append("ALTER TABLE meta DROP COLUMN created")
-    added[5] += ["DROP TABLE blocks", "DROP INDEX chunks_doc", "CREATE INDEX chunks_doc ON chunks(doc, idx)"]
-    added[5] += ["ALTER TABLE documents DROP COLUMN revision", "ALTER TABLE chunks DROP COLUMN piece"]
-    names = ("chars", "chunks", "message", "parent", "awaits")
-    added[5] += [f"ALTER TABLE pieces DROP COLUMN {name}" for name in names]
-    added[2] += [f"DROP TABLE {name}" for name in ("shadow", "shadows", "summary_shadows")]
-    summed = ("meta", "documents", "pieces", "chunks", "signals", "gone", "shadows", "summary_shadows", "calibration")
-    added[6] = [f"ALTER TABLE {name} DROP COLUMN sum" for name in (*summed, "erasing", "sessions")]
-    added[6].append("ALTER TABLE documents DROP COLUMN found_sum")
-    added[7] = ["ALTER TABLE blocks DROP COLUMN sum"]
-    added[8] = ["DROP TRIGGER chunk_has_other_tokens", "DROP TABLE tokens"]
-    added[9] = ["DROP TRIGGER tokens_gone", "DROP TABLE token_parts"]
-    with sqlite3.connect(folder / schema.FILE) as db:
-        for each in (each for older in reversed(range(version, tables.VERSION)) for each in added[older]):
-            db.execute(each)
-        db.execute(f"PRAGMA user_version = {version}")
-    db.close()
-
-
-@pytest.mark.parametrize("version", range(1, tables.VERSION))
-def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path, version: int) -> None:
-    before = fill_store(folder, StoreConfig())
-    take_back(folder, version)
-    with closing(open_store(folder)) as store:
-        assert run_searches(store) == before
-        assert store.calibration() == ""
-        store.set_calibration("measured")
-    with closing(open_store(folder)) as store:
-        assert store.calibration() == "measured"
-    with sqlite3.connect(folder / schema.FILE) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (tables.VERSION,)
-        added = "'chunks_channel', 'shadow', 'chunk_says_other', 'calibration'"
-        assert db.execute(f"SELECT count(*) FROM sqlite_master WHERE name IN ({added})").fetchone() == (4,)
-    db.close()
-
-
-@pytest.mark.parametrize("version", range(1, tables.VERSION))
-def test_a_database_of_an_older_clew_that_can_only_be_read_is_searched(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, version: int
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_a_database_of_an_older_clew_is_refused_with_advice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_writable: bool
 ) -> None:
-    before = fill_store(folder, StoreConfig())
-    take_back(folder, version)
-    monkeypatch.setattr(connection, "is_writable", lambda _: False)
-    with closing(open_store(folder, StoreConfig())) as store:
-        assert run_searches(store) == before
-        assert (store.calibration(), store.staged_model(), store.channels()) == ("", None, [])
-        with pytest.raises(DriverFailed, match="cannot be opened for writing"):
-            store.set_calibration("measured")
-        assert store.calibration() == ""
+    fill_store(folder, StoreConfig())
     with sqlite3.connect(folder / schema.FILE) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (version,)
+        db.execute(f"PRAGMA user_version = {tables.VERSION - 1}")
     db.close()
+    monkeypatch.setattr(connection, "is_writable", lambda _: is_writable)
+    with pytest.raises(StoreMismatch, match=r"earlier Clew.*nothing was changed.*clew export.*clew restore"):
+        open_store(folder)
 
 
 def test_a_database_of_a_newer_clew_is_refused(folder: Path) -> None:

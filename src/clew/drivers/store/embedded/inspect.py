@@ -18,7 +18,6 @@ from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.parts import find_missing_parts
 from clew.drivers.store.embedded.raw import read_raw
 from clew.drivers.store.embedded.repair import COUNTS, ORPHANS, repair_tables
-from clew.drivers.store.embedded.tokens import find_damaged_tokens
 from clew.drivers.store.embedded.vectors import unpack_vector
 from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.inspection import (
@@ -134,8 +133,6 @@ def inspect_tables(database: Database, *, is_quick: bool = False) -> Iterator[De
         yield from _inspect_unread(db)
         for table in ("shadows", "summary_shadows"):
             yield from _inspect_rows(db, table, ("row", "vector"), "a vector of the model that is not in use", "delete")
-        if find_damaged_tokens(db):
-            yield Defect("truth", "the record of a chunk's tokens is damaged", "", "delete")
         yield from inspect_staged(db)
 
 

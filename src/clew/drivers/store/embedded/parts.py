@@ -5,23 +5,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from clew.core.pattern import compile_pattern
-from clew.drivers.store.embedded import tables
+from clew.drivers.store.embedded.tables import STATEMENTS
 
 _PART = compile_pattern(r"\s*CREATE (?:INDEX|TRIGGER) (\w+) ")
-_DROPPED = compile_pattern(r"\s*DROP (?:INDEX|TRIGGER) (\w+)")
 
 
 @lru_cache(1)
 def list_parts() -> Mapping[str, str]:
     """The indexes and triggers by name, with the statement that makes each."""
-    statements = [*tables.TABLES.split(";\n"), *(each for sql in tables.UPGRADES.values() for each in sql.split(";\n"))]
-    found: dict[str, str] = {}
-    for statement in statements:
-        if made := _PART.match(statement):
-            found[made.group(1)] = statement
-        elif dropped := _DROPPED.match(statement):
-            found.pop(dropped.group(1), None)
-    return found
+    return {made.group(1): statement for statement in STATEMENTS if (made := _PART.match(statement))}
 
 
 def find_missing_parts(db: sqlite3.Connection) -> list[str]:

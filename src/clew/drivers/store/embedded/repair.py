@@ -20,8 +20,6 @@ from clew.drivers.store.embedded.folder import read_last_change, write_last_chan
 from clew.drivers.store.embedded.foreign_log import is_foreign_log
 from clew.drivers.store.embedded.parts import create_missing_parts
 from clew.drivers.store.embedded.raw import read_raw
-from clew.drivers.store.embedded.tables import PART_BITS
-from clew.drivers.store.embedded.tokens import find_damaged_tokens
 from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids
 from clew.drivers.store.mend import plan_mending
 
@@ -38,8 +36,6 @@ ORPHANS = {
     "signals": "row NOT IN (SELECT row FROM chunks)",
     "shadows": "row NOT IN (SELECT row FROM chunks)",
     "summary_shadows": "row NOT IN (SELECT row FROM documents)",
-    "tokens": "row NOT IN (SELECT row FROM chunks)",
-    "token_parts": f"place >> {PART_BITS} NOT IN (SELECT row FROM tokens)",
     "claims": "row NOT IN (SELECT row FROM documents)",
 }
 
@@ -93,7 +89,6 @@ def _delete_damaged(db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM calibration WHERE sum <> -1 AND sum IS NOT row_sum(text)")
     for table in ("shadows", "summary_shadows"):
         db.execute(f"DELETE FROM {table} WHERE sum <> -1 AND sum IS NOT row_sum(row, vector)")
-    db.executemany("DELETE FROM tokens WHERE row = ?", [(row,) for row in find_damaged_tokens(db)])
     jobs = find_bad_jobs(db.execute("SELECT id, state, request, result FROM jobs").fetchall())
     db.executemany("DELETE FROM jobs WHERE id = ?", [(each,) for each in jobs])
     sessions = find_bad_sessions(db.execute("SELECT name, documents, messages FROM sessions").fetchall())

@@ -1,4 +1,4 @@
-"""Makes and migrates the tables of a collection, and the errors of SQLite as DriverFailed with advice."""
+"""Makes the tables of a collection, and the errors of SQLite as DriverFailed with advice."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
-from clew.core.pattern import compile_pattern
 from clew.core.time import to_iso
 from clew.drivers.store import checksums
-from clew.drivers.store.embedded.sums import META, create_triggers, fill_sums
-from clew.drivers.store.embedded.tables import TABLES, UPGRADES, VERSION
+from clew.drivers.store.embedded.sums import META, create_triggers
+from clew.drivers.store.embedded.tables import STATEMENTS, VERSION
 
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
@@ -18,7 +17,6 @@ PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
 
 CHANNEL = "json_extract(c.meta, '$.channel')"  # the expression of the index chunks_channel
 
-CHECKED_SINCE = 7
 # What SQLite says of a damaged file, our functions of a row that they cannot read, and Python of bytes without text.
 _DAMAGE = (
     "malformed",
@@ -28,7 +26,6 @@ _DAMAGE = (
     "could not decode",
     "no such table",
 )
-_NEW_COLUMN = compile_pattern(r"ALTER TABLE (\w+) ADD COLUMN (\w+) (?:.*DEFAULT (.+))?")
 
 
 class translate_errors:  # noqa: N801
@@ -75,8 +72,7 @@ def read_meta(connection: sqlite3.Connection, place: str, *names: str) -> tuple[
     if found is None:
         raise record_gone_error(place)
     record = dict(zip((name for name, *_ in cursor.description), found, strict=True))
-    if "sum" in record:  # since version 7
-        check_record(place, record["sum"], [record[name] for name in META])
+    check_record(place, record["sum"], [record[name] for name in META])
     return tuple(record[name] for name in names)
 
 
@@ -102,18 +98,14 @@ def _record_damaged_error(place: str) -> CollectionDamaged:
 
 
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
-    """Creates the tables of a new collection or migrates old ones; StoreMismatch if it was filled by another model."""
+    """Creates the tables of a new collection; StoreMismatch if another version or another model filled it."""
     with translate_errors(place):
         version = _read_version(connection)
+        if version not in (0, VERSION):
+            raise StoreMismatch(_describe_version_error(place, version))
         if version != VERSION:
-            try:
-                _create_or_migrate(connection, place, (embedder, dim, collection_id))
-            except sqlite3.OperationalError as error:
-                if version == 0 or error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_READONLY:
-                    raise
-                _add_temporary_tables(connection, version)
-        if _read_version(connection) == VERSION:
-            create_triggers(connection)
+            _create_tables(connection, place, (embedder, dim, collection_id))
+        create_triggers(connection)
         name, width = read_meta(connection, place, "embedder", "dim")
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
@@ -122,63 +114,25 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
         )
 
 
-def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[str, int, str]) -> None:
-    """Creates the tables, or migrates those of an earlier version; StoreMismatch for another program's database."""
+def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, int, str]) -> None:
+    """Creates the tables in an empty file, unless another process has done so; StoreMismatch for another program's."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _read_version(connection)
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        is_new = version == 0 and tables == 0
-        if is_new:
-            for statement in TABLES.split(";\n"):
+        if version != VERSION:
+            if tables:
+                raise StoreMismatch(_describe_version_error(place, version))
+            for statement in STATEMENTS:
                 connection.execute(statement)
-            connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", meta)
-            version = 1
-        if version not in range(1, VERSION + 1):
-            raise StoreMismatch(_describe_version_error(place, version))
-        try:
-            for statement in _list_upgrades(version):
-                connection.execute(statement)
-        except sqlite3.OperationalError as error:
-            if not any(sign in str(error) for sign in ("already exists", "duplicate column")):
-                raise
-            raise StoreMismatch(
-                f"{place} says that it has the format {version}, and has tables of a later one ({error}); nothing was "
-                "changed; put back a backup of the file, or restore an export into a new collection"
-            ) from error
-        if is_new:
-            connection.execute("UPDATE meta SET created = ?", (to_iso(datetime.now(UTC)),))
-        if version < CHECKED_SINCE:
-            fill_sums(connection)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+            created = to_iso(datetime.now(UTC))
+            connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?, ?, -1)", (*meta, created))
+            connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # SQLite ends it by itself where the disk is full
             connection.execute("ROLLBACK")
         raise
-
-
-def _add_temporary_tables(connection: sqlite3.Connection, version: int) -> None:
-    """Gives a connection that can only read the tables and columns that an earlier version lacks, empty, temporary."""
-    columns: dict[str, list[str]] = {}
-    created: set[str] = set()
-    for statement in map(str.strip, _list_upgrades(version)):
-        if statement.startswith("CREATE TABLE"):
-            connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
-            created.add(statement.split("(")[0].split()[-1])
-        elif added := _NEW_COLUMN.match(statement):
-            table, name, default = added.groups()
-            if table in created:
-                connection.execute(statement.replace("TABLE ", "TABLE temp.", 1))
-            else:
-                columns.setdefault(table, []).append(f"{default or 'NULL'} AS {name}")
-    for table, names in columns.items():
-        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {', '.join(names)} FROM main.{table}")
-
-
-def _list_upgrades(version: int) -> list[str]:
-    """The statements that migrate a version to this one."""
-    return [statement for older in range(version, VERSION) for statement in UPGRADES[older].split(";\n")]
 
 
 def _read_version(connection: sqlite3.Connection) -> int:
@@ -189,12 +143,18 @@ def _read_version(connection: sqlite3.Connection) -> int:
 def _describe_version_error(place: str, version: int) -> str:
     if version > VERSION:
         return (
-            f"{place} was written by a newer Clew (format {version}, this one reads up to {VERSION}); update this Clew "
+            f"{place} was written by a newer Clew (format {version}, this one reads {VERSION}); update this Clew "
             "(`pip install --upgrade clew`), or read the collection with the Clew that wrote it"
         )
+    if version > 0:
+        return (
+            f"{place} was written by an earlier Clew (format {version}, this one reads {VERSION}); nothing was "
+            "changed; `clew export` it with the Clew that wrote it and `clew restore` the file into a new collection, "
+            "or add the sources to a new one"
+        )
     return (
-        f"{place} is a database, but not a collection of Clew (format {version}, where 1 to {VERSION} are known); "
-        "nothing was changed; give another folder with --path, or move the file away"
+        f"{place} is a database, but not a collection of Clew; nothing was changed; give another folder with --path, "
+        "or move the file away"
     )
 
 

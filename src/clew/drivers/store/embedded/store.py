@@ -29,13 +29,12 @@ from clew.drivers.store.embedded.sessions import EmbeddedSessions
 from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.term_counts import TermCounts
 from clew.drivers.store.embedded.thread_methods import ThreadMethods
-from clew.drivers.store.embedded.tokens import TokenMethods
 from clew.drivers.store.embedded.upkeep import IndexUpkeep
 from clew.drivers.store.entries import DocumentEntries, make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
 
 
-class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, TokenMethods):
+class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts):
     """One collection in a folder, or in memory where the folder is None. Several threads may use it."""
 
     def __init__(

@@ -71,14 +71,6 @@ def create_triggers(connection: sqlite3.Connection) -> None:
             )
 
 
-def fill_sums(connection: sqlite3.Connection) -> None:
-    """Computes the checksum of every row, for a collection that an earlier version wrote."""
-    for table, sums in _FILLED.items():
-        connection.execute(f"UPDATE {table} SET {_make_assignments(sums)}")
-    for table, made in _BULK.items():
-        connection.execute(f"UPDATE {table} SET sum = {made}")
-
-
 def read_checked_text(db: sqlite3.Connection, table: str, name: str) -> str:
     """The one text of a table, empty if there is none; CollectionDamaged if it is not as written."""
     found = db.execute(f"SELECT text, sum FROM {table}").fetchone()

@@ -15,7 +15,7 @@ BEGIN
   FOR here IN
     SELECT to_regclass('clew.' || name) FROM unnest(ARRAY['collections', 'documents', 'pieces', 'blocks', 'summaries',
       'chunks', 'signals', 'postings', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims',
-      'outlines', 'erasures', 'records', 'tokens']) AS name
+      'outlines', 'erasures', 'records']) AS name
   LOOP
     IF here IS NOT NULL THEN  -- a table of a later version comes with its rights
       EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO clew_app', here);

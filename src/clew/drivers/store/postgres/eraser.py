@@ -15,7 +15,7 @@ LOCK_TIMEOUT = "60s"  # to wait for those who use a table
 BATCH = 1000  # rows that are read at once
 # Words of our own: they are the same whatever is stored.
 _OWN = {("jobs", "kind"), ("jobs", "state"), ("jobs", "stage"), ("erasures", "text"), ("documents", "kind")}
-_OWN |= {("records", "kind"), ("tokens", "model")}
+_OWN |= {("records", "kind")}
 
 
 class PostgresEraser:

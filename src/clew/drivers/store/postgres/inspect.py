@@ -27,7 +27,6 @@ from clew.drivers.store.postgres.connect.setup import OpenCollection
 from clew.drivers.store.postgres.protection import inspect_protection, repair_protection
 from clew.drivers.store.postgres.raw import read_raw
 from clew.drivers.store.postgres.repair import COUNTS, ORPHANS, repair_tables
-from clew.drivers.store.postgres.tokens import DAMAGED
 
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
@@ -184,8 +183,6 @@ def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
         yield Defect("index", f"the graph {name} was not finished; searches scan instead", "", "rebuild")
     yield from inspect_protection(connection)
     yield from _inspect_unread(connection, number)
-    if fetch_rows(connection, f"SELECT 1 FROM tokens WHERE {DAMAGED} LIMIT 1", (number,)):
-        yield Defect("truth", "the record of a chunk's tokens is damaged", "", "delete")
     yield from inspect_staged(connection, number)
 
 

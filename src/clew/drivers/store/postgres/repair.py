@@ -11,7 +11,6 @@ from clew.drivers.store.mend import plan_mending
 from clew.drivers.store.postgres import insert
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.raw import read_raw
-from clew.drivers.store.postgres.tokens import DAMAGED
 from clew.drivers.store.postgres.write import lock_documents
 
 COUNTS = {
@@ -30,7 +29,6 @@ ORPHANS = {
     "signals": "collection = {0} AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = signals.row)",
     "postings": "collection = {0} AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = postings.chunk)",
     "shadows": "collection = {0} AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = shadows.row)",
-    "tokens": "collection = {0} AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = tokens.row)",
     "summary_shadows": "collection = {0} AND NOT EXISTS (SELECT FROM summaries u WHERE u.row = summary_shadows.row)",
 }
 
@@ -112,7 +110,6 @@ def _repair_rest(connection: Connection, number: int, defects: Sequence[Defect])
             fetch_rows(connection, "SELECT name, documents, messages FROM sessions WHERE collection = %s", (number,))
         )
         connection.execute("DELETE FROM sessions WHERE collection = %s AND name = ANY(%s)", (number, sessions))
-        connection.execute(f"DELETE FROM tokens WHERE {DAMAGED}", (number,))
     if any(each.remedy == "discard" for each in defects):
         for table in ("shadows", "summary_shadows"):
             connection.execute(f"DELETE FROM {table} WHERE collection = %s", (number,))

@@ -33,11 +33,10 @@ from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search_methods import SearchMethods
 from clew.drivers.store.postgres.sessions import PostgresSessions
 from clew.drivers.store.postgres.thread_methods import ThreadMethods
-from clew.drivers.store.postgres.tokens import TokenMethods
 from clew.drivers.store.postgres.upkeep import UpkeepMethods
 
 
-class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods, UpkeepMethods):
+class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, UpkeepMethods):
     """One collection on a server. Several threads, programs and machines may use it at once.
 
     With `config.access` the server shows it what these labels admit, and it only reads.

@@ -162,7 +162,7 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
 def backfill(
     ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
 ) -> None:
-    """Add what documents lack: summaries, contexts that a model failed to write, token vectors (ingestion.late)."""
+    """Add what documents lack: summaries, and contexts that a model failed to write."""
     from clew.surface.cli import progress, render
 
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:

@@ -194,7 +194,8 @@ def test_a_file_below_the_working_directory_is_named_from_there(
         ),
         (
             {"CLEW_INGESTION__LATE": "true"},
-            "CLEW_INGESTION__LATE in the environment is not a setting; late interaction was removed; use the strategy rerank",
+            "CLEW_INGESTION__LATE in the environment is not a setting; "
+            "late interaction was removed; use the strategy rerank",
         ),
         (
             {"CLEW_SEARCH_DEPTH": "5"},

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.pattern import compile_pattern
-from clew.core.quantize import dequantize, quantize
 from clew.core.types import Matrix
 
 Windows = NDArray[np.uint64]
@@ -97,12 +96,10 @@ def fingerprint_vectors(vectors: Matrix, key: int) -> Windows:
 
 
 def list_vector_forms(vectors: Matrix) -> list[NDArray[Any]]:
-    """Vectors as stores keep them: in single precision, and int8 vectors also as codes and in half precision."""
+    """Vectors as stores keep them: in single precision, and in half precision where that is exact."""
     rows = np.ascontiguousarray(vectors, "<f4")
-    codes = quantize(rows) if rows.size else None
-    if codes is None or not np.array_equal(dequantize(codes), rows):
-        return [rows]
-    return [rows, rows.astype("<f2"), codes]
+    half = rows.astype("<f2")
+    return [rows, half] if np.array_equal(half, rows) else [rows]
 
 
 def _fingerprint_rows(rows: NDArray[Any], key: int) -> Windows:

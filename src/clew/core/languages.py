@@ -71,8 +71,7 @@ EMBEDDER_LANGUAGES: Final = MappingProxyType(
 
 def find_known_languages(embedder: object) -> frozenset[str]:
     """The languages that an embedder knows; none where that is not known."""
-    name = str(getattr(embedder, "name", ""))  # may say how vectors are cut and stored: "#128", "#int8"
-    found = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(name.partition("#")[0])
+    found = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(str(getattr(embedder, "name", "")))
     return frozenset(found or ())
 
 

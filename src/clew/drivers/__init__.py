@@ -5,9 +5,9 @@ is imported on first use, so that nothing heavy is loaded for a name that is not
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,6 @@ from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.doctor import Defect
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
-from clew.core.quantize import has_int8_vectors
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
 from clew.drivers.addresses import MEMORY as MEMORY
@@ -29,9 +28,6 @@ from clew.drivers.addresses import is_lance_address as is_lance_address
 from clew.drivers.addresses import is_server_address as is_server_address
 from clew.drivers.addresses import is_shared as is_shared
 from clew.drivers.addresses import resolve_folder
-from clew.drivers.embed.names import DIM_MARK as DIM_MARK
-from clew.drivers.embed.names import check_joined, remove_int8_mark, split_dim
-from clew.drivers.embed.names import shape_embedder as shape_embedder
 
 HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
 
@@ -70,27 +66,28 @@ LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.l
 
 
 def make_embedder(config: EmbedderConfig) -> Embedder:
-    """The embedder of that name, with a cache and cut vectors if these are set; NotFound lists the known names.
-
-    "bge-small#128" has its vectors cut to that length (`config.dim` goes before it), "bge-small#int8" stores them as
-    int8, "one+other" are two as one.
-    """
-    if config.int8 or has_int8_vectors(config.name):
-        plain = make_embedder(replace(config, name=remove_int8_mark(config.name), int8=False))
-        return shape_embedder(plain, replace(config, dim=0, int8=True))
-    if "+" in config.name:
-        from clew.drivers.embed.joined import join_embedders
-
-        check_joined(config.name, EMBEDDERS.keys())
-        if joined := join_embedders(config, make_embedder, EMBEDDERS):
-            return joined
-    name, dim = split_dim(config.name, EMBEDDERS.keys())
-    embedder = cast(Embedder, _import_factory(name, EMBEDDERS, "embedder")(replace(config, name=name)))
+    """The embedder of that name, with a cache if one is set; NotFound lists the known names."""
+    model = re.split("[#+]", config.name)[0]
+    if model != config.name and model in EMBEDDERS:
+        raise NotFound(
+            f"there is no embedder {config.name!r}: shorter vectors (#128) and two embedders as one (a+b) were removed "
+            f'and int8 vectors are store.vectors = "half"; name {model}'
+        )
+    embedder = cast(Embedder, _import_factory(config.name, EMBEDDERS, "embedder")(config))
     if config.cache:
         from clew.drivers.embed.cached import CachedEmbedder
 
-        embedder = CachedEmbedder(embedder, config.cache)
-    return shape_embedder(embedder, replace(config, dim=config.dim or dim))
+        return CachedEmbedder(embedder, config.cache)
+    return embedder
+
+
+def round_vectors(embedder: Embedder, config: StoreConfig) -> Embedder:
+    """The embedder with its vectors as the store keeps them (`store.vectors`)."""
+    if config.vectors != "half":
+        return embedder
+    from clew.drivers.embed.wrapped import HalfPrecisionEmbedder
+
+    return HalfPrecisionEmbedder(embedder)
 
 
 def pin_embedder_name(given: str, stored: str | None) -> str:
@@ -98,7 +95,7 @@ def pin_embedder_name(given: str, stored: str | None) -> str:
 
     A model of the hub that is given without a revision is the collection's own, if that is a revision of it.
     """
-    if stored and given.startswith(HUB) and stored.partition(DIM_MARK)[0].startswith(f"{given}@"):
+    if stored and given.startswith(HUB) and stored.startswith(f"{given}@"):
         return stored
     return given or stored or ""
 

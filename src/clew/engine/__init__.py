@@ -117,8 +117,7 @@ class Engine:
             llm_config = replace(settings.llm, name=llm or settings.llm.name)
             llm = drivers.make_language_model(llm_config)
         check_embedder(embedder)
-        if embedder_config is None:
-            embedder = drivers.shape_embedder(embedder, settings.embedder)
+        embedder = drivers.round_vectors(embedder, settings.store)
         if llm is not None:
             check_implements(llm, LLM, "language model")
         folder = drivers.find_collection_folder(path, collection)

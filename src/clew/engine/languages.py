@@ -92,28 +92,18 @@ def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dic
     return {code: foreign[code] for code in _sort_languages(foreign)}
 
 
-def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int) -> str:
-    """What to do where the embedder does not know these languages, of that many chunks.
-
-    A collection that is mixed, so that the embedder knows much of it, is better off with two embedders.
-    """
+def advise_embedder(foreign: Mapping[str, int], chunks: int) -> str:
+    """What to do where the embedder does not know these languages, of that many chunks."""
     covered = [code for code in foreign if code in EMBEDDER_LANGUAGES[MULTILINGUAL]]
     others = [code for code in foreign if code not in covered]
     if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # too few to choose by
         return f"words still find them; for meaning run {_advise_hub(foreign)}"
-    model = _get_model(embedder)
-    is_mixed = model in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks
-    advice = f"words still find them; for meaning run `clew reembed --to {f'{model}+' * is_mixed}{MULTILINGUAL}`"
+    advice = f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
     return f"{advice}, which does not know {', '.join(others)}: for these, {_advise_hub(others)}" if others else advice
 
 
 def _advise_hub(codes: Iterable[str]) -> str:
     return f"`clew reembed --to hf:NAME`, a model of the hub that knows {', '.join(codes)} (docs/models.md)"
-
-
-def _get_model(embedder: Embedder) -> str:
-    """The name without how its vectors are cut and stored ("#128", "#int8")."""
-    return embedder.name.partition("#")[0]
 
 
 def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
@@ -125,7 +115,7 @@ def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
     chunks = sum(counts.values())
     share = f"{sum(foreign.values())} of {chunks} chunks"
     problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
-    return problem, advise_embedder(foreign, opened.embedder, chunks)
+    return problem, advise_embedder(foreign, chunks)
 
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:

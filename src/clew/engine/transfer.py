@@ -13,8 +13,9 @@ from clew.core.flush import flush_after
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
-from clew.drivers.embed.wrapped import DerivedEmbedder, find_derivation
+from clew.drivers.embed.wrapped import round_to_half
 from clew.engine.discard import discard_vectors
 from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
@@ -68,7 +69,7 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
     report_done = _make_progress_counter("restoring", manifest.documents, "documents", on_progress)
     with flush_after(opened.store.flush, on_progress):
         for batch in bundle.read_bundle(file, manifest):
-            work.store_batch(batch)
+            work.store_batch([_round_stored(each, opened.settings.store) for each in batch])
             if report_done:
                 report_done(work.documents_done)
         if manifest.calibration and not opened.store.calibration():
@@ -92,11 +93,9 @@ def reembed(
 
     Searches use the former vectors until all new ones are there, changes are caught up with, and interrupted work
     continues. The former vectors are kept: `back` switches to them again, `discard` deletes the ones not in use and
-    gives their room back to the disk; what it could not give back is in `failed`, and the next `discard` does it. To
-    int8 or shorter vectors of the model in use no text is embedded: they are made from the vectors that are there, and
-    counted as `reused`; the way back to whole vectors asks the model. With the
-    address of a Ray cluster (`ray`) its `workers` hold the model, by default one for each core or, with `gpus` for
-    each, for each GPU; this process stores what they embed, so the collection may be in any store.
+    gives their room back to the disk; what it could not give back is in `failed`, and the next `discard` does it.
+    With the address of a Ray cluster (`ray`) its `workers` hold the model, by default one for each core or, with `gpus`
+    for each, for each GPU; this process stores what they embed, so the collection may be in any store.
     """
     if (to is not None) + back + discard != 1:
         raise SettingsError("reembed takes exactly one of: a model, back=True, discard=True")
@@ -123,26 +122,30 @@ def reembed(
         if on_progress:
             spent = monotonic() - started
             left = spent / count * (total - count) if count else None
-            on_progress(Progress(stage, count, total, unit, count / spent if count else 0.0, left))
+            on_progress(Progress("embedding", count, total, "texts", count / spent if count else 0.0, left))
 
-    derive = find_derivation(model, before.embedder)
-    stage, unit = ("converting", "vectors") if derive else ("embedding", "texts")
     options = RayOptions(ray, workers, gpus)
     options.check()
-    options = RayOptions(None) if derive else options
     with flush_after(lambda: engine.opened.store.flush(), on_progress):
         try:
             with open_embedder(model, config or model, options, on_progress) as embedder:
-                metered: Embedder = MeteredEmbedder(embedder, budget)
-                metered = DerivedEmbedder(metered, derive) if derive else metered
+                metered = drivers.round_vectors(MeteredEmbedder(embedder, budget), opened.settings.store)
                 opened.store.stage_vectors(metered, report_embedded)
                 engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model, config)
                 calibrate_once(engine.opened.store, metered)
         except CostLimit as limit:
             stopped = str(limit)
     spent = monotonic() - started
-    report = Report(chunks=before.chunks, seconds=spent, cost=budget.spent, stopped=stopped)
-    return replace(report, reused=done) if derive else replace(report, embedded=done)
+    return Report(chunks=before.chunks, embedded=done, seconds=spent, cost=budget.spent, stopped=stopped)
+
+
+def _round_stored(stored: "StoredDocument", config: StoreConfig) -> "StoredDocument":
+    """A document with its vectors as the store keeps them (`store.vectors`)."""
+    if config.vectors != "half":
+        return stored
+    summary = stored.summary_vector
+    rounded = None if summary is None else round_to_half(summary)
+    return replace(stored, vectors=round_to_half(stored.vectors), summary_vector=rounded)
 
 
 class _Restore:

@@ -98,7 +98,7 @@ def run_upgrade(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str
 def find_upgrade(opened: "Opened") -> Upgrade | None:
     """How far the upgrade of the collection to a better model is; None if there is none, as after it."""
     own = opened.embedder.name
-    if opened.boundary != EVERYTHING or own.partition(drivers.DIM_MARK)[0] != opened.settings.embedder.fast:
+    if opened.boundary != EVERYTHING or own != opened.settings.embedder.fast:
         return None
     return _find_upgrade_from(opened.store.jobs, own)
 

@@ -39,6 +39,7 @@ class WorkerSpec:
     def open(self) -> IngestContext:
         """The write path's context over connections and models of this process."""
         embedder = drivers.make_embedder(self.embedder) if isinstance(self.embedder, EmbedderConfig) else self.embedder
+        embedder = drivers.round_vectors(embedder, self.settings.store)
         llm = drivers.make_language_model(self.llm) if isinstance(self.llm, LLMConfig) else self.llm
         store = drivers.open_store(self.address, self.collection, embedder=embedder, config=self.settings.store)
         return IngestContext(

@@ -7,7 +7,6 @@ from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import (
     LLM,
     AnswerReader,
-    DerivesVectors,
     Embedder,
     LLMFailure,
     Reranker,
@@ -23,7 +22,6 @@ __all__ = [
     "LLM",
     "AnswerReader",
     "Chunker",
-    "DerivesVectors",
     "Embedder",
     "Enricher",
     "Eraser",

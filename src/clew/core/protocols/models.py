@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from clew.core.answer import SupportVerdict
 from clew.core.errors import DriverFailed
@@ -45,14 +45,6 @@ class Embedder(Protocol):
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of the model's tokens in each text, in order, without special tokens; an estimate will do."""
-
-
-@runtime_checkable
-class DerivesVectors(Protocol):
-    """An embedder that makes its vectors of stored texts from those in use, of the same model: rounded, or cut."""
-
-    def derive(self, vectors: Matrix) -> Matrix:
-        """Its vectors for those in use, by row."""
 
 
 class Reranker(Protocol):

@@ -20,15 +20,12 @@ class EmbedderConfig:
     cache: str = ""  # path of a file that caches vectors
     price: float = 0.0  # per million tokens
     device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
-    dim: int = 0  # numbers kept of each vector, the first ones; 0: all
-    int8: bool = False  # one byte for each number of a stored vector instead of four (Lance and PostgreSQL: two)
     fast: str = "wordllama"  # the model whose vectors `add --fast` makes first
 
     def __post_init__(self) -> None:
         check_min("embedder.price", self.price, 0)
         if self.device not in get_args(Device):
             raise SettingsError(f"embedder.device is {self.device!r}; it must be auto, cpu or gpu")
-        check_min("embedder.dim", self.dim, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from clew.core.suggest import format_suggestion
 # What takes the place of a setting that was removed.
 REMOVED: Mapping[str, str] = {
     "ingestion.late": "late interaction was removed; use the strategy rerank",
+    "embedder.dim": 'shorter vectors were removed; store.vectors = "half" makes a collection smaller',
+    "embedder.int8": 'it is store.vectors = "half" now',
 }
 
 

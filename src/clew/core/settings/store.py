@@ -1,16 +1,20 @@
 """Settings of the embedded store, and of the jobs that a store keeps."""
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_min
 from clew.core.time import parse_iso_or_none
 
+Precision = Literal["float32", "half"]
+
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """At what size a store changes its index, in chunks, the labels of who reads, and the version that is read."""
+    """How vectors are kept, at what size an index changes, who reads (labels), and which version is read."""
 
+    vectors: Precision = "float32"  # of a new collection: four bytes a number, or two ("half")
     exact_below: int = 10_000  # below this every search is exact and in memory
     exact_limit: int = 200_000  # maximum that is searched in memory while the index is another process's, or is built
 
@@ -21,6 +25,8 @@ class StoreConfig:
     keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then
 
     def __post_init__(self) -> None:
+        if self.vectors not in get_args(Precision):
+            raise SettingsError(f"store.vectors is {self.vectors!r}; it must be float32 or half")
         check_min("store.keep_versions", self.keep_versions, 0)
         check_min("store.exact_below", self.exact_below, 0)
         check_min("store.exact_limit", self.exact_limit, 1)

@@ -1,11 +1,11 @@
 """An embedder around another one: what it does not change is the other's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from clew.core.protocols import Embedder, Role
 from clew.core.types import Matrix
-
-Derive = Callable[[Matrix], Matrix]
 
 
 class WrappedEmbedder:
@@ -13,31 +13,15 @@ class WrappedEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
+        self.name = embedder.name
+        self.dim = embedder.dim
+        self.max_tokens = embedder.max_tokens
+        self.min_similarity = embedder.min_similarity
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._embedder, name)
-
-    @property
-    def name(self) -> str:
-        """The name of the embedder, and what is done with its vectors."""
-        return self._embedder.name
-
-    @property
-    def dim(self) -> int:
-        """The length of a vector."""
-        return self._embedder.dim
-
-    @property
-    def max_tokens(self) -> int:
-        """The token limit of the model."""
-        return self._embedder.max_tokens
-
-    @property
-    def min_similarity(self) -> float:
-        """The cosine below which two texts are unrelated for the model."""
-        return self._embedder.min_similarity
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """One unit vector per text, in order."""
@@ -48,20 +32,16 @@ class WrappedEmbedder:
         return self._embedder.count(texts)
 
 
-class DerivedEmbedder(WrappedEmbedder):
-    """An embedder whose vectors of passages are made from those of another embedder, without the model."""
+class HalfPrecisionEmbedder(WrappedEmbedder):
+    """An embedder whose passages have vectors in half precision, which stores keep in two bytes a number."""
 
-    def __init__(self, embedder: Embedder, derive: Derive) -> None:
-        super().__init__(embedder)
-        self._derive = derive
-
-    def derive(self, vectors: Matrix) -> Matrix:
-        """The vectors of this embedder for those of the other."""
-        return self._derive(vectors)
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """One unit vector per text, in order; queries are not stored, and keep all digits."""
+        rows = super().embed(texts, role=role)
+        return round_to_half(rows) if role == "passage" else rows
 
 
-def find_derivation(embedder: Embedder, name: str) -> Derive | None:
-    """How the vectors of an embedder are made from those of the one of that name; None if they cannot be."""
-    derive_from = getattr(embedder, "derive_from", None)
-    found: Derive | None = derive_from(name) if derive_from else None
-    return found
+def round_to_half(vectors: Matrix) -> Matrix:
+    """The numbers that half precision can express nearest to these."""
+    rounded: Matrix = vectors.astype(np.float16).astype(np.float32)
+    return rounded

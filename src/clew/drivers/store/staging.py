@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-import numpy as np
-
 from clew.core.errors import ModelSwitched, StoreMismatch
-from clew.core.protocols import DerivesVectors, Embedder
+from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
-from clew.core.types import Chunk, Matrix, Vector
+from clew.core.types import Chunk, Matrix
 from clew.drivers.store import checks
 
 BATCH = 256  # texts that are embedded together; at most this many are embedded again after a crash
@@ -42,9 +40,6 @@ class StagedVectors(Protocol):
     def list_missing(self, kind: Kind, after: int, limit: int) -> list[MissingVector]:
         """The next rows after one that have no staged vector."""
 
-    def read_vectors(self, kind: Kind, rows: Sequence[int]) -> dict[int, Vector]:
-        """The vectors in use of those of the rows that are still there."""
-
     def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
 
@@ -59,10 +54,7 @@ class RunInTransaction(Protocol):
 
 
 def stage_missing_vectors(run: RunInTransaction, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
-    """Embeds all rows that have no staged vector and stores the vectors; how many were made.
-
-    Where the embedder derives its vectors, they are made from those in use, and no model is asked.
-    """
+    """Embeds all rows that have no staged vector and stores the vectors; how many were made."""
     total, done = run(lambda staged: staged.count_missing()), 0
     if on_progress and total:
         on_progress(0, total)  # a batch may take long
@@ -79,26 +71,13 @@ def stage_missing_vectors(run: RunInTransaction, embedder: Embedder, on_progress
 
 def _stage_batch(run: RunInTransaction, embedder: Embedder, kind: Kind, after: int) -> tuple[int, int | None]:
     """How many vectors were made for the next rows after one, and the last of these rows, if there were any."""
-    derive = embedder.derive if isinstance(embedder, DerivesVectors) else None
-
-    def find(staged: StagedVectors) -> tuple[list[MissingVector], dict[int, Vector]]:
-        missing = staged.list_missing(kind, after, BATCH)
-        return missing, staged.read_vectors(kind, [each.row for each in missing]) if missing and derive else {}
-
-    missing, used = run(find)
+    missing = run(lambda staged: staged.list_missing(kind, after, BATCH))
     if not missing:
         return 0, None
-    last = missing[-1].row
-    if derive:
-        missing = [each for each in missing if each.row in used]
-        if not missing:
-            return 0, last
-        embedded = derive(np.stack([used[each.row] for each in missing]))
-    else:
-        embedded = embedder.embed([each.text for each in missing], role="passage")
+    embedded = embedder.embed([each.text for each in missing], role="passage")
     vectors = checks.check_embeddings(embedded, len(missing), embedder)
     run(lambda staged: staged.write_vectors(kind, missing, vectors))
-    return len(missing), last
+    return len(missing), missing[-1].row
 
 
 def parse_missing_row(columns: Sequence[Any]) -> MissingVector:

@@ -158,7 +158,7 @@ def inspect_staged(db: sqlite3.Connection) -> Iterator[Defect]:
 
 def _is_whole(data: bytes, dim: int) -> bool:
     """Whether a vector has its width and unit length."""
-    if len(data) not in (dim, 4 * dim):
+    if len(data) not in (2 * dim, 4 * dim):
         return False
     vector = unpack_vector(data, dim)
     return bool(abs(float(vector @ vector) - 1.0) <= 2 * UNIT_TOLERANCE)

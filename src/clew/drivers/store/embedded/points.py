@@ -6,7 +6,6 @@ import numpy as np
 import qdrant_edge as edge
 
 from clew.core.facets import Condition
-from clew.core.quantize import has_int8_vectors
 from clew.core.stored import Hashes
 from clew.drivers.store import bm25
 from clew.drivers.store.embedded.signals import Signals
@@ -15,9 +14,9 @@ LOW_BITS = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
 DENSE, TERMS = "dense", "terms"
 
 
-def make_config(dim: int, embedder: str) -> edge.EdgeConfig:
-    """The settings of a shard for vectors of this width; in half precision where they are stored as int8."""
-    kind = edge.VectorStorageDatatype.Float16 if has_int8_vectors(embedder) else edge.VectorStorageDatatype.Float32
+def make_config(dim: int, *, is_half: bool) -> edge.EdgeConfig:
+    """The settings of a shard for vectors of this width; in half precision where they are stored so."""
+    kind = edge.VectorStorageDatatype.Float16 if is_half else edge.VectorStorageDatatype.Float32
     # Everything is mapped, not read into memory: searches take as long, and a shard opens in half the time.
     return edge.EdgeConfig(
         # Of unit vectors the inner product is the cosine.

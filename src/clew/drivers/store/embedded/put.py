@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from clew.drivers.store import checksums, codec, pieces
 from clew.drivers.store.embedded import write
-from clew.drivers.store.embedded.vectors import pack_vector, stores_int8
+from clew.drivers.store.embedded.vectors import pack_vector
 from clew.drivers.store.entries import DocumentEntries, facets_to_json
 
 _MAX_IDS = 500  # in one statement
@@ -80,11 +80,11 @@ def _write_rows(db: sqlite3.Connection, given: Sequence[DocumentEntries], found:
     A new row is written with its checksums; those of one that changes are kept by triggers (see `sums`).
     """
     last, revision = db.execute("SELECT (SELECT coalesce(max(row), 0) FROM documents), change + 1 FROM meta").fetchone()
-    rows, is_int8 = list[int](), stores_int8(db)
+    rows = list[int]()
     inserted: list[tuple[Any, ...]] = []
     for each in given:
         document, old = each.document, found.get(each.document.id)
-        columns = _list_columns(each, old, revision, is_int8=is_int8)
+        columns = _list_columns(each, old, revision)
         if old:
             rows.append(old.row)
             db.execute(_UPDATE, (*columns, old.row))
@@ -98,12 +98,12 @@ def _write_rows(db: sqlite3.Connection, given: Sequence[DocumentEntries], found:
     return rows
 
 
-def _list_columns(given: DocumentEntries, old: _Found | None, revision: int, *, is_int8: bool) -> tuple[Any, ...]:
+def _list_columns(given: DocumentEntries, old: _Found | None, revision: int) -> tuple[Any, ...]:
     """The values of _COLUMNS."""
     document = given.document
     vector = old.vector if old and document.summary and old.summary == document.summary else None
     if given.summary_vector is not None:
-        vector = pack_vector(given.summary_vector, is_int8=is_int8)
+        vector = pack_vector(given.summary_vector)
     return (
         document.uri,
         document.title,

@@ -11,7 +11,6 @@ from typing import Any
 
 from clew.core.doctor import Defect
 from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
-from clew.core.quantize import has_int8_vectors
 from clew.core.time import parse_iso_or_none
 from clew.drivers.store import checksums
 from clew.drivers.store.embedded import connection, schema, sums, write
@@ -197,7 +196,7 @@ def _derive_columns(
     derived: dict[str, list[Any]] = {name: list(db.execute(sql).fetchone()) for name, sql in COUNTS.items()}
     derived["last"] = list(db.execute("SELECT coalesce(max(row), 0) FROM signals").fetchone())
     widths = [width for (width,) in db.execute("SELECT length(vector) FROM signals LIMIT 1")]
-    derived["dim"] = [size for width in widths for size in (width // 4, width)]  # of numbers of four bytes, or of one
+    derived["dim"] = [width // size for width in widths for size in (4, 2)]  # bytes of a number
     derived["birth"], derived["change"] = ([each] for each in last) if last else ([], [])
     derived["pruned"] = [0]
     derived["embedder"] = list(embedders)
@@ -219,7 +218,7 @@ def _choose_columns(place: str, stored: Mapping[str, Any], derived: Mapping[str,
     return {
         **{column: values[0] for column, values in derived.items() if values},
         "embedder": name,
-        "dim": derived["dim"][has_int8_vectors(name)] if derived["dim"] else stored["dim"],
+        "dim": stored["dim"] if stored["dim"] in derived["dim"] else next(iter(derived["dim"]), stored["dim"]),
         "change": change,
         "pruned": change,
         "birth": uuid.uuid4().hex,

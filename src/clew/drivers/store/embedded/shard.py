@@ -24,6 +24,7 @@ from clew.drivers.store.embedded.seal import SEAL, Seal, has_right_seal
 from clew.drivers.store.embedded.shard_searches import ShardSearches
 from clew.drivers.store.embedded.signals import Tombstone
 from clew.drivers.store.embedded.sparse import copy_file
+from clew.drivers.store.embedded.vectors import stores_half
 
 SAVE_EVERY = 5_000  # rows that are followed between two savings
 DELETE_BATCH = 1_000
@@ -67,7 +68,9 @@ class ShardIndex(ShardSearches):
             else:
                 place.mkdir(parents=True)
                 self._check_room()
-                self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, database.embedder))
+                with database.reader as db:
+                    is_half = stores_half(db, checkpoint.dim)
+                self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, is_half=is_half))
                 for made in points.make_field_indexes():
                     self._shard.update(made)
             self._candidates = Candidates(self._shard)

@@ -8,13 +8,11 @@ from typing import TypeVar
 
 from clew.core.errors import CollectionDamaged
 from clew.core.protocols import Embedder
-from clew.core.quantize import has_int8_vectors
 from clew.core.stored import StagedModel
-from clew.core.types import Matrix, Vector
-from clew.drivers.store.checksums import damaged_error
+from clew.core.types import Matrix
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.sums import FOUND_BY, SIGNAL_SUM
-from clew.drivers.store.embedded.vectors import pack_vectors, unpack_vectors
+from clew.drivers.store.embedded.sums import SIGNAL_SUM
+from clew.drivers.store.embedded.vectors import pack_vectors
 from clew.drivers.store.staging import (
     Kind,
     MissingVector,
@@ -41,12 +39,6 @@ _TEXTS = {
     "chunks": "SELECT row, text, headings, context FROM chunks WHERE row IN (SELECT value FROM json_each(?))",
     "summaries": "SELECT row, summary FROM documents WHERE row IN (SELECT value FROM json_each(?))",
 }
-_USED = {
-    "chunks": f"SELECT row, vector, sum = -1 OR sum = {SIGNAL_SUM} FROM signals"
-    " WHERE row IN (SELECT value FROM json_each(?))",
-    "summaries": f"SELECT row, vector, found_sum = -1 OR found_sum = row_sum({', '.join(FOUND_BY)}) FROM documents"
-    " WHERE row IN (SELECT value FROM json_each(?))",
-}
 _TABLE = {"chunks": "shadows", "summaries": "summary_shadows"}
 T = TypeVar("T")
 
@@ -67,20 +59,11 @@ class SqliteStagedVectors:
         """The next rows after one that have no staged vector."""
         return [parse_missing_row(columns) for columns in self._db.execute(_MISSING[kind], (after, limit))]
 
-    def read_vectors(self, kind: Kind, rows: Sequence[int]) -> dict[int, Vector]:
-        """The vectors in use of those of the rows that are there; CollectionDamaged if one is not as it was written."""
-        ((dim,),) = self._db.execute("SELECT dim FROM meta").fetchall()
-        found = self._db.execute(_USED[kind], (json.dumps(rows),)).fetchall()
-        if not all(is_sound for *_, is_sound in found):
-            raise damaged_error("a vector in use")
-        return dict(zip((row for row, *_ in found), unpack_vectors([each[1] for each in found], dim), strict=True))
-
     def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
         rows = json.dumps([each.row for each in missing])
         now = {row: tuple(columns) for row, *columns in self._db.execute(_TEXTS[kind], (rows,))}
-        (name,) = self._db.execute("SELECT embedder FROM shadow").fetchone()
-        packed = pack_vectors(vectors, is_int8=has_int8_vectors(name))
+        packed = pack_vectors(vectors)
         self._db.executemany(
             f"INSERT OR REPLACE INTO {_TABLE[kind]}(row, vector, sum) VALUES(?1, ?2, row_sum(?1, ?2))",
             [

@@ -1,6 +1,6 @@
-"""Vectors as SQLite stores them: four bytes a number, or one in a collection whose embedder has int8 vectors.
+"""Vectors as SQLite stores them: four bytes a number, or two where these express it exactly.
 
-Which of the two a vector is, its length says.
+Which of the two a vector is, its length says. `store.vectors` rounds vectors so that two bytes do.
 """
 
 import sqlite3
@@ -8,42 +8,43 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clew.core.quantize import dequantize, has_int8_vectors, quantize
 from clew.core.types import Matrix, Vector
 from clew.drivers.store.checksums import damaged_error
 
 
-def stores_int8(db: sqlite3.Connection) -> bool:
-    """Whether the vectors in use are stored as int8."""
-    return has_int8_vectors(db.execute("SELECT embedder FROM meta").fetchone()[0])
+def stores_half(db: sqlite3.Connection, dim: int) -> bool:
+    """Whether the first vector is stored in two bytes a number."""
+    found = db.execute("SELECT length(vector) FROM signals LIMIT 1").fetchone()
+    return found is not None and found[0] == 2 * dim
 
 
-def pack_vectors(vectors: Matrix, *, is_int8: bool) -> list[bytes]:
+def pack_vectors(vectors: Matrix) -> list[bytes]:
     """The rows as bytes."""
     matrix = np.ascontiguousarray(vectors, np.float32)
-    return [row.tobytes() for row in (quantize(matrix) if is_int8 else matrix)]
+    half = matrix.astype(np.float16)
+    fits = (half == matrix).all(axis=1)
+    return [short.tobytes() if fit else row.tobytes() for row, short, fit in zip(matrix, half, fits, strict=True)]
 
 
-def pack_vector(vector: Vector, *, is_int8: bool) -> bytes:
+def pack_vector(vector: Vector) -> bytes:
     """A vector as bytes."""
-    return pack_vectors(vector[None], is_int8=is_int8)[0]
+    return pack_vectors(vector[None])[0]
 
 
-def pack_bytes(vectors: Sequence[bytes], *, is_int8: bool) -> Sequence[bytes]:
+def pack_bytes(vectors: Sequence[bytes]) -> Sequence[bytes]:
     """Vectors of four bytes a number as they are stored."""
-    if not is_int8 or not vectors:
-        return vectors
-    return pack_vectors(np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1), is_int8=True)
+    return pack_vectors(np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)) if vectors else ()
 
 
 def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
     """Stored vectors of this width as a matrix; CollectionDamaged if one has another."""
-    data = b"".join(stored)
-    if stored and len(data) == len(stored) * dim:
-        return dequantize(np.frombuffer(data, np.int8).reshape(len(stored), dim))
-    if len(data) != 4 * len(stored) * dim:
+    data, count = b"".join(stored), len(stored)
+    if len(data) == 4 * count * dim and all(len(each) == 4 * dim for each in stored):
+        return np.frombuffer(data, np.float32).reshape(count, dim)
+    forms = {4 * dim: np.float32, 2 * dim: np.float16}
+    if any(len(each) not in forms for each in stored):
         raise damaged_error("a vector")
-    return np.frombuffer(data, np.float32).reshape(len(stored), dim)
+    return np.stack([np.frombuffer(each, forms[len(each)]).astype(np.float32) for each in stored])
 
 
 def unpack_vector(stored: bytes, dim: int) -> Vector:

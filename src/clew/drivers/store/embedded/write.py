@@ -10,7 +10,7 @@ from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import checksums, codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
-from clew.drivers.store.embedded.vectors import pack_bytes, pack_vector, stores_int8
+from clew.drivers.store.embedded.vectors import pack_bytes, pack_vector
 from clew.drivers.store.entries import Entry
 
 NEW_REVISION = "revision = (SELECT change + 1 FROM meta)"  # never that of another state of the document
@@ -136,7 +136,7 @@ def set_summary(
         check_text_unchanged(doc_id, expected_text, read_document_text(db, doc_id))
     db.execute(
         "UPDATE documents SET summary = ?, vector = ?, summary_by = ? WHERE id = ?",
-        (summary, pack_vector(vector, is_int8=stores_int8(db)), by, doc_id),
+        (summary, pack_vector(vector), by, doc_id),
     )
     update_counts(db)
 
@@ -194,7 +194,7 @@ def insert_chunks(db: sqlite3.Connection, added: Sequence[Added]) -> None:
         raise DriverFailed(
             f"a chunk id is given twice, or is taken by another document ({error}); nothing was stored"
         ) from error
-    vectors = pack_bytes([entry.vector for _, entry in numbered], is_int8=stores_int8(db))
+    vectors = pack_bytes([entry.vector for _, entry in numbered])
     signals = [
         (row, e.chunk.id, e.facets, e.seconds, e.length, e.terms, e.counts, vector)
         for (row, e), vector in zip(numbered, vectors, strict=True)

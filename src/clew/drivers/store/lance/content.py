@@ -123,18 +123,25 @@ class Draft:
         for number, row in self._removed.items():
             removed[row["fragment"]].append(number)
         rows = [self.head.to_row(), *self._added.values()]
-        return Change(removed, make_table(rows, make_schema(self.head.dim, self.head.embedder)))
+        return Change(removed, make_table(rows, make_schema(self.head.dim, is_half=self.head.is_half)))
 
 
 class Content:
     """The dataset of one collection, opened for one embedder."""
 
     def __init__(
-        self, table: Table, *, embedder: str, dim: int, exact_below: int, as_of: datetime | None = None
+        self,
+        table: Table,
+        *,
+        embedder: str,
+        dim: int,
+        exact_below: int,
+        as_of: datetime | None = None,
+        is_half: bool = False,
     ) -> None:
         self.table, self.embedder, self.dim, self.exact_below = table, embedder, dim, exact_below
         self.place = table.place
-        self._as_of = as_of
+        self._as_of, self._is_half = as_of, is_half
         self._lock = Lock()
         self._snapshot: Snapshot | None = None
 
@@ -144,8 +151,8 @@ class Content:
         if not self.table.exists():
             if self._as_of is not None:
                 raise NotFound(f"{self.place} is not there, so it has no versions")
-            first = Head(self.embedder, self.dim, created).to_row()
-            self.table.create(make_table([first], make_schema(self.dim, self.embedder)))
+            first = Head(self.embedder, self.dim, created, is_half=self._is_half).to_row()
+            self.table.create(make_table([first], make_schema(self.dim, is_half=self._is_half)))
         head = self.read().head
         if (head.embedder, head.dim) != (self.embedder, self.dim):
             raise StoreMismatch(

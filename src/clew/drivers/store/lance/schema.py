@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from clew.core.quantize import has_int8_vectors, round_to_int8
 from clew.core.types import Matrix
 from clew.drivers.store.lance.table import HEAD
 
@@ -45,9 +44,9 @@ ARRAYS: Final = ("facets", "terms", "counts", "vector")  # `vector` is of a chun
 Row = dict[str, Any]  # by the name of the column; what is missing is null
 
 
-def make_schema(dim: int, embedder: str) -> pa.Schema:
+def make_schema(dim: int, *, is_half: bool) -> pa.Schema:
     """The columns for vectors of this width."""
-    vectors = make_vector_type(dim, embedder)
+    vectors = make_vector_type(dim, is_half=is_half)
     arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), vectors)
     return pa.schema([*_COMMON, *_RECORD, *_PIECE, *_CHUNK, *zip(ARRAYS, arrays, strict=True)])
 
@@ -64,9 +63,9 @@ def make_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def make_vector_type(dim: int, embedder: str) -> pa.DataType:
-    """The type of a column of vectors: single precision, half of it for int8 vectors, which are read from it again."""
-    return pa.list_(pa.float16() if has_int8_vectors(embedder) else pa.float32(), dim)
+def make_vector_type(dim: int, *, is_half: bool) -> pa.DataType:
+    """The type of a column of vectors: single precision, or half of it."""
+    return pa.list_(pa.float16() if is_half else pa.float32(), dim)
 
 
 def make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -82,8 +81,7 @@ def read_vector_column(column: Any, dim: int) -> Matrix:
     """A column of vectors without nulls as a matrix."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     found = whole.flatten().to_numpy(zero_copy_only=False)
-    matrix = np.asarray(found, np.float32).reshape(len(whole), dim)
-    return round_to_int8(matrix) if found.dtype == np.float16 else matrix
+    return np.asarray(found, np.float32).reshape(len(whole), dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +101,7 @@ class Head:
     erased: str = ""  # when an erasure removed older versions
     paused: float = 0.0  # until when writers wait for an erasure, in seconds since 1970
     format: int = FORMAT
+    is_half: bool = False  # vectors are kept in half precision
 
     def to_row(self) -> Row:
         """The head as a row."""

@@ -92,11 +92,6 @@ class LanceStagedVectors:
             if np.array_equal(chunks[row["row"]]["vector"], row["vector"]):
                 yield row, chunks[row["row"]]
 
-    def read_vectors(self, kind: Kind, rows: Sequence[int]) -> dict[int, Vector]:
-        """The vectors in use of those of the rows that are there."""
-        found = self._snapshot.find(select(_KINDS[kind], row=list(rows)), ("vector",))
-        return {row["row"]: np.asarray(row["vector"], np.float32) for row in found}
-
     def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
         found = self._snapshot.find(select(_KINDS[kind], row=[each.row for each in missing]), _COLUMNS[kind])
@@ -246,7 +241,7 @@ def switch_to_staged_model(content: Content, options: Mapping[str, str], embedde
 def _swap(
     content: Content, snapshot: Snapshot, staged: LanceStagedVectors, options: Mapping[str, str], embedder: Embedder
 ) -> bool:
-    old, schema = snapshot.head, make_schema(embedder.dim, embedder.name)
+    old, schema = snapshot.head, make_schema(embedder.dim, is_half=snapshot.head.is_half)
     used = _name_staged(old.embedder, old.dim, was_used=True)
     head = replace(old, embedder=embedder.name, dim=embedder.dim, staged=used, change=old.change + 1)
     uri = _locate(content, used)

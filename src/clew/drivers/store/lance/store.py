@@ -50,7 +50,10 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
         self._address = parse_address(url)
         table = open_content_table(self._address, collection)
         exact_below, as_of = config.exact_below, parse_iso_or_none(config.as_of)
-        self._content = Content(table, embedder=embedder, dim=dim, exact_below=exact_below, as_of=as_of)
+        is_half = config.vectors == "half"
+        self._content = Content(
+            table, embedder=embedder, dim=dim, exact_below=exact_below, as_of=as_of, is_half=is_half
+        )
         self._entries = {name: open_entries(self._address, collection, name) for name in BESIDE}
         self._content.open()
         if as_of is None:

@@ -18,7 +18,7 @@ To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="Embedder t
 Back = Annotated[bool, typer.Option("--back", help="Switch back to the previous vectors.")]
 Discard = Annotated[bool, typer.Option("--discard", help="Delete the vectors that are not in use.")]
 
-_AS_STORED = {"embedder.name": "", "embedder.int8": False, "embedder.dim": 0}
+_AS_STORED = {"embedder.name": ""}
 
 
 def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
@@ -42,7 +42,7 @@ def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
     from clew.engine.transfer import read_export_embedder
     from clew.surface.cli import progress, render
 
-    start = resolve_invocation(ctx, {"embedder.int8": False, "embedder.dim": 0})  # the vectors are those of the file
+    start = resolve_invocation(ctx)
     try:
         engine = Engine.open(start.path, collection=start.collection, settings=start.settings, create=False)
     except NotFound:  # a new collection gets the file's embedder; a damaged file creates none

@@ -26,7 +26,6 @@ from clew.index.enrich.summary import make_extractive_summary
 from clew.index.read.formats import READERS
 from clew.index.read.text import markdown, plain
 from clew.query.rewrite.route import route_question
-from clew.query.rewrite.variations import expand_query_variations, split_question
 from tests.soak import choose_runs
 
 COUNT = HashedEmbedder().count
@@ -50,8 +49,6 @@ PATHS: dict[str, Callable[[str], object]] = {
     "summary": lambda text: make_extractive_summary(Document("d", text)),
     "quotes": strip_quoted_lines,
     "route": route_question,
-    "split": split_question,
-    "vary": expand_query_variations,
     "talk": is_small_talk,
 }
 UNITS = (
@@ -135,9 +132,6 @@ def test_more_combining_marks_than_any_script_needs_are_dropped() -> None:
     assert extract_terms("q" + "\u0323\u0307" * 5_000 + " keys")["key"] == 1
 
 
-def test_a_long_question_is_not_searched_for_what_it_compares() -> None:
-    assert split_question("docker vs podman") == ["docker", "podman"]
-    long = "keys of vault rotate " * 100 + "vs locks"
-    assert split_question(long) == [long]
+def test_a_long_question_is_routed_by_its_beginning() -> None:
     assert route_question("use rerank: " + "keys of vault " * 1_000).strategy == "rerank"
     assert route_question("keys " * 1_000 + "use rerank").strategy == "self_reflective"

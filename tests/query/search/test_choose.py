@@ -9,7 +9,7 @@ from clew import Document, Engine, Message, record
 from clew.core.protocols import Reranker
 from clew.query.search.choose import Signs, choose_by_signs
 
-PROSE = Signs(relevance=0.3, on_topic=0, symbols=0.01, language="en", messages=0)
+PROSE = Signs(relevance=0.3, symbols=0.01, language="en", messages=0)
 TOPICS = ("harbour", "kitchen", "library", "garden", "station", "museum", "market", "bridge", "school", "tower", "mill")
 
 
@@ -40,9 +40,6 @@ class Liker:
         (replace(PROSE, asked_in="zh"), Liker(name="http:any"), "rerank"),
         (PROSE, Liker(name="overlap"), "hybrid"),
         (PROSE, None, "hybrid"),
-        (replace(PROSE, on_topic=12), None, "multi_query"),
-        (replace(PROSE, on_topic=12, language="de"), Liker(), "multi_query"),
-        (replace(PROSE, on_topic=12, messages=2), None, "hybrid"),
         (replace(PROSE, messages=2), Liker(), "hybrid"),
     ],
 )
@@ -84,12 +81,6 @@ def test_auto_reranks_prose_and_not_code_or_other_languages() -> None:
     german = "Der Wärter öffnet jeden Morgen das Tor an dem Ort {} und schließt es am Abend wieder ab."
     with build(german, Liker()) as engine:
         assert choose(engine, "Wann öffnet der Wärter das Tor?") != "rerank"
-
-
-def test_auto_asks_in_several_wordings_where_many_texts_are_about_it() -> None:
-    with build("The keeper of the {} opens the gate every morning.", None) as engine:
-        assert choose(engine, "the keeper opens the gate") == "multi_query"
-        assert choose(engine, "who paints the fence green?") == "hybrid"
 
 
 def test_auto_does_what_the_question_asks_for() -> None:

@@ -65,7 +65,7 @@ class SearchConfig:
 
 @dataclass(frozen=True, slots=True)
 class QueryTransformerConfig:
-    """Queries written by the language model for `multi_query`, in place of variations; without a model, no effect."""
+    """Queries written by the language model for `multi_query`, in place of variations of the question."""
 
     enabled: bool = False
     num_queries: int = 3  # searched beside the question

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 
-from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS
+from clew.core.languages import FUNCTION_WORDS
 from clew.core.pattern import compile_pattern
 from clew.core.stop_words import STOP_WORDS
 from clew.core.text import UNSPACED_RUN, extract_terms
@@ -48,11 +48,6 @@ def extract_content_words(text: str, *, keep: frozenset[str] = frozenset()) -> l
 
     pairs = zip(all_words, folded_words, strict=True)
     return [word for word, folded in pairs if folded in keep or is_content_word(word, folded)]
-
-
-def condense_query(text: str) -> str:
-    """The content words of a question as one text; words such as not, before and only stay."""
-    return " ".join(extract_content_words(text, keep=MEANINGFUL_FUNCTION_WORDS))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from clew.core.errors import DriverFailed
-from clew.core.protocols import LLM, Rewrite, Strategy
+from clew.core.protocols import LLM, Rewrite
 from clew.core.settings import HistoryConfig
 from clew.core.trace import note, step
 from clew.core.types import Query
@@ -18,23 +18,13 @@ from clew.query.rewrite.transformer import QueryTransformer
 from clew.query.rewrite.variations import expand_query_variations
 
 Compare = Callable[[Query, Query], bool]  # of a query and its expansion
-FEEDBACK_HITS = 10  # hits of a first search whose terms may expand the query (pseudo-relevance feedback)
 
 
-def rewrite_with_variations(llm: LLM | None = None, *, n: int = 3, feedback: Strategy | None = None) -> Rewrite:
-    """A Rewrite: the query, then up to n variations of it by `expand_query_variations`.
-
-    Without a model, the first hits of `feedback` supply the expansion terms.
-    """
+def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
+    """A Rewrite: the query, then up to n variations of it that the model writes."""
 
     def rewrite(query: Query) -> list[Query]:
-        texts: list[str] = []
-        if llm is None and feedback is not None and n:
-            with step("feedback") as trace:
-                hits = feedback(replace(query, k=FEEDBACK_HITS, depth=FEEDBACK_HITS))
-                texts = [hit.chunk.text for hit in hits[:FEEDBACK_HITS]]
-                trace.out = len(texts)
-        _, *others = expand_query_variations(query.text, llm, n=n, feedback=texts)
+        _, *others = expand_query_variations(query.text, llm, n=n)
         return [query, *(replace(query, text=text, vector=None) for text in others)]
 
     return rewrite

@@ -1,8 +1,7 @@
 """What `auto` does with a question that names no strategy: decided by what a first hybrid search found.
 
 A hit that is almost certainly the answer needs nothing more. A reranker orders prose in its own language better; it
-loses on code, in languages that it does not know, and on messages, which say little without those before them. Without
-one, several wordings of the question help only where many texts are about it; elsewhere their words lead away from it.
+loses on code, in languages that it does not know, and on messages, which say little without those before them.
 `python -m studies.auto` compares this with every strategy, and leaves each set out of the choice of the threshold.
 """
 
@@ -21,16 +20,14 @@ from clew.query.search.evidence import EvidenceSource
 
 FIRST = 10  # hits whose texts are looked at
 CERTAIN = 0.9  # relevance of a hit from which nothing more is done
-MIN_ON_TOPIC = 10  # hits with more than half of the question's terms, by their weights
 _LOOKED_AT = 1_000  # characters of a text
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a first search says of a question: how sure its best hit is, how many are on topic, and of what kind."""
+    """What a first search says of a question: how sure its best hit is, and of what kind the hits are."""
 
     relevance: float
-    on_topic: int
     symbols: float
     language: str
     messages: int  # of the first hits
@@ -41,10 +38,8 @@ def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Sig
     """The signs of the hits of a hybrid search."""
     texts = [hit.chunk.text[:_LOOKED_AT] for hit in hits[:FIRST]]
     known = [hit.relevance for hit in hits if not math.isnan(hit.relevance)]
-    _, evidence = source.gather(query, hits)
     return Signs(
         max(known, default=0.0),
-        int((evidence.share > 0.5).sum()),
         measure_symbols(texts),
         _find_language(texts),
         sum(is_message_chunk(hit.chunk) for hit in hits[:FIRST]),
@@ -65,8 +60,6 @@ def choose_by_signs(
         )
     if signs.symbols < MAX_SYMBOLS and _knows(load_reranker(), {signs.language, signs.asked_in}):
         return "rerank", "the reranker knows texts of this kind"
-    if signs.on_topic >= MIN_ON_TOPIC:
-        return "multi_query", f"{signs.on_topic} texts are about it"
     return "hybrid", "it is a plain question"
 
 

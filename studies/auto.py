@@ -4,7 +4,7 @@ Every strategy answers the same questions of parts of the open sets (`studies.as
 the distance from the strategy that is best on that set, known only afterwards. What a search says of each question is
 kept with the values in a file, to which further sets are added; `--report` prints the tables of all that it holds. The
 second table leaves each set out: the threshold of certainty with the least mean regret on the others decides there.
-`--systems hybrid,multi_query` asks only these, which takes seconds, and then the table has their leads over hybrid.
+`--systems lexical,hybrid` asks only these, which takes seconds, and then the table has their leads over hybrid.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from studies.measures import bootstrap
 from studies.sets import report_missing_set
 from studies.strategies import SETTINGS
 
-FIXED = ("lexical", "semantic", "hybrid", "multi_query", "rerank")
+FIXED = ("lexical", "semantic", "hybrid", "rerank")
 SYSTEMS = (*FIXED, "auto")
 CERTAINTIES = (0.5, 0.7, 0.8, CERTAIN, 0.95, 0.98, 1.1)  # 1.1: no hit is certain
 Row = Mapping[str, Any]  # a question: set, id, values by system, signs

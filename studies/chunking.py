@@ -169,7 +169,7 @@ def measure_clew(data: SpanSet, embedder: Embedder, *, size: int, overlap: int, 
         chunk_size=size, chunk_overlap=overlap, use_semantic_chunking=structure, summaries=False, language="en"
     )
     documents = [Document(name, text) for name, text in data.corpora.items()]
-    name = f"clew {'structure' if structure else 'windows'} {size}/{overlap}"
+    name = f"clew {'structure' if structure else 'paragraphs'} {size}/{overlap}"
     return _measure(name, data, embedder, config, documents, {})
 
 

@@ -21,7 +21,7 @@ from studies.measures import bootstrap, recall_at
 from studies.sets import read_jsonl, report_missing_set
 from studies.strategies import SETTINGS
 
-STRATEGIES = ("lexical", "semantic", "hybrid", "multi_query")
+STRATEGIES = ("lexical", "semantic", "hybrid")
 REWRITE = "supplied rewrite"
 OURS = "last turn and its history"
 DEPTHS = (5, 10)

@@ -17,7 +17,7 @@ from clew.evaluation.statistics import kendall_tau
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MEASURES = ("nDCG@10", "evidence@10")
-STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost", "multi_query")
+STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost")
 FUSIONS: Mapping[str, Mapping[str, object]] = {
     "weight .2": {"search.semantic_weight": 0.2},
     "weight .6": {"search.semantic_weight": 0.6},

@@ -63,7 +63,6 @@ SYSTEMS = (
     *FUSIONS,
     SearchSystem("the default, ten hits", "hybrid", k=SHALLOW),
     SearchSystem("document_boost", "document_boost"),
-    SearchSystem("multi_query", "multi_query"),
     SearchSystem("rerank", "rerank", k=SHALLOW, sampled=True),
     SearchSystem("self_reflective", "self_reflective", k=SHALLOW, sampled=True),
 )

@@ -88,7 +88,7 @@ def test_the_study_prints_a_row_a_chunker(folder: Path, capsys: pytest.CaptureFi
     rows = [line.split("|")[1:-1] for line in printed.partition("Published")[0].splitlines() if line.startswith("| ")]
     assert [row[0].split()[-2] for row in rows[1:]] == 2 * [
         "structure",
-        "windows",
+        "paragraphs",
         "recursive",
         "recursive_stops",
         "fixed",

@@ -17,7 +17,6 @@ from clew.index.chunk.blocks import find_document_blocks
 from clew.index.chunk.paragraphs import estimate_token_counts, find_paragraph_spans, make_paragraph_chunker
 from clew.index.chunk.quality import count_characters, merge_small_chunks
 from clew.index.chunk.structure import make_structure_chunker
-from clew.index.chunk.windows import find_window_spans, make_window_chunker
 from clew.index.read.text.code import read_code
 from clew.index.read.text.markdown import read_markdown
 from clew.index.read.text.plain import read_plain_text
@@ -118,11 +117,16 @@ def check_chunks(document: Document, chunks: Sequence[Chunk], *, size: int, coun
         assert before.end < after.end
 
 
+def make_plain_chunker(*, size: int, overlap: int, count: Count) -> Chunker:
+    """The paragraph chunker, as the settings make it."""
+    return make_paragraph_chunker(max_tokens=size, overlap_tokens=overlap, count=count)
+
+
 @given(
     text=MARKDOWN,
     sizes=SIZES,
     count=st.sampled_from(COUNTS),
-    kind=st.sampled_from([make_structure_chunker, make_window_chunker]),
+    kind=st.sampled_from([make_structure_chunker, make_plain_chunker]),
 )
 @pytest.mark.slow
 def test_chunks_are_spans_that_hold_everything_and_fit(
@@ -133,21 +137,11 @@ def test_chunks_are_spans_that_hold_everything_and_fit(
     check_chunks(document, chunks, size=sizes[0], count=count)
 
 
-@given(text=MARKDOWN, sizes=SIZES, count=st.sampled_from(COUNTS))
-@pytest.mark.slow
-def test_paragraph_chunks_are_spans_that_hold_everything_and_fit(
-    text: str, sizes: tuple[int, int], count: Count
-) -> None:
-    document = page(text)
-    chunks = make_paragraph_chunker(max_tokens=sizes[0], overlap_tokens=sizes[1], count=count)(document)
-    check_chunks(document, chunks, size=sizes[0], count=count)
-
-
 @given(text=st.text(max_size=400), sizes=SIZES, reader=st.sampled_from([read_markdown, read_plain_text, read_code]))
 def test_any_text_in_any_format(text: str, sizes: tuple[int, int], reader: Callable[..., Document]) -> None:
     document = reader(text, uri="a", name="a.py" if reader is read_code else "a.txt")
     check_sections(document)
-    for kind in (make_structure_chunker, make_window_chunker):
+    for kind in (make_structure_chunker, make_plain_chunker):
         chunks = kind(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
         check_chunks(document, chunks, size=sizes[0], count=count_characters)
 
@@ -227,7 +221,7 @@ def test_merged_chunks_are_still_spans(text: str, sizes: tuple[int, int]) -> Non
 @pytest.mark.slow
 def test_a_document_without_sections_is_chunked_too(text: str, sizes: tuple[int, int]) -> None:
     document = replace(page(text), sections=(), meta={})
-    for kind in (make_structure_chunker, make_window_chunker):
+    for kind in (make_structure_chunker, make_plain_chunker):
         chunks = kind(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
         check_chunks(document, chunks, size=sizes[0], count=count_characters)
 
@@ -235,13 +229,10 @@ def test_a_document_without_sections_is_chunked_too(text: str, sizes: tuple[int,
 @given(text=MARKDOWN, sizes=SIZES, count=st.sampled_from(COUNTS))
 @pytest.mark.slow
 def test_spans_move_on(text: str, sizes: tuple[int, int], count: Count) -> None:
-    for spans in (
-        find_window_spans(text, size=sizes[0], overlap=sizes[1], count=count),
-        find_paragraph_spans(text, max_tokens=sizes[0], overlap_tokens=sizes[1], count=count),
-    ):
-        for (start, end), (next_start, next_end) in pairwise(spans):
-            assert start < next_start
-            assert end < next_end
+    spans = find_paragraph_spans(text, max_tokens=sizes[0], overlap_tokens=sizes[1], count=count)
+    for (start, end), (next_start, next_end) in pairwise(spans):
+        assert start < next_start
+        assert end < next_end
 
 
 @pytest.mark.parametrize("path", sorted(Path(clew.__file__).parent.rglob("*.py"))[:40], ids=lambda path: path.name)
@@ -274,6 +265,6 @@ SHAPES = {
 @pytest.mark.slow
 def test_no_shape_of_text_takes_for_ever(shape: str, reader: Callable[..., Document]) -> None:
     document = reader(SHAPES[shape], uri="a", name="a.js")
-    for kind in (make_structure_chunker, make_window_chunker):
+    for kind in (make_structure_chunker, make_plain_chunker):
         chunks = kind(size=256, overlap=48, count=word_pieces)(document)
         check_chunks(document, chunks, size=256, count=word_pieces)

@@ -13,7 +13,7 @@ class IngestionConfig:
 
     chunk_size: int = 256
     chunk_overlap: int = 48
-    use_semantic_chunking: bool = True  # False: fixed-size windows
+    use_semantic_chunking: bool = True  # False: whole paragraphs, headings are no boundaries
     quality_filter: bool = False  # merge small chunks of pages and drop those with hardly any text; never messages
     sections: bool = False  # add each chapter of a file or web page as a document of its own
     use_contextual_enrichment: bool = False  # put a sentence before each chunk that places it in its document

@@ -10,10 +10,9 @@ from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import TokenCounter
 from clew.index.chunk.custom import make_validating_chunker
 from clew.index.chunk.messages import make_message_chunker
-from clew.index.chunk.paragraphs import chunk_markdown
+from clew.index.chunk.paragraphs import chunk_markdown, make_paragraph_chunker
 from clew.index.chunk.quality import merge_and_drop_chunks
 from clew.index.chunk.structure import make_structure_chunker
-from clew.index.chunk.windows import make_window_chunker
 
 
 def make_chunker(
@@ -28,8 +27,12 @@ def make_chunker(
     `page_chunker` replaces the built-in chunker of pages. The quality filter is for pages alone: a message is a chunk
     however short it is.
     """
-    make = make_structure_chunker if config.use_semantic_chunking else make_window_chunker
-    built_in = make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
+    size, overlap = config.chunk_size, config.chunk_overlap
+    built_in = (
+        make_structure_chunker(size=size, overlap=overlap, count=count)
+        if config.use_semantic_chunking
+        else make_paragraph_chunker(max_tokens=size, overlap_tokens=overlap, count=count)
+    )
     chunk_page = make_validating_chunker(page_chunker) if page_chunker else built_in
     chunk_thread = make_message_chunker(config, threads or ThreadConfig(), count)
 

@@ -17,7 +17,7 @@ from clew.core.small_talk import has_content
 from clew.core.thread import get_message_text
 from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.windows import find_window_spans
+from clew.index.chunk.paragraphs import find_paragraph_spans
 
 
 def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: TokenCounter) -> Chunker:
@@ -39,7 +39,9 @@ def chunk_messages(
         text = get_message_text(document, section)
         if not text.strip():
             continue
-        spans = find_window_spans(text, size=config.chunk_size, overlap=config.chunk_overlap, count=count)
+        spans = find_paragraph_spans(
+            text, max_tokens=config.chunk_size, overlap_tokens=config.chunk_overlap, count=count
+        )
         context = build_message_context(document, position, threads)
         meta = _build_message_meta(document, section)
         for number, (start, end) in enumerate(spans):

@@ -141,7 +141,6 @@ if TYPE_CHECKING:
     from clew.evaluation.evaluate import evaluate as evaluate
     from clew.evaluation.jobs import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.jobs import enqueue_tuning as enqueue_tuning
-    from clew.evaluation.plots import write_plots as write_plots
     from clew.evaluation.promote import Promotion as Promotion
     from clew.evaluation.questions.beir import read_beir_documents as read_beir_documents
     from clew.evaluation.questions.judged import Evidence as Evidence
@@ -241,7 +240,6 @@ _HOMES = {
     "clew.evaluation.evaluate": "evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",
     "clew.evaluation.jobs": "enqueue_evaluation enqueue_tuning",
-    "clew.evaluation.plots": "write_plots",
     "clew.evaluation.promote": "Promotion",
     "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
@@ -261,6 +259,10 @@ _HOMES = {
     ),
     "clew.query.search.tables": "ArrowTable Table",
 }
+# Names of an earlier Clew: what takes their place.
+_REMOVED = {
+    "write_plots": "the page draws the plots of an evaluation, and `clew evaluate show RUN --json` prints their numbers",
+}
 __all__ = sorted(name for names in _HOMES.values() for name in names.split())
 
 
@@ -272,7 +274,8 @@ def __getattr__(name: str) -> Any:
         if name in names.split():
             value = globals()[name] = getattr(import_module(home), name)
             return value
-    raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    instead = f"; it was removed: {_REMOVED[name]}" if name in _REMOVED else ""
+    raise AttributeError(f"module 'clew' has no attribute {name!r}{instead}")
 
 
 def __dir__() -> list[str]:

@@ -1,23 +1,22 @@
 """The evaluation of a collection: every system is asked every judged question, and the differences are tested."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
-from clew.core.errors import SettingsError
+from clew.core.errors import ClewError, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.ids import digest
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import Settings
 from clew.core.settings.override import diff_settings
 from clew.engine import Engine
-from clew.engine.distributed import RayOptions, check_reachable
 from clew.engine.opened import check_filter, check_positive_count
 from clew.engine.search import look_up_by_name
-from clew.evaluation.ask import AskOptions, ask_question
-from clew.evaluation.distributed import ask_on_cluster, warm_up
+from clew.evaluation.ask import WARM_UP, AskOptions, ask_question, prepare_engine
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.questions.resolve import Judgement, resolve_questions
 from clew.evaluation.report import check_measures, list_measures, score_run
@@ -42,9 +41,6 @@ def evaluate(
     keep: bool = True,
     folder: str | Path | None = None,
     resume: bool = True,
-    ray: str | None = None,
-    workers: int | None = None,
-    gpus: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """The measures of each strategy under each of the settings, and how they differ from the first of them.
@@ -55,14 +51,8 @@ def evaluate(
     those that are compared (default: nDCG, and the evidence in the context).
 
     The run is kept with the collection, or in `folder`, and one that broke off is continued, unless
-    `resume` is False. Nothing is kept of the texts. With the address of a Ray cluster (`ray`) its `workers` ask, each
-    with models of its own, by default one for each core or, with `gpus` for each, for each GPU. They must be able to
-    open the collection, so it is not one in a folder. The measures are the same, the times those of the workers.
+    `resume` is False. Nothing is kept of the texts.
     """
-    cluster = RayOptions(ray, workers, gpus)
-    cluster.check()
-    if cluster.address is not None:
-        check_reachable(engine.opened)
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
     check_questions(asked)
     k = check_positive_count("k", k)
@@ -84,7 +74,7 @@ def evaluate(
         unfinished = _find_unfinished(engine, run, folder) if resume else None
         run = continue_run(unfinished, place) if unfinished else start_run(run, place)
     results = list(run.results)
-    for result in _ask_all(engine, asked, trees, judgements, options, run, cluster, on_progress):
+    for result in _ask_all(engine, asked, trees, judgements, options, run, on_progress):
         if place is not None:
             append_result(run, result, place)
         results.append(result)
@@ -151,23 +141,25 @@ def _ask_all(
     judgements: Mapping[str, Judgement],
     options: AskOptions,
     run: EvaluationRun,
-    cluster: RayOptions,
     on_progress: OnProgress | None,
 ) -> Iterator[QuestionResult]:
     """The results that the run lacks, one by one."""
     done = {(result.system, result.question) for result in run.results}
     report = _make_reporter(len(systems) * len(questions), len(done), on_progress)
     left = {name: [each for each in questions if (name, each.id) not in done] for name in systems}
-    if cluster.address is not None:
-        for result in ask_on_cluster(engine, cluster, left, systems, judgements, options, on_progress):
-            yield result
-            report()
-        return
     for name, (system, tree) in systems.items():
-        fresh = warm_up(engine, system, tree) if left[name] else engine
+        fresh = _warm_up(engine, system, tree) if left[name] else engine
         for question in left[name]:
             yield ask_question(fresh, system, tree, question, judgements[question.id], options)
             report()
+
+
+def _warm_up(engine: Engine, system: EvaluatedSystem, tree: Settings) -> Engine:
+    """Return the engine with empty caches and its models loaded, before the clock runs."""
+    fresh = prepare_engine(engine)
+    with suppress(ClewError):  # a fault shows with the first question
+        fresh.search(WARM_UP, k=1, strategy=system.strategy, settings=tree)
+    return fresh
 
 
 def _make_reporter(total: int, before: int, on_progress: OnProgress | None) -> Callable[[], None]:

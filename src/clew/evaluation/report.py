@@ -13,6 +13,7 @@ from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, Evalu
 
 Values = dict[str, dict[str, float]]  # by measure, then by question
 CONTEXT_MEASURE = "context"  # the evidence in the context; without an answer, whether it stays empty
+BINS = 20  # of the relevance
 _MEAN_RESAMPLES = 1_000  # enough for an interval that is only shown
 
 
@@ -150,6 +151,45 @@ def list_worst(evaluation: Evaluation, count: int, *, measure: str = "") -> list
         (id_, {name: each[measure][id_] for name, each in values.items() if id_ in each.get(measure, {})})
         for id_ in ordered[:count]
     ]
+
+
+def list_recall(evaluation: Evaluation, system: str) -> list[float]:
+    """The mean recall of a system after each position of the ranking."""
+    run = evaluation.run
+    results = [each for each in run.results if each.system == system]
+    depth = max((len(each.ranking) for each in results), default=0)
+    totals, counted = [0.0] * depth, 0
+    for result in results:
+        relevant = {name for name, grade in run.grades.get(result.question, {}).items() if grade > 0}
+        if not relevant:
+            continue
+        counted, found = counted + 1, 0
+        for place in range(depth):
+            found += place < len(result.ranking) and result.ranking[place] in relevant
+            totals[place] += found / len(relevant)
+    return [total / counted for total in totals] if counted else []
+
+
+def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], list[float]]:
+    """The relevance that a system gave to relevant results, and to others."""
+    right: list[float] = []
+    wrong: list[float] = []
+    for result in evaluation.run.results:
+        if result.system == system:
+            grades = evaluation.run.grades.get(result.question, {})
+            for name, relevance in zip(result.ranking, result.relevances, strict=True):
+                (right if grades.get(name, 0) > 0 else wrong).append(relevance)
+    return right, wrong
+
+
+def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]]:
+    """How many relevant results of a system, and how many others, have a relevance in each of twenty equal ranges."""
+    counts = {}
+    for name, found in zip(("relevant", "others"), split_relevances(evaluation, system), strict=True):
+        counts[name] = [0] * BINS
+        for relevance in found:
+            counts[name][min(max(int(relevance * BINS), 0), BINS - 1)] += 1
+    return counts
 
 
 def draw_evaluation(evaluation: Evaluation) -> str:

@@ -140,7 +140,6 @@ if TYPE_CHECKING:
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import evaluate as evaluate
     from clew.evaluation.jobs import enqueue_evaluation as enqueue_evaluation
-    from clew.evaluation.jobs import enqueue_tuning as enqueue_tuning
     from clew.evaluation.promote import Promotion as Promotion
     from clew.evaluation.questions.beir import read_beir_documents as read_beir_documents
     from clew.evaluation.questions.judged import Evidence as Evidence
@@ -239,7 +238,7 @@ _HOMES = {
     "clew.evaluation.questions.beir": "read_beir_documents",
     "clew.evaluation.evaluate": "evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",
-    "clew.evaluation.jobs": "enqueue_evaluation enqueue_tuning",
+    "clew.evaluation.jobs": "enqueue_evaluation",
     "clew.evaluation.promote": "Promotion",
     "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
@@ -261,7 +260,8 @@ _HOMES = {
 }
 # Names of an earlier Clew: what takes their place.
 _REMOVED = {
-    "write_plots": "the page draws the plots of an evaluation, and `clew evaluate show RUN --json` prints their numbers",
+    "enqueue_tuning": "`clew.tune` tunes in this process, `clew tune` on the command line",
+    "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names.split())
 

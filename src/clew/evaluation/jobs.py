@@ -1,11 +1,7 @@
-"""Evaluations and tunings as jobs: queued with their questions, and run by a worker.
-
-An evaluation that broke off is continued, a tuning begins anew.
-"""
+"""Evaluations as jobs: queued with their questions, and run by a worker, which continues one that broke off."""
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from clew.core.errors import SettingsError
@@ -17,9 +13,8 @@ from clew.engine.opened import check_positive_count
 from clew.evaluation.evaluate import build_systems, check_questions, evaluate
 from clew.evaluation.questions.judged import JudgedQuestion, format_question, parse_question
 from clew.evaluation.questions.resolve import resolve_questions
-from clew.evaluation.tune import Tuning, check_candidates, tune
 
-KIND, TUNE = "evaluate", "tune"
+KIND = "evaluate"
 
 
 def enqueue_evaluation(
@@ -67,48 +62,4 @@ def run_evaluation(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping
     }
 
 
-def enqueue_tuning(
-    engine: Engine,
-    questions: Sequence[JudgedQuestion],
-    *,
-    measure: str = "",
-    candidates: Mapping[str, Sequence[Any]] | None = None,
-    k: int = 10,
-    tokens: int | None = None,
-    dry_run: bool = False,
-) -> Job:
-    """Queues what `tune` would do, for a worker (a server, `clew jobs work`), and returns the job.
-
-    Its result is what `tune` returns. A server whose worker kept settings uses them at once.
-    """
-    engine.opened.check_unbounded()
-    check_questions(questions)
-    check_candidates(engine, candidates or {})
-    request = {
-        "questions": [format_question(each) for each in questions],
-        "measure": measure,
-        "candidates": {name: list(values) for name, values in (candidates or {}).items()} or None,
-        "k": check_positive_count("k", k),
-        "tokens": tokens,
-        "dry_run": dry_run,
-    }
-    return engine.opened.store.jobs.put(Job(uuid.uuid4().hex[:12], TUNE, request))
-
-
-def run_tuning(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
-    """What the tuning of a job found, and whether it is kept."""
-    try:
-        options = dict(job.request)
-        questions = [parse_question(each) for each in options.pop("questions")]
-        return tuning_to_json(tune(engine, questions, **options, on_progress=on_progress))
-    except (KeyError, TypeError) as error:
-        raise SettingsError(f"the job has no {error}; queue it again with this version") from error
-
-
-def tuning_to_json(tuning: Tuning) -> dict[str, Any]:
-    """The tuning as JSON, the same on the command line and in the result of a job."""
-    return {**asdict(tuning), "is_promoted": tuning.is_promoted}
-
-
 register_runner(KIND, run_evaluation)
-register_runner(TUNE, run_tuning)

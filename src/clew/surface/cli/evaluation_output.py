@@ -136,9 +136,7 @@ def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
 def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
     """Prints what was tried, what was best, and what became of it."""
     if as_json:
-        from clew.evaluation.jobs import tuning_to_json
-
-        render.print_json(tuning_to_json(tuning))
+        render.print_json({**asdict(tuning), "is_promoted": tuning.is_promoted})
         return
     rows = [
         (each.setting, str(each.value), f"{100 * each.mean:.1f}", "best" if each.is_best else "")

@@ -141,9 +141,9 @@ if TYPE_CHECKING:
     from clew.evaluation.evaluate import evaluate as evaluate
     from clew.evaluation.jobs import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.promote import Promotion as Promotion
-    from clew.evaluation.questions.beir import read_beir_documents as read_beir_documents
     from clew.evaluation.questions.judged import Evidence as Evidence
     from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
+    from clew.evaluation.questions.judged import read_beir_documents as read_beir_documents
     from clew.evaluation.questions.judged import read_questions as read_questions
     from clew.evaluation.questions.judged import write_questions as write_questions
     from clew.evaluation.questions.make import QuestionSource as QuestionSource
@@ -235,12 +235,11 @@ _HOMES = {
     "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
     "clew.engine.sessions": "ChatSession",
-    "clew.evaluation.questions.beir": "read_beir_documents",
     "clew.evaluation.evaluate": "evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",
     "clew.evaluation.jobs": "enqueue_evaluation",
     "clew.evaluation.promote": "Promotion",
-    "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_questions write_questions",
+    "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_beir_documents read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
     "clew.evaluation.runs": "list_runs read_run",
     "clew.evaluation.statistics": "Interval",

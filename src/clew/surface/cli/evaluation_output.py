@@ -68,7 +68,8 @@ def print_evaluation(
 
     The questions that were `asked` are shown by their texts, others by their ids.
     """
-    from clew.evaluation.report import describe_counts, format_comparison, format_mean, format_number, list_worst
+    from clew.evaluation.report import list_worst
+    from clew.evaluation.types import describe_counts, format_comparison, format_mean, format_number
 
     texts = {each.id: each.question for each in asked}
     lowest = list_worst(evaluation, worst, measure=next(iter(measures), "")) if worst else []

@@ -198,8 +198,8 @@ def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     text = error.format_message().rstrip(".")
-    option = getattr(error, "option_name", None)
-    if instead := REMOVED_OPTIONS.get(((path.split()[1:] or [""])[0], option)):
+    option = str(getattr(error, "option_name", ""))
+    if instead := REMOVED_OPTIONS.get(("".join(path.split()[1:2]), option)):
         text = f"{option} was removed: {instead}"
     message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))

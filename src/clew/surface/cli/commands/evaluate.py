@@ -231,8 +231,7 @@ def compare(
 @evaluate_app.command()
 def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None, as_json: o.Json = False) -> None:
     """Write a run and its judgements in the format of TREC."""
-    from clew.evaluation.runs import read_run
-    from clew.evaluation.trec import export_trec, find_grade_factor
+    from clew.evaluation.runs import export_trec, find_grade_factor, read_run
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:

@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clew.evaluation.measures import ndcg_at, recall_at, reciprocal_rank
-from clew.evaluation.spans import Span, count_characters, intersect_spans, merge_spans
+from clew.evaluation.measures import (
+    Span,
+    count_characters,
+    intersect_spans,
+    merge_spans,
+    ndcg_at,
+    recall_at,
+    reciprocal_rank,
+)
 from clew.evaluation.statistics import Interval, bootstrap
 
 __all__ = [

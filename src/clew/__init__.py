@@ -136,25 +136,23 @@ if TYPE_CHECKING:
     from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
     from clew.engine.sessions import ChatSession as ChatSession
+    from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.evaluate import evaluate as evaluate
-    from clew.evaluation.jobs import enqueue_evaluation as enqueue_evaluation
-    from clew.evaluation.jobs import enqueue_tuning as enqueue_tuning
-    from clew.evaluation.plots import write_plots as write_plots
-    from clew.evaluation.promote import Promotion as Promotion
-    from clew.evaluation.questions.beir import read_beir_documents as read_beir_documents
     from clew.evaluation.questions.judged import Evidence as Evidence
     from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
+    from clew.evaluation.questions.judged import read_beir_documents as read_beir_documents
     from clew.evaluation.questions.judged import read_questions as read_questions
     from clew.evaluation.questions.judged import write_questions as write_questions
     from clew.evaluation.questions.make import QuestionSource as QuestionSource
     from clew.evaluation.questions.make import make_questions as make_questions
     from clew.evaluation.report import merge_runs as merge_runs
     from clew.evaluation.report import score_run as score_run
+    from clew.evaluation.runs import export_trec as export_trec
+    from clew.evaluation.runs import find_grade_factor as find_grade_factor
     from clew.evaluation.runs import list_runs as list_runs
     from clew.evaluation.runs import read_run as read_run
     from clew.evaluation.statistics import Interval as Interval
-    from clew.evaluation.trec import export_trec as export_trec
-    from clew.evaluation.trec import find_grade_factor as find_grade_factor
+    from clew.evaluation.tune import Promotion as Promotion
     from clew.evaluation.tune import TriedSetting as TriedSetting
     from clew.evaluation.tune import Tuning as Tuning
     from clew.evaluation.tune import list_tunings as list_tunings
@@ -234,18 +232,13 @@ _HOMES = {
     "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
     "clew.engine.sessions": "ChatSession",
-    "clew.evaluation.questions.beir": "read_beir_documents",
-    "clew.evaluation.evaluate": "evaluate",
+    "clew.evaluation.evaluate": "enqueue_evaluation evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",
-    "clew.evaluation.jobs": "enqueue_evaluation enqueue_tuning",
-    "clew.evaluation.plots": "write_plots",
-    "clew.evaluation.promote": "Promotion",
-    "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_questions write_questions",
+    "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_beir_documents read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
-    "clew.evaluation.runs": "list_runs read_run",
+    "clew.evaluation.runs": "export_trec find_grade_factor list_runs read_run",
     "clew.evaluation.statistics": "Interval",
-    "clew.evaluation.trec": "export_trec find_grade_factor",
-    "clew.evaluation.tune": "TriedSetting Tuning list_tunings rollback_tuning tune",
+    "clew.evaluation.tune": "Promotion TriedSetting Tuning list_tunings rollback_tuning tune",
     "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",
     "clew.query.agent": "ToolResult Toolbox",
@@ -256,6 +249,11 @@ _HOMES = {
         "Drivers StrategyFactory auto chunked document_boost hybrid lexical multi_query rerank self_reflective semantic"
     ),
     "clew.query.search.tables": "ArrowTable Table",
+}
+# Names of an earlier Clew: what takes their place.
+_REMOVED = {
+    "enqueue_tuning": "`clew.tune` tunes in this process, `clew tune` on the command line",
+    "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names.split())
 
@@ -268,7 +266,8 @@ def __getattr__(name: str) -> Any:
         if name in names.split():
             value = globals()[name] = getattr(import_module(home), name)
             return value
-    raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    instead = f"; it was removed: {_REMOVED[name]}" if name in _REMOVED else ""
+    raise AttributeError(f"module 'clew' has no attribute {name!r}{instead}")
 
 
 def __dir__() -> list[str]:

@@ -48,6 +48,8 @@ def test_every_public_name_is_listed_and_there() -> None:
         assert getattr(clew, name) is not None
     with pytest.raises(AttributeError, match="Enigne"):
         clew.Enigne  # noqa: B018
+    with pytest.raises(AttributeError, match=r"enqueue_tuning.* was removed: `clew\.tune` tunes"):
+        clew.enqueue_tuning  # noqa: B018
 
 
 def test_type_checkers_are_told_the_same_names() -> None:

@@ -18,8 +18,7 @@ from clew import (
     read_questions,
     write_questions,
 )
-from clew.evaluation.questions.leakage import find_longest_run, is_leaking
-from clew.evaluation.questions.phrase import phrase_heading, says_something
+from clew.evaluation.questions.make import find_longest_run, is_leaking, phrase_heading, says_something
 
 PAGE = """# Key rotation
 

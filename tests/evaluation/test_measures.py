@@ -8,13 +8,13 @@ import pytest
 
 from clew.evaluation.measures import (
     average_precision,
+    measure_cover,
     ndcg_at,
     precision_at,
     recall_at,
     reciprocal_rank,
     topic_coverage,
 )
-from clew.evaluation.spans import measure_cover
 from clew.evaluation.statistics import bootstrap, correct_holm, kendall_tau, permutation_test
 
 

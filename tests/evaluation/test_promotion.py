@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from clew import JudgedQuestion
-from clew.evaluation.promote import decide_promotion, split_questions
-from clew.evaluation.tune import TRAIN_SHARE
+from clew.evaluation.tune import TRAIN_SHARE, decide_promotion, split_questions
 from tests.soak import choose_runs
 
 QUESTIONS = [JudgedQuestion(f"question number {at}?", {"a": 1.0}, id=f"q{at}") for at in range(300)]

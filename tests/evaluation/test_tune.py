@@ -15,6 +15,7 @@ from clew import (
     DriverFailed,
     Drivers,
     Engine,
+    Filter,
     Hit,
     JudgedQuestion,
     Progress,
@@ -25,7 +26,6 @@ from clew import (
     SettingsError,
     Strategy,
     TunedSettings,
-    enqueue_tuning,
     lexical,
     list_tunings,
     make_questions,
@@ -222,16 +222,23 @@ def test_only_numbers_and_choices_of_a_search_are_tuned_or_taken_from_a_file(
     opened = Settings(reranker=RerankerConfig(api_key=SECRET))
     engine.close()
     with open_engine(tmp_path, settings=opened) as again:
-        for call in (tune, enqueue_tuning):
-            with pytest.raises(SettingsError, match=re.escape(name)) as caught:
-                call(again, QUESTIONS, candidates={name: [value]})
-            assert SECRET not in str(caught.value)
+        with pytest.raises(SettingsError, match=re.escape(name)) as caught:
+            tune(again, QUESTIONS, candidates={name: [value]})
+        assert SECRET not in str(caught.value)
         with pytest.raises(SettingsError, match="cannot be tuned"):
             tune(again, QUESTIONS, candidates={"reranker.api_key": []})
         assert again.opened.records is not None
         write_tuned_settings(again.opened.records, [TunedSettings({name: value}, "hashed", "2026-01-01")])
     with pytest.raises(DriverFailed, match=rf"tuned\.json cannot be used: {re.escape(name)}.*delete it"):
         open_engine(tmp_path)
+
+
+def test_only_who_sees_the_whole_collection_tunes_it(engine: Engine) -> None:
+    part = engine.within(Filter(kinds={"page"}))
+    with pytest.raises(SettingsError, match="whole collection"):
+        tune(part, QUESTIONS, candidates=CANDIDATES)
+    with pytest.raises(SettingsError, match="whole collection"):
+        rollback_tuning(part)
 
 
 def test_a_file_that_cannot_be_used_is_named(engine: Engine, tmp_path: Path) -> None:

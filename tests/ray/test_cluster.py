@@ -12,18 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clew import (
-    DriverFailed,
-    Embedder,
-    Engine,
-    JudgedQuestion,
-    Progress,
-    Settings,
-    evaluate,
-    read_run,
-    score_run,
-)
-from clew.evaluation.questions.judged import write_questions
+from clew import DriverFailed, Embedder, Engine, Progress, Settings
 from clew.surface.cli.app import app
 from tests.ray.conftest import list_rows
 from tests.soak import choose_runs
@@ -58,9 +47,7 @@ def local_ray() -> Iterator[None]:
             ray.shutdown()
 
 
-def test_the_command_line_adds_evaluates_and_embeds_anew_with_a_cluster(
-    pages: Path, tmp_path: Path, local_ray: None
-) -> None:
+def test_the_command_line_adds_and_embeds_anew_with_a_cluster(pages: Path, tmp_path: Path, local_ray: None) -> None:
     own = ["--store", f"lance://{tmp_path}/lake", "--embedder", "hashed"]
     cluster = ["--ray", "auto", "--workers", "1"]
     run = CliRunner().invoke
@@ -72,17 +59,6 @@ def test_the_command_line_adds_evaluates_and_embeds_anew_with_a_cluster(
     ):
         whole.add(pages)
         assert list_rows(shared) == list_rows(whole)
-        asked = [JudgedQuestion(f"gauge {n}.1", {f"{n:03}.md": 1.0}, id=str(n)) for n in range(20)]
-        write_questions(tmp_path / "asked.jsonl", asked)
-        plain = evaluate(whole, asked, strategies=["lexical", "hybrid"])
-        both = ["--strategy", "lexical", "--strategy", "hybrid"]
-        measured = run(app, [*own, "--collection", "b", "evaluate", str(tmp_path / "asked.jsonl"), *both, *cluster])
-        assert measured.exit_code == 0, measured.output
-        made = score_run(read_run(shared, "last"))
-        assert [replace(each, ms=0.0) for each in made.run.results] == [
-            replace(each, ms=0.0) for each in plain.run.results
-        ]
-        assert made.comparisons == plain.comparisons
         whole.reembed("hashed:32")
         expected = list_rows(whole)
         embedded = run(app, [*own, "--collection", "b", "reembed", "--to", "hashed:32", *cluster])

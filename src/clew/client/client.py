@@ -126,9 +126,6 @@ class Verbs:
     read_run = verb(_evaluations.read_run)
     enqueue_evaluation = verb(_evaluations.enqueue_evaluation)
     make_questions = verb(_evaluations.make_questions)
-    enqueue_tuning = verb(_evaluations.enqueue_tuning)
-    list_tunings = verb(_evaluations.list_tunings)
-    rollback_tuning = verb(_evaluations.rollback_tuning)
 
 
 class Client(Verbs, Transport):

@@ -1,4 +1,4 @@
-"""The replies about evaluations and tunings, as types."""
+"""The replies about evaluations, as types."""
 
 from typing import Any
 
@@ -28,31 +28,6 @@ class QuestionsReply(TypedDict):
     """Judged questions, each as in the files of `clew evaluate`."""
 
     questions: list[dict[str, Any]]
-
-
-class TunedReply(TypedDict):
-    """Settings that were tuned and kept, with the test that spoke for them."""
-
-    settings: dict[str, Any]
-    embedder: str
-    at: str
-    measure: str
-    difference: float
-    p: float
-    questions: int
-
-
-class TuningsReply(TypedDict):
-    """The settings that were tuned and kept, the oldest first; the last one is in use."""
-
-    tuned: list[TunedReply]
-
-
-class RollbackReply(TypedDict):
-    """What is kept after what was kept last was taken back."""
-
-    tuned: list[TunedReply]
-    taken_back: TunedReply | None
 
 
 class EvaluationReply(TypedDict):

@@ -36,31 +36,3 @@ def make_questions(*, sources: Sequence[QuestionSource] = (), count: int = 200) 
     """Judged questions from the collection or, with the source feedback, from what users said of answers."""
     body = {"sources": [*sources], "count": count}
     return Request("POST", "/v1/evaluations/questions", body, read=read_field("questions"))
-
-
-def enqueue_tuning(
-    questions: Sequence[Mapping[str, Any]],
-    *,
-    measure: str = "",
-    candidates: Mapping[str, Sequence[Any]] | None = None,
-    k: int = 10,
-    tokens: int | None = None,
-    dry_run: bool = False,
-) -> Request[r.JobReply]:
-    """Chooses settings by judged questions, and keeps them if held-out ones agree; the job that does it."""
-    body: dict[str, Any] = {"questions": [dict(each) for each in questions], "measure": measure, "k": k}
-    if candidates is not None:
-        body["candidates"] = {name: [*values] for name, values in candidates.items()}
-    if tokens is not None:
-        body["tokens"] = tokens
-    return Request("POST", "/v1/tunings", {**body, "dry_run": dry_run})
-
-
-def list_tunings() -> Request[Sequence[r.TunedReply]]:
-    """The settings that were tuned and kept, the oldest first; the last one is in use."""
-    return Request("GET", "/v1/tunings", read=read_field("tuned"))
-
-
-def rollback_tuning() -> Request[r.TunedReply | None]:
-    """Takes back what was kept last, at once, and returns it; None if there was nothing."""
-    return Request("POST", "/v1/tunings/rollback", read=read_field("taken_back"))

@@ -9,11 +9,8 @@ from typing_extensions import TypedDict  # pydantic reads those of `typing` from
 
 from clew.client.evaluation_records import EvaluationReply as EvaluationReply
 from clew.client.evaluation_records import QuestionsReply as QuestionsReply
-from clew.client.evaluation_records import RollbackReply as RollbackReply
 from clew.client.evaluation_records import RunReply as RunReply
 from clew.client.evaluation_records import RunsReply as RunsReply
-from clew.client.evaluation_records import TunedReply as TunedReply
-from clew.client.evaluation_records import TuningsReply as TuningsReply
 from clew.client.records import ChunkReply as ChunkReply
 from clew.client.records import ChunksReply as ChunksReply
 from clew.client.records import CollectionReply as CollectionReply

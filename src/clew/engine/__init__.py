@@ -131,7 +131,6 @@ class Engine:
             store, embedder = open_during_upgrade(path, collection, embedder, settings)
             embedder_config = replace(settings.embedder, name=embedder.name)
         records = drivers.find_records(store, folder)
-        given = settings
         try:
             settings = apply_tuned_settings(settings, records, embedder.name)
         except BaseException:
@@ -153,7 +152,6 @@ class Engine:
                 max_idle=session.idle,
             ),
             extensions=extensions,
-            given=given,
             records=records,
             llm_config=llm_config,
             embedder_config=embedder_config,

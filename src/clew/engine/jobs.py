@@ -5,11 +5,8 @@ thread, and writes the outcome into it. A worker that dies leaves the row behind
 again, and `add` skips what the first has stored.
 """
 
-import os
 import platform
-import sys
 import threading
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
@@ -23,7 +20,7 @@ from clew.core.jobs import ACTIVE, MAINTAIN, UPGRADE, Job, JobState
 from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
-from clew.engine.lease import Lease, StopJob
+from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id, make_worker_name
 from clew.engine.upgrade import run_upgrade
 from clew.engine.upkeep import run_maintenance
 from clew.index.add.sources import is_url
@@ -86,7 +83,7 @@ def cancel_job(engine: "Engine", job_id: str) -> Job:
     Its state is `cancelling` until its worker has stopped. A job that is finished stays as it is.
     """
     queue = engine.opened.store.jobs
-    return queue.cancel(job_id, lease=engine.settings.jobs.lease, dead=_find_dead_workers(queue.all()))
+    return queue.cancel(job_id, lease=engine.settings.jobs.lease, dead=find_dead_workers(queue.all()))
 
 
 def run_jobs(
@@ -115,7 +112,7 @@ def run_jobs(
             max_attempts=jobs.max_attempts,
             host=host or platform.node(),
             alone=alone,
-            dead=_find_dead_workers(queue.all()),
+            dead=find_dead_workers(queue.all()),
         )
         if job is not None:
             ended += _run_job(engine, job, stop, on_job)
@@ -128,7 +125,7 @@ def run_jobs(
 
 def has_worker(job: Job) -> bool:
     """Whether a worker has the job, and is not known to be dead."""
-    return job.state in ACTIVE and not _find_dead_workers([job])
+    return job.state in ACTIVE and not find_dead_workers([job])
 
 
 def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | None) -> list[Job]:
@@ -231,39 +228,3 @@ def _get_language_model(engine: "Engine", name: str) -> LLM | None:
     if own is not None and own.name == name:
         return own
     return drivers.make_language_model(replace(engine.settings.llm, name=name))
-
-
-def make_job_id() -> str:
-    """An id for a new job."""
-    return uuid.uuid4().hex[:12]
-
-
-def make_worker_name() -> str:
-    """A name for one claim: the machine, its space of process ids, the process, and a number of its own."""
-    return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
-
-
-def _get_machine() -> str:
-    try:
-        space = str(Path("/proc/self/ns/pid").readlink())  # containers on one machine may share its name
-    except OSError:
-        space = sys.platform
-    return f"{platform.node()}/{space}"
-
-
-def _find_dead_workers(jobs: list[Job]) -> set[str]:
-    """The workers on this machine whose processes are gone; of others only the lease can tell."""
-    return {job.worker for job in jobs if job.state in ACTIVE and _is_dead(job.worker)}
-
-
-def _is_dead(worker: str) -> bool:
-    machine, _, rest = worker.rpartition("/")[0].rpartition("/")
-    if sys.platform == "win32" or machine != _get_machine() or not rest.isdigit():
-        return False
-    try:
-        os.kill(int(rest), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False

@@ -1,17 +1,11 @@
 """The tuned settings of a collection: they hold where the user's own leave the default."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols.records import RecordStore
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.override import flatten_settings, override_settings
 from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import read_tuned_settings
-
-if TYPE_CHECKING:
-    from clew.engine import Engine
 
 
 def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedder: str) -> Settings:
@@ -30,10 +24,3 @@ def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedd
         return override_settings(settings, wanted)
     except SettingsError as error:
         raise DriverFailed(f"{records.describe('tuned')} cannot be used: {error}; delete it") from error
-
-
-def use_tuned_settings(engine: "Engine") -> None:
-    """Gives an open engine the settings that are kept now, as its next opening would: what a server does."""
-    opened = engine.opened
-    given = opened.settings if opened.given is None else opened.given
-    engine.opened = replace(opened, settings=apply_tuned_settings(given, opened.records, opened.embedder.name))

@@ -20,7 +20,7 @@ from clew.core.protocols import Embedder, JobQueue, Store
 from clew.core.report import OnProgress, SourceFailure
 from clew.core.settings import EmbedderConfig, Settings
 from clew.engine.discard import discard_vectors
-from clew.engine.lease import Lease
+from clew.engine.lease import Lease, make_job_id, make_worker_name
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -62,8 +62,6 @@ def hold_upgrade(engine: "Engine", *, max_cost: float | None) -> Iterator[Notes]
 @contextmanager
 def _hold_job(opened: "Opened", request: Mapping[str, Any]) -> Iterator[None]:
     """Queues an upgrade that nobody takes before the block ends, or its process."""
-    from clew.engine.jobs import make_job_id, make_worker_name
-
     queue = opened.store.jobs
     job = Job(make_job_id(), UPGRADE, request, state="running", stage=ADDING, worker=make_worker_name(), attempts=1)
     with Lease(queue, queue.put(job), opened.settings.jobs.lease) as lease:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.core.jobs import MAINTAIN, Job
 from clew.core.report import OnProgress, Progress
+from clew.engine.lease import make_job_id
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -16,8 +17,6 @@ def enqueue_maintenance(engine: "Engine") -> Job:
     and graphs built that are due or mostly deleted rows; in a folder the index is kept up. One that waits already is
     returned as it is. The result names what was `done`.
     """
-    from clew.engine.jobs import make_job_id
-
     engine.opened.check_unbounded()
     queue = engine.opened.store.jobs
     waiting = (job for job in queue.all() if job.kind == MAINTAIN and job.state == "queued")

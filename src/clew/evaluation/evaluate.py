@@ -1,30 +1,63 @@
-"""The evaluation of a collection: every system is asked every judged question, and the differences are tested."""
+"""The evaluation of a collection: every system is asked every judged question, and the differences are tested.
+
+It runs here, or as a job of a worker. What a system found is measured by all that the judgement of a question allows.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
-from time import monotonic
+from time import monotonic, perf_counter
+from typing import Any, Final
 
-from clew.core.errors import SettingsError
+from clew.core.answer import Answer
+from clew.core.errors import ClewError, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.ids import digest
+from clew.core.jobs import Job
+from clew.core.passages import Context
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import Settings
 from clew.core.settings.override import diff_settings
+from clew.core.text import extract_terms
 from clew.engine import Engine
-from clew.engine.distributed import RayOptions, check_reachable
-from clew.engine.opened import check_filter, check_positive_count
+from clew.engine.jobs import register_runner
+from clew.engine.lease import make_job_id
+from clew.engine.opened import check_filter, check_positive_count, make_finder
 from clew.engine.search import look_up_by_name
-from clew.evaluation.ask import AskOptions, ask_question
-from clew.evaluation.distributed import ask_on_cluster, warm_up
-from clew.evaluation.questions.judged import JudgedQuestion, read_questions
+from clew.evaluation.measures import (
+    Span,
+    average_precision,
+    intersect_spans,
+    measure_cover,
+    ndcg_at,
+    precision_at,
+    recall_at,
+    reciprocal_rank,
+    topic_coverage,
+)
+from clew.evaluation.questions.judged import JudgedQuestion, format_question, parse_question, read_questions
 from clew.evaluation.questions.resolve import Judgement, resolve_questions
 from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
 
+KIND: Final = "evaluate"  # of a job
 FETCH = 2  # chunks fetched for each document that is ranked
+WARM_UP = "warm-up"
+
+
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """How each question is asked."""
+
+    k: int = 10  # cut-off of the measures
+    hits: int = 20  # chunks that are fetched; their documents are ranked
+    tokens: int = 2000  # budget of the context; 0: none is made
+    answers: bool = False
+    where: Filter = EVERYTHING
 
 
 def evaluate(
@@ -42,9 +75,6 @@ def evaluate(
     keep: bool = True,
     folder: str | Path | None = None,
     resume: bool = True,
-    ray: str | None = None,
-    workers: int | None = None,
-    gpus: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """The measures of each strategy under each of the settings, and how they differ from the first of them.
@@ -55,14 +85,8 @@ def evaluate(
     those that are compared (default: nDCG, and the evidence in the context).
 
     The run is kept with the collection, or in `folder`, and one that broke off is continued, unless
-    `resume` is False. Nothing is kept of the texts. With the address of a Ray cluster (`ray`) its `workers` ask, each
-    with models of its own, by default one for each core or, with `gpus` for each, for each GPU. They must be able to
-    open the collection, so it is not one in a folder. The measures are the same, the times those of the workers.
+    `resume` is False. Nothing is kept of the texts.
     """
-    cluster = RayOptions(ray, workers, gpus)
-    cluster.check()
-    if cluster.address is not None:
-        check_reachable(engine.opened)
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
     check_questions(asked)
     k = check_positive_count("k", k)
@@ -84,11 +108,59 @@ def evaluate(
         unfinished = _find_unfinished(engine, run, folder) if resume else None
         run = continue_run(unfinished, place) if unfinished else start_run(run, place)
     results = list(run.results)
-    for result in _ask_all(engine, asked, trees, judgements, options, run, cluster, on_progress):
+    for result in _ask_all(engine, asked, trees, judgements, options, run, on_progress):
         if place is not None:
             append_result(run, result, place)
         results.append(result)
     return score_run(replace(run, results=tuple(results)), measures=measures)
+
+
+def enqueue_evaluation(
+    engine: Engine,
+    questions: Sequence[JudgedQuestion],
+    *,
+    strategies: Sequence[str] = (),
+    k: int = 10,
+    tokens: int | None = None,
+    answers: bool = False,
+) -> Job:
+    """Queues what `evaluate` would do, for a worker (a server, `clew jobs work`), and returns the job.
+
+    The questions are kept with the job, the settings are those of the worker. Its result has the id of the run and the
+    measures of each strategy.
+    """
+    engine.opened.check_unbounded()
+    check_questions(questions)
+    build_systems(engine, strategies, None)  # a strategy that is not known is named now,
+    resolve_questions(engine, questions)  # and so are questions about another collection
+    request = {
+        "questions": [format_question(each) for each in questions],
+        "strategies": list(strategies),
+        "k": check_positive_count("k", k),
+        "tokens": tokens,
+        "answers": answers,
+    }
+    return engine.opened.store.jobs.put(Job(make_job_id(), KIND, request))
+
+
+def run_evaluation(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
+    """The id of the run of a job, the measures of each of its systems, and the notes."""
+    request = job.request
+    try:
+        questions = [parse_question(each) for each in request["questions"]]
+        options = {name: request[name] for name in ("strategies", "k", "tokens", "answers")}
+    except KeyError as error:
+        raise SettingsError(f"the job has no {error}; queue it again with this version") from error
+    made = evaluate(engine, questions, **options, on_progress=on_progress)
+    return {
+        "run": made.run.id,
+        "is_kept": made.run.is_kept,
+        "systems": {score.system.name: dict(score.means) for score in made.scores},
+        "notes": list(made.notes),
+    }
+
+
+register_runner(KIND, run_evaluation)
 
 
 def build_systems(
@@ -151,23 +223,25 @@ def _ask_all(
     judgements: Mapping[str, Judgement],
     options: AskOptions,
     run: EvaluationRun,
-    cluster: RayOptions,
     on_progress: OnProgress | None,
 ) -> Iterator[QuestionResult]:
     """The results that the run lacks, one by one."""
     done = {(result.system, result.question) for result in run.results}
     report = _make_reporter(len(systems) * len(questions), len(done), on_progress)
     left = {name: [each for each in questions if (name, each.id) not in done] for name in systems}
-    if cluster.address is not None:
-        for result in ask_on_cluster(engine, cluster, left, systems, judgements, options, on_progress):
-            yield result
-            report()
-        return
     for name, (system, tree) in systems.items():
-        fresh = warm_up(engine, system, tree) if left[name] else engine
+        fresh = _warm_up(engine, system, tree) if left[name] else engine
         for question in left[name]:
             yield ask_question(fresh, system, tree, question, judgements[question.id], options)
             report()
+
+
+def _warm_up(engine: Engine, system: EvaluatedSystem, tree: Settings) -> Engine:
+    """Return the engine with empty caches and its models loaded, before the clock runs."""
+    fresh = _empty_caches(engine)
+    with suppress(ClewError):  # a fault shows with the first question
+        fresh.search(WARM_UP, k=1, strategy=system.strategy, settings=tree)
+    return fresh
 
 
 def _make_reporter(total: int, before: int, on_progress: OnProgress | None) -> Callable[[], None]:
@@ -189,3 +263,138 @@ def check_questions(questions: Sequence[JudgedQuestion]) -> None:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
     if len({question.id for question in questions}) < len(questions):
         raise SettingsError("two questions have the same id; give each an id of its own")
+
+
+def _empty_caches(engine: Engine) -> Engine:
+    """The same engine with empty caches, so that each system is timed alike."""
+    opened = engine.opened
+    finder = make_finder(opened.store, opened.embedder, opened.llm, opened.settings, opened.extensions)
+    return Engine(replace(opened, finder=finder))
+
+
+def ask_question(
+    engine: Engine,
+    system: EvaluatedSystem,
+    settings: Settings,
+    question: JudgedQuestion,
+    judgement: Judgement,
+    options: AskOptions,
+) -> QuestionResult:
+    """The result of one system for one question."""
+    settings = replace(settings, search=replace(settings.search, cache=0))  # a repeated question costs as much
+    started = perf_counter()
+    hits = engine.search(
+        question.question,
+        k=options.hits,
+        strategy=system.strategy,
+        where=options.where,
+        history=question.history,
+        settings=settings,
+    )
+    ms = 1000 * (perf_counter() - started)
+    best: dict[str, float] = {}
+    for hit in hits:
+        best.setdefault(hit.chunk.doc_id, hit.relevance if isfinite(hit.relevance) else 0.0)
+    ranking = tuple(best)
+    values: dict[str, float] = {}
+    tokens: int | None = None
+    if question.is_answerable:
+        values |= measure_ranking(ranking, judgement, options.k)
+        spans = [(hit.chunk.doc_id, (hit.chunk.start, hit.chunk.end)) for hit in hits[: options.k]]
+        values |= _measure_evidence(spans, judgement, f"evidence@{options.k}")
+    if options.tokens and (judgement.spans or not question.is_answerable):
+        context = engine.context(
+            question.question,
+            tokens=options.tokens,
+            strategy=system.strategy,
+            where=options.where,
+            history=question.history,
+            settings=settings,
+        )
+        tokens = context.tokens
+        name = f"evidence@{options.tokens} tokens"
+        values |= _measure_evidence(_list_context_spans(context), judgement, name)
+        if not question.is_answerable:
+            values["left empty"] = float(not context.passages)
+    if not options.answers:
+        return QuestionResult(system.name, question.id, ranking, tuple(best.values()), values, ms, tokens)
+    answer = engine.ask(
+        question.question,
+        strategy=system.strategy,
+        where=options.where,
+        history=question.history,
+        settings=settings,
+    )
+    values |= measure_answer(answer, question, judgement)
+    tokens = (tokens or 0) + answer.usage.input_tokens + answer.usage.output_tokens
+    return QuestionResult(
+        system.name, question.id, ranking, tuple(best.values()), values, ms, tokens, answer.confidence
+    )
+
+
+def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:
+    """The measures of a ranking of documents; none where nothing is relevant."""
+    relevant = {name for name, grade in judgement.grades.items() if grade > 0}
+    if not relevant:
+        return {}
+    values = {
+        f"nDCG@{k}": ndcg_at(k, ranking, judgement.grades),
+        f"recall@{k}": recall_at(k, ranking, relevant),
+        f"precision@{k}": precision_at(k, ranking, relevant),
+        "MRR": reciprocal_rank(ranking, relevant),
+        "MAP": average_precision(ranking, relevant),
+    }
+    if judgement.topics:
+        values[f"topics@{k}"] = topic_coverage(k, ranking, judgement.topics)
+    return values
+
+
+def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgement) -> dict[str, float]:
+    """The measures of an answer.
+
+    It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
+    that has none is wrong. `answer F1` compares its words with those of the reference answer: without a model, those
+    chosen in the passages.
+    """
+    values = {"answered": float(answer.found)}
+    if not answer.found:
+        return values
+    cited = [(each.document, (each.start, each.end)) for each in answer.citations]
+    right = [_is_evidence(document, span, judgement) for document, span in cited]
+    values["right"] = float(any(right))
+    if cited and question.is_answerable:
+        values["citation precision"] = sum(right) / len(right)
+    if question.answer:
+        said = " ".join(part.chosen for part in answer.parts) or answer.text
+        values["answer F1"] = compare_words(said, question.answer)
+    return values
+
+
+def compare_words(text: str, reference: str) -> float:
+    """The F1 of the terms of a text and of those of a reference, function words left out."""
+    said, wanted = extract_terms(text), extract_terms(reference)
+    shared = sum(min(count, wanted.get(term, 0)) for term, count in said.items())
+    return 2 * shared / (sum(said.values()) + sum(wanted.values())) if shared else 0.0
+
+
+def _is_evidence(document: str, span: Span, judgement: Judgement) -> bool:
+    if judgement.spans:
+        return bool(intersect_spans([span], [wanted for id_, wanted in judgement.spans if id_ == document]))
+    return judgement.grades.get(document, 0.0) > 0
+
+
+def _measure_evidence(spans: Sequence[tuple[str, Span]], judgement: Judgement, name: str) -> dict[str, float]:
+    """The share of the evidence's characters in the spans, the mean over its parts; nothing without evidence."""
+    covers = [
+        measure_cover([span for id_, span in spans if id_ == document], wanted) for document, wanted in judgement.spans
+    ]
+    return {name: sum(covers) / len(covers)} if covers else {}
+
+
+def _list_context_spans(context: Context) -> list[tuple[str, Span]]:
+    return [
+        (passage.chunks[0].chunk.doc_id, span)
+        for passage in context.passages
+        if passage.chunks
+        for span in passage.spans
+    ]

@@ -13,6 +13,7 @@ from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, Evalu
 
 Values = dict[str, dict[str, float]]  # by measure, then by question
 CONTEXT_MEASURE = "context"  # the evidence in the context; without an answer, whether it stays empty
+BINS = 20  # of the relevance
 _MEAN_RESAMPLES = 1_000  # enough for an interval that is only shown
 
 
@@ -152,51 +153,43 @@ def list_worst(evaluation: Evaluation, count: int, *, measure: str = "") -> list
     ]
 
 
-def draw_evaluation(evaluation: Evaluation) -> str:
-    """The evaluation as text: a table of the scores, then the differences."""
-    names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
-    width = max((len(score.system.name) for score in evaluation.scores), default=0)
-    lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
-    for score in evaluation.scores:
-        cells = [format_mean(score.means.get(name)) for name in names]
-        cells += [format_number(score.latency.get(name), 1) for name in ("p50", "p95")]
-        widths = [max(8, len(name)) for name in (*names, "p50 ms", "p95 ms")]
-        row = "  ".join(f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
-        lines.append(f"{score.system.name:<{width}}  {row}")
-    lines.append(describe_counts(evaluation))
-    lines += [format_comparison(each) for each in evaluation.comparisons]
-    return "\n".join([*lines, *evaluation.notes])
+def list_recall(evaluation: Evaluation, system: str) -> list[float]:
+    """The mean recall of a system after each position of the ranking."""
+    run = evaluation.run
+    results = [each for each in run.results if each.system == system]
+    depth = max((len(each.ranking) for each in results), default=0)
+    totals, counted = [0.0] * depth, 0
+    for result in results:
+        relevant = {name for name, grade in run.grades.get(result.question, {}).items() if grade > 0}
+        if not relevant:
+            continue
+        counted, found = counted + 1, 0
+        for place in range(depth):
+            found += place < len(result.ranking) and result.ranking[place] in relevant
+            totals[place] += found / len(relevant)
+    return [total / counted for total in totals] if counted else []
 
 
-def describe_counts(evaluation: Evaluation) -> str:
-    """How many questions the means are over, in a line, since not every question has every measure."""
-    total = len(evaluation.run.questions)
-    fewer: dict[int, list[str]] = {}
-    for measure in dict.fromkeys(name for score in evaluation.scores for name in score.counts):
-        count = max(score.counts.get(measure, 0) for score in evaluation.scores)
-        if count < total:
-            fewer.setdefault(count, []).append(measure)
-    parts = [f"over {count}: {', '.join(names)}" for count, names in sorted(fewer.items(), reverse=True)]
-    return "; ".join([f"means in percent over {format_count(total, 'question')}", *parts])
+def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], list[float]]:
+    """The relevance that a system gave to relevant results, and to others."""
+    right: list[float] = []
+    wrong: list[float] = []
+    for result in evaluation.run.results:
+        if result.system == system:
+            grades = evaluation.run.grades.get(result.question, {})
+            for name, relevance in zip(result.ranking, result.relevances, strict=True):
+                (right if grades.get(name, 0) > 0 else wrong).append(relevance)
+    return right, wrong
 
 
-def format_number(value: float | None, digits: int = 0) -> str:
-    """A number, empty where there is none."""
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-def format_mean(value: float | None) -> str:
-    """A mean in percent, empty where there is none."""
-    return "" if value is None else f"{100 * value:.1f}"
-
-
-def format_comparison(comparison: Comparison) -> str:
-    """A difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
-    star = " *" if comparison.is_significant else ""
-    return (
-        f"{comparison.system} − {comparison.baseline}, {comparison.measure}: {comparison.difference}, "
-        f"p = {comparison.p:.3g} (corrected {comparison.corrected_p:.3g}){star}"
-    )
+def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]]:
+    """How many relevant results of a system, and how many others, have a relevance in each of twenty equal ranges."""
+    counts = {}
+    for name, found in zip(("relevant", "others"), split_relevances(evaluation, system), strict=True):
+        counts[name] = [0] * BINS
+        for relevance in found:
+            counts[name][min(max(int(relevance * BINS), 0), BINS - 1)] += 1
+    return counts
 
 
 def collect_values(run: EvaluationRun, system: str) -> Values:

@@ -1,6 +1,7 @@
 """Runs as they are kept: JSON lines, a header and then a line for every result as it comes.
 
-A run that broke off is continued: what is in it is not asked again.
+A run that broke off is continued: what is in it is not asked again. A run can be exported in the format of TREC, which
+trec_eval, ir-measures and ranx read.
 """
 
 import json
@@ -12,8 +13,9 @@ from datetime import datetime
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-from clew.core.errors import DriverFailed, NotFound, SettingsError
+from clew.core.errors import DriverFailed, NotFound, SettingsError, SourceError
 from clew.core.protocols import RecordStore
 from clew.core.suggest import format_names
 from clew.drivers.store.records import FolderRecords
@@ -21,8 +23,10 @@ from clew.engine import Engine
 from clew.evaluation.types import EvaluatedSystem, EvaluationRun, QuestionResult
 
 FORMAT = 1
+MAX_FACTOR = 100  # of grades that are made whole numbers for TREC
 _LOG = logging.getLogger(__name__)
 KIND: Final = "evaluations"
+_PLAIN = "/:#?&=+,;@!()[]{}'~"  # in a name for TREC; white space would end a column
 _NAME = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")  # time and key
 
 
@@ -150,3 +154,45 @@ def _parse_lines(text: str) -> Iterator[dict[str, Any]]:
 
 def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def export_trec(run: EvaluationRun, folder: str | Path) -> tuple[Path, ...]:
+    """Writes `qrels.txt`, and a run file for each system, into a folder; the files.
+
+    The score of a result is one over its rank, since trec_eval orders by it. Grades are whole numbers there, so all are
+    multiplied by `find_grade_factor(run)`; measures with linear gains, as Clew's, stay the same. White space, % and
+    letters beyond ASCII in a name are percent-encoded, and a space in the name of a system is a hyphen.
+    """
+    folder, factor = Path(folder), find_grade_factor(run)
+    qrels = [
+        f"{_escape(question)} 0 {_escape(name)} {round(grade * factor)}"
+        for question in run.questions
+        for name, grade in run.grades.get(question, {}).items()
+    ]
+    files = {folder / "qrels.txt": qrels}
+    for number, system in enumerate(run.systems, 1):
+        tag = _escape(system.name.replace(" ", "-"))
+        files[folder / f"{number}-{tag.replace('/', '-')}.run"] = [
+            f"{_escape(result.question)} Q0 {_escape(name)} {rank} {1 / rank:.6f} {tag}"
+            for result in run.results
+            if result.system == system.name
+            for rank, name in enumerate(result.ranking, 1)
+        ]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, lines in files.items():
+            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    except OSError as error:
+        raise SourceError(str(folder), f"cannot be written: {error.strerror}") from error
+    return tuple(files)
+
+
+def find_grade_factor(run: EvaluationRun) -> int:
+    """The smallest number that makes all grades whole ones, 2 for a half; 100 if none does, and they are rounded."""
+    grades = {grade for each in run.grades.values() for grade in each.values()}
+    whole = (at for at in range(1, MAX_FACTOR) if all(abs(at * each - round(at * each)) < 1e-6 for each in grades))
+    return next(whole, MAX_FACTOR)
+
+
+def _escape(name: str) -> str:
+    return quote(name, safe=_PLAIN)

@@ -1,35 +1,35 @@
-"""Settings chosen by the user's own judged questions, and kept with the collection only if a test speaks for them."""
+"""Settings chosen by the user's own judged questions, and kept with the collection only if a test speaks for them.
+
+The test is on held-out questions, which took no part in the choice.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from clew.core.errors import ConcurrentChange, SettingsError
+from clew.core.ids import digest
 from clew.core.report import OnProgress, Progress
 from clew.core.settings.override import flatten_settings, override_settings
 from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
-from clew.evaluation.promote import (
-    LEVEL,
-    MIN_DIFFERING,
-    Promotion,
-    decide_promotion,
-    fold_question,
-    split_questions,
-)
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
-from clew.evaluation.statistics import Interval
+from clew.evaluation.statistics import Interval, bootstrap, permutation_test
 
 MIN_QUESTIONS = 10  # to choose by
 MIN_HELD_OUT = 20
 TRAIN_SHARE = 0.2
+PARTS = 8  # of the held-out questions
+LEVEL = 0.05  # at most so often is a setting promoted that is no better
+MIN_DIFFERING = 12  # held-out questions; of fewer, none may show the few that lose much
 # Tried in this order, each with the best of the ones before it. All are settings of a search: nothing is added again.
 CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
     {
@@ -60,6 +60,17 @@ class TriedSetting:
     value: Any
     mean: float
     is_best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The difference on the held-out questions, the p-value that it is no gain, and whether it is taken for one."""
+
+    difference: Interval
+    p: float
+    questions: int
+    is_promoted: bool
+    differing: int = 0  # of the questions, those that the setting ranks otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,45 @@ def tune(
             return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
         _keep(engine, made, before)
         return replace(made, is_kept=True)
+
+
+def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float = LEVEL, seed: int = 0) -> Promotion:
+    """The decision on a setting by its values and those of the present one, paired by question.
+
+    A one-sided permutation test must speak for it at this level. That test takes gains and losses for alike in size;
+    where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
+    difference must lie above 0 too, and enough questions must differ at all.
+    """
+    p, difference = permutation_test(new, old, one_sided=True, seed=seed), bootstrap(new, old, seed=seed)
+    differing = sum(a != b for a, b in zip(new, old, strict=True))
+    is_promoted = p <= level and difference.low > 0 and differing >= MIN_DIFFERING
+    return Promotion(difference, p, len(new), is_promoted, differing)
+
+
+def fold_question(question: JudgedQuestion) -> str:
+    """The text of a question without regard to case and white space: two that have the same one ask the same."""
+    return " ".join(question.question.casefold().split())
+
+
+def split_questions(
+    questions: Sequence[JudgedQuestion], *, train_share: float, min_train: int = 1
+) -> list[list[JudgedQuestion]]:
+    """The parts of the questions, in an order made of hashes: the first to choose by, then `PARTS` held-out ones.
+
+    Each held-out part tests what the parts before it choose, and then takes part in the next choice. So every question
+    but the first ones is a test, and later choices are made by more of them, while no choice knows its own test: in
+    cross-validation, where all questions change sides, more would be promoted that are no better.
+    Two that ask the same are in one part.
+    """
+    groups: dict[str, list[JudgedQuestion]] = {}
+    for question in questions:
+        groups.setdefault(digest("split", fold_question(question)), []).append(question)
+    ordered = [groups[key] for key in sorted(groups)]
+    count = min(len(ordered), max(min_train, round(train_share * len(ordered))))
+    rest = ordered[count:]
+    edges = [round(at * len(rest) / PARTS) for at in range(PARTS + 1)]
+    parts = [ordered[:count], *(rest[start:end] for start, end in pairwise(edges))]
+    return [[question for group in part for question in group] for part in parts if part]
 
 
 def _explain_refusal(promotion: Promotion) -> str:

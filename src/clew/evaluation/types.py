@@ -1,4 +1,4 @@
-"""The values of an evaluation: systems, the result of each question, the run that holds them, and what it says."""
+"""The values of an evaluation (systems, results of questions, runs, scores, differences), and their text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from clew.core.plural import format_count
 from clew.evaluation.statistics import Interval
 
 
@@ -113,6 +114,51 @@ class Evaluation:
         return self.run.notes if self.run.is_finished else (*self.run.notes, unfinished)
 
     def __str__(self) -> str:
-        from clew.evaluation.report import draw_evaluation
-
         return draw_evaluation(self)
+
+
+def draw_evaluation(evaluation: Evaluation) -> str:
+    """The evaluation as text: a table of the scores, then the differences."""
+    names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
+    width = max((len(score.system.name) for score in evaluation.scores), default=0)
+    lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
+    for score in evaluation.scores:
+        cells = [format_mean(score.means.get(name)) for name in names]
+        cells += [format_number(score.latency.get(name), 1) for name in ("p50", "p95")]
+        widths = [max(8, len(name)) for name in (*names, "p50 ms", "p95 ms")]
+        row = "  ".join(f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
+        lines.append(f"{score.system.name:<{width}}  {row}")
+    lines.append(describe_counts(evaluation))
+    lines += [format_comparison(each) for each in evaluation.comparisons]
+    return "\n".join([*lines, *evaluation.notes])
+
+
+def describe_counts(evaluation: Evaluation) -> str:
+    """How many questions the means are over, in a line, since not every question has every measure."""
+    total = len(evaluation.run.questions)
+    fewer: dict[int, list[str]] = {}
+    for measure in dict.fromkeys(name for score in evaluation.scores for name in score.counts):
+        count = max(score.counts.get(measure, 0) for score in evaluation.scores)
+        if count < total:
+            fewer.setdefault(count, []).append(measure)
+    parts = [f"over {count}: {', '.join(names)}" for count, names in sorted(fewer.items(), reverse=True)]
+    return "; ".join([f"means in percent over {format_count(total, 'question')}", *parts])
+
+
+def format_number(value: float | None, digits: int = 0) -> str:
+    """A number, empty where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def format_mean(value: float | None) -> str:
+    """A mean in percent, empty where there is none."""
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def format_comparison(comparison: Comparison) -> str:
+    """A difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
+    star = " *" if comparison.is_significant else ""
+    return (
+        f"{comparison.system} − {comparison.baseline}, {comparison.measure}: {comparison.difference}, "
+        f"p = {comparison.p:.3g} (corrected {comparison.corrected_p:.3g}){star}"
+    )

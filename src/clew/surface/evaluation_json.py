@@ -11,8 +11,7 @@ Json = dict[str, Any]
 
 def evaluation_to_json(evaluation: "Evaluation") -> Json:
     """The evaluation as JSON: the run, the scores of each system and what its plots show, the differences."""
-    from clew.evaluation.plots import count_relevances, list_recall
-    from clew.evaluation.report import estimate_means
+    from clew.evaluation.report import count_relevances, estimate_means, list_recall
 
     run = evaluation.run
     return {

@@ -51,15 +51,14 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,
-        "evaluate": _BOTH,  # this and the eight below are functions of `clew`, not methods of Engine
+        "evaluate": _BOTH,  # this and the seven below are functions of `clew`, not methods of Engine
         "make_questions": _PYTHON | _HTTP,  # `clew evaluate make`
         "list_runs": _PYTHON | _HTTP,  # `clew evaluate list`
         "read_run": _PYTHON | _HTTP,  # `clew evaluate show`
         "enqueue_evaluation": _PYTHON | _HTTP,  # the command line waits for it
         "tune": _BOTH,
-        "enqueue_tuning": _PYTHON | _HTTP,  # the command line waits for it
-        "rollback_tuning": _PYTHON | _HTTP,  # `clew tune --rollback`
-        "list_tunings": _PYTHON | _HTTP,  # `clew tune --show`
+        "rollback_tuning": _PYTHON,  # `clew tune --rollback`
+        "list_tunings": _PYTHON,  # `clew tune --show`
         "doctor": _BOTH | _HTTP,
         "accept_missing_changes": _PYTHON,  # `clew doctor --repair`
         "within": _PYTHON,  # the filter options of each command

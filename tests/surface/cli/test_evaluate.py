@@ -146,14 +146,6 @@ def test_help_names_the_parts(judged: Clew) -> None:
     assert all(part in done.out for part in ("make", "list", "show", "compare", "export", "run"))
 
 
-def test_plots_need_matplotlib(judged: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    done = judged("evaluate", "questions.jsonl", "--plots", "plots")
-    assert done.code == 5
-    assert "pip install 'clew[plots]'" in done.err
-    assert judged("evaluate", "list", "--json").json == {"runs": []}  # it is said before anything is asked
-
-
 def test_the_worst_questions_are_shown(judged: Clew) -> None:
     Path("questions.jsonl").write_text(
         "".join(f"{json.dumps(each)}\n" for each in [*QUESTIONS[1:], {**QUESTIONS[0], "quote": "by Nobody"}])
@@ -167,14 +159,6 @@ def test_the_worst_questions_are_shown(judged: Clew) -> None:
     assert shown.json["worst"][0]["text"] == "who feeds the goldfish?"
     assert shown.json["worst"][0]["values"]["lexical"] == 0.0
     assert judged("evaluate", "show", "--worst", "1").out.splitlines()[-1].split("\t")[-1] != "who feeds the goldfish?"
-
-
-@pytest.mark.slow
-def test_plots_are_written_where_matplotlib_is_installed(judged: Clew) -> None:
-    pytest.importorskip("matplotlib")
-    assert judged("evaluate", "questions.jsonl", "--answers", "--plots", "plots").code == 0
-    names = {"quality-against-cost", "risk-against-coverage", "relevance-of-results", "recall-by-position"}
-    assert {file.stem for file in Path("plots").glob("*.png")} == names
 
 
 def write_boxes() -> None:
@@ -212,8 +196,16 @@ def test_a_setting_is_tuned_used_and_rolled_back(fresh: Clew) -> None:
     assert fresh("tune", "boxes.jsonl", "--try", "ingestion.chunk_size=99").code == 2
 
 
-def test_a_cluster_cannot_open_a_folder(judged: Clew) -> None:
-    done = judged("evaluate", "questions.jsonl", "--ray", "127.0.0.1:1")
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("questions.jsonl", "--ray", "auto"), "an evaluation asks in one process"),
+        (("run", "questions.jsonl", "--workers=2"), "an evaluation asks in one process"),
+        (("show", "--plots", "plots"), "the page draws the plots"),
+    ],
+)
+def test_a_removed_option_names_what_takes_its_place(judged: Clew, words: tuple[str, ...], instead: str) -> None:
+    done = judged("evaluate", *words)
     assert (done.code, done.out) == (2, "")
-    assert "belongs to this machine; keep it on a server (postgresql://…) or in object storage (s3://…)" in done.err
-    assert "`clew --path ADDRESS restore FILE` there" in done.err
+    assert "was removed: " in done.err
+    assert instead in done.err

@@ -61,6 +61,14 @@ def test_an_evaluation_is_a_job_and_then_a_run(folder: Path) -> None:
         with pytest.raises(SettingsError, match="nothing is judged relevant"):
             client.enqueue_evaluation([{"question": "why?"}])
         assert running.get("/v1/evaluations/..%2Fclew.db").status_code in (404, 422)
+        for odd in ('{"a": 1e999}', '{"a": ' + "1" * 400 + "}", r'["\ud800"]', '{"a": ' + "[" * 150 + "]" * 150 + "}"):
+            reply = running.http.post(
+                "/v1/evaluations",
+                content='{"questions": [{"question": "why?", "relevant": ' + odd + "}]}",
+                headers={"content-type": "application/json"},
+            )
+            assert reply.status_code in (400, 422), reply.text
+        assert running.get("/v1/tunings").status_code == 404  # `clew tune` tunes
 
 
 @pytest.mark.parametrize("kind", ["reads", "filtered"])
@@ -119,3 +127,31 @@ def test_the_thumbs_of_users_become_questions(folder: Path, tmp_path: Path) -> N
     assert done.exit_code == 0, done.output
     (read,) = read_questions(file)
     assert (read.question, dict(read.relevant)) == (QUESTION, made["relevant"])
+
+
+@pytest.mark.parametrize("kind", ["reads", "filtered"])
+@pytest.mark.slow
+def test_a_filtered_key_sees_no_feedback_and_says_what_it_opened(folder: Path, kind: str) -> None:
+    with serving(folder) as running, Client(running.address) as client:
+        shown = client.search("who rotates the vault key?", k=10)["hits"]
+        seen = next(hit for hit in shown if hit["chunk"]["meta"].get("channel") == "ops")
+        hidden = next(hit for hit in shown if hit["chunk"]["meta"].get("channel") != "ops")
+        client.feedback("where is the others' secret?", opened=hidden["document"]["id"], rank=1)
+        where = Filter(channels={"ops"}) if kind == "filtered" else Filter()
+        key, token = running.server.keys.add(kind, rights="read", where=where)
+        _, writing = running.server.keys.add("writer", rights="write")
+        for path in ("/v1/jobs", "/v1/feedback"):
+            reply = running.http.get(path, headers=bearer(token))
+            assert (reply.status_code, reply.json()["error"]["type"]) == (403, "NotAllowed"), path
+    with serving(folder) as running, Client(running.address, key=token) as reader:
+        kept = reader.feedback("who rotates?", opened=seen["document"]["id"], rank=3)
+        assert (kept["kind"], kept["rank"], kept["caller"]) == ("opened", 3, key.id)
+        assert "secret" not in str(kept)
+        if kind == "filtered":
+            with pytest.raises(NotFound):
+                reader.feedback("who rotates?", opened=hidden["document"]["id"], rank=1)
+        with Client(running.address, key=writing) as writer:
+            assert [each["question"] for each in writer.list_feedback()] == [
+                "where is the others' secret?",
+                "who rotates?",
+            ]

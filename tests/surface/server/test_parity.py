@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from clew import (
     Message,
     evaluate,
     list_runs,
-    list_tunings,
     read_run,
     score_run,
 )
@@ -179,12 +178,6 @@ READING: dict[str, Reading] = {
         lambda client: client.read_run("last"),
         ("evaluate", "show", "last"),
     ),
-    "list_tunings": Reading(
-        lambda engine: {"tuned": [asdict(each) for each in list_tunings(engine)]},
-        ("GET", "/v1/tunings", None),
-        lambda client: {"tuned": client.list_tunings()},
-        ("tune", "--show"),
-    ),
     "list_feedback": Reading(
         lambda engine: {"feedback": [{**each, "collection": "default"} for each in engine.list_feedback()]},
         ("GET", "/v1/feedback", None),
@@ -217,7 +210,7 @@ READING: dict[str, Reading] = {
 }
 WRITING = {  # in test_parity_writing
     *("add_documents", "add_messages", "drop", "drop_messages", "enqueue_add", "add", "cancel_job"),
-    *("erase", "chat", "drop_collection", "enqueue_evaluation", "enqueue_tuning", "rollback_tuning", "feedback"),
+    *("erase", "chat", "drop_collection", "enqueue_evaluation", "feedback"),
 }
 ELSEWHERE = {  # in test_ask: the events, and a language model; in test_evaluations: the questions
     *("ask_stream", "agent", "agent_stream", "make_questions"),

@@ -19,8 +19,6 @@ WRITING: list[tuple[str, str, Any]] = [
     ("DELETE", "/v1/sessions/work", None),
     ("GET", "/v1/doctor", None),
     ("GET", "/v1/evaluations", None),
-    ("GET", "/v1/tunings", None),
-    ("POST", "/v1/tunings/rollback", None),
     ("POST", "/v1/erase", {"author": "ada", "dry_run": True}),
     ("DELETE", "/v1/collections/default", None),
 ]

@@ -9,8 +9,6 @@ import pytest
 
 from clew import Client, Engine
 from tests.surface.server.conftest import Running, fill, serving
-from tests.surface.server.test_tunings import QUESTIONS as BOXES
-from tests.surface.server.test_tunings import fill_boxes
 from tests.surface.web.conftest import opening
 from tests.surface.web.test_tools import DROP
 from tests.surface.web.test_views import PHONE
@@ -107,27 +105,6 @@ def test_health_says_what_to_do_next_to_who_may_write(browser: "Browser", tmp_pa
             expect(page.get_by_role("heading", name="For who may write")).to_be_visible()
             expect(page.get_by_role("link", name="Quality")).to_have_count(0)
             expect(page.get_by_role("button", name="Measure")).to_have_count(0)
-
-
-def test_settings_are_tuned_and_rolled_back_on_the_page(browser: "Browser", tmp_path: Path, shots: Path) -> None:
-    from playwright.sync_api import expect
-
-    fill_boxes(tmp_path / "store")
-    with serving(tmp_path / "store") as running, opening(browser, running, "quality") as page:
-        tuning = page.get_by_role("region", name="Tuning")
-        expect(tuning).to_contain_text("No tuned settings are in use.")
-        expect(tuning.get_by_role("button", name="Tune")).to_be_disabled()
-        page.get_by_label("Judged questions").fill("\n".join(map(json.dumps, BOXES)))
-        tuning.get_by_role("button", name="Tune").click()
-        expect(tuning.get_by_role("status")).to_contain_text("Kept: search.strategy = lexical", timeout=60_000)
-        expect(tuning.get_by_role("status")).to_contain_text("in a paired test")
-        expect(tuning).to_contain_text("In use: search.strategy = lexical")
-        page.screenshot(path=shots / "tuning-light.png", full_page=True)
-        assert find_serious(page) == []
-        tuning.get_by_role("button", name="Roll back").click()
-        expect(tuning).to_contain_text("No tuned settings are in use.")
-        with Client(running.address) as client:
-            assert client.list_tunings() == []
 
 
 def test_what_is_opened_is_told_once_with_its_rank(browser: "Browser", served: Running) -> None:

@@ -66,7 +66,7 @@ class Evaluations {
 }
 
 /** The questions of JSON Lines, or of one list; an Error names the line that cannot be read. */
-export function readQuestions(text) {
+function readQuestions(text) {
   if (text.trim().startsWith("[")) {
     try {
       return JSON.parse(text);

@@ -18,14 +18,6 @@ export function stemsOf(query) {
   return new Set(words.filter((word) => word.length > 1 && !STOP.has(word.toLowerCase())).map(stem));
 }
 
-/** The stems to mark in a hit: those of the question, and of the words that its tokens matched (late interaction). */
-export function stemsOfHit(hit, stems) {
-  if (!hit.highlights?.length) return stems;
-  const letters = Array.from(hit.chunk.text); // positions count characters, not UTF-16 units
-  const matched = hit.highlights.map(([start, end]) => letters.slice(start, end).join(""));
-  return new Set([...(stems ?? []), ...stemsOf(matched.join(" "))]);
-}
-
 /** The text in parts, [text, whether it is a word of the question]. */
 export function mark(text, stems) {
   if (!stems?.size) return [[text, false]];

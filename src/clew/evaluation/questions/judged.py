@@ -1,7 +1,11 @@
-"""Judged questions: what is asked, and which documents or spans answer it; read from and written to JSON Lines."""
+"""Judged questions: what is asked, and which documents or spans answer it.
+
+They are read from and written to JSON Lines, and read from a folder in the format of BEIR: corpus.jsonl, queries.jsonl
+and qrels/SPLIT.tsv.
+"""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -9,9 +13,10 @@ from typing import Any
 
 from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import digest
-from clew.core.types import Message
+from clew.core.types import Document, Message
 
 MAX_GRADE = 1_000_000
+_SPLITS = ("test", "dev", "train")  # of a BEIR folder, the first that is there
 _TOO_DEEP = "it is nested too deep, or has a number of too many digits"
 
 
@@ -85,8 +90,6 @@ def read_questions(path: str | Path) -> list[JudgedQuestion]:
     """
     path = Path(path)
     if path.is_dir():
-        from clew.evaluation.questions.beir import read_beir_questions
-
         return read_beir_questions(path)
     found: list[JudgedQuestion] = []
     lines: dict[str, int] = {}
@@ -248,4 +251,64 @@ def _expect(value: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any
     if not isinstance(found, kind):
         words = {str: "a text", list: "a list", bool: "true or false", Mapping: "an object"}
         raise SettingsError(f'"{name}" must be {words[kind]}, not {found!r}')
+    return found
+
+
+def read_beir_questions(folder: Path) -> list[JudgedQuestion]:
+    """The questions of a BEIR folder that have a relevant document, in the order of the file."""
+    grades = _read_grades(_find_qrels(folder))
+    found = []
+    for id_, line in _read_beir_entries(folder / "queries.jsonl"):
+        if any(grade > 0 for grade in grades.get(id_, {}).values()):
+            try:
+                found.append(JudgedQuestion(str(line.get("text", "")), grades[id_], id=id_))
+            except SettingsError as error:
+                raise SourceError(str(folder / "queries.jsonl"), f"{id_}: {error}") from None
+    if not found:
+        raise SourceError(
+            str(folder), "no question has a relevant document; do the ids of the two files belong together?"
+        )
+    return found
+
+
+def read_beir_documents(folder: str | Path) -> Iterator[Document]:
+    """The documents of a BEIR folder, under the ids by which its questions name them, for `engine.add_documents`."""
+    for id_, line in _read_beir_entries(Path(folder) / "corpus.jsonl"):
+        title, text = str(line.get("title", "")).strip(), str(line.get("text", "")).strip()
+        yield Document(id_, f"{title}\n\n{text}" if title else text, title=title, uri=id_)
+
+
+def _read_beir_entries(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not path.is_file():
+        raise SourceError(str(path), "is not there; a BEIR folder has corpus.jsonl, queries.jsonl and qrels/test.tsv")
+    for number, line in read_json_lines(path):
+        if not isinstance(line, dict) or "_id" not in line:
+            raise SourceError(str(path), f'line {number}: has no "_id"')
+        yield str(line["_id"]), line
+
+
+def _find_qrels(folder: Path) -> Path:
+    for path in (*(folder / "qrels" / f"{split}.tsv" for split in _SPLITS), folder / "qrels.tsv"):
+        if path.is_file():
+            return path
+    raise SourceError(str(folder), f"has no qrels/{_SPLITS[0]}.tsv; it must be a folder in the format of BEIR")
+
+
+def _read_grades(path: Path) -> dict[str, dict[str, float]]:
+    """The grades by question; rows are question, document, grade, or those of TREC with a second column that is 0."""
+    found: dict[str, dict[str, float]] = {}
+    for number, row in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
+        cells = row.split("\t") if "\t" in row else row.split()
+        if not row.strip() or (number == 1 and cells[-1].strip().lower() in ("score", "relevance", "rel")):
+            continue
+        try:
+            question, document, grade = cells[0], cells[-2], float(cells[-1])
+        except (ValueError, IndexError):
+            reason = f"line {number}: {row.strip()!r} must be a question, a document and a grade, with tabs between"
+            raise SourceError(str(path), reason) from None
+        if not abs(grade) <= MAX_GRADE:  # nor is it a number that is none
+            raise SourceError(
+                str(path), f"line {number}: the grade {cells[-1].strip()} must be a number up to {MAX_GRADE}"
+            )
+        found.setdefault(question, {})[document] = grade
     return found

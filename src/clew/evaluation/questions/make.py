@@ -6,23 +6,24 @@ and are easier: use them where there are no others, and mix in your own.
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+import numpy as np
+
+from clew.core.detect import detect_language
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import LLM, LLMFailure
+from clew.core.protocols import LLM, Embedder, LLMFailure
 from clew.core.report import OnProgress, Progress
 from clew.core.text import extract_terms, tokenize_words
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Document
 from clew.engine import Engine
 from clew.engine.opened import check_positive_count
-from clew.evaluation.questions.feedback import make_from_feedback
 from clew.evaluation.questions.judged import Evidence, JudgedQuestion
-from clew.evaluation.questions.leakage import drop_duplicates, is_leaking
-from clew.evaluation.questions.phrase import phrase_heading, says_something
 
 QuestionSource = Literal["headings", "titles", "replies", "model", "feedback"]
 SOURCES: Final = ("headings", "titles", "replies", "model", "feedback")
@@ -35,6 +36,14 @@ MIN_EVIDENCE = 80
 MIN_WORDS = 2  # of a heading or title that asks for something
 MIN_REPLY_WORDS = 4
 MIN_ASKED_WORDS = 4  # of a message that asks
+MIN_TERMS = 3  # of a heading that says what it is about by itself
+MAX_RUN = 0.7  # of a question's words that may stand in the evidence in one piece
+MIN_RUN = 4  # words; a shorter run is a name
+MAX_SIMILARITY = 0.97  # cosine from which two questions ask the same
+OPENED_GRADE = 0.5  # of a document that was opened; one that was found good has 1
+FIRST_WEIGHT = 0.5  # of an opening of the first result, which many open whatever it is; others have 1
+MIN_WEIGHT = 1.0  # of openings that count: one below the first, or two of the first
+_BLOCK = 512  # questions compared at a time
 _ASKING = re.compile(r"\w[)\]`*_]*\?(?:[\s?!)]|$)")  # the end of a sentence, not of what is quoted
 _BATCH = 16  # prompts at a time
 _PROMPT = """Here is a passage of the document "{title}".
@@ -155,6 +164,42 @@ _MAKERS: Final[dict[str, Callable[[Document], Iterator[JudgedQuestion]]]] = {
 }
 
 
+def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collection[str]) -> Iterator[JudgedQuestion]:
+    """The questions with a document that more users found good than bad, or that was opened; those are relevant.
+
+    Judgements are objects as `/v1/feedback` gives them. The same question, whatever its case and white space, is one. A
+    document that is not among the known ones is left out. A question with bad judgements alone tells nothing that a
+    ranking could be measured by, and is left out.
+
+    To open is less than to find good: the grade is half, it takes two openings where the result was the first, and
+    what thumbs say of the document goes before. What was not opened is not judged by that.
+    """
+    thumbs: dict[str, dict[str, int]] = {}
+    openings: dict[str, dict[str, float]] = {}
+    asked: dict[str, str] = {}
+    for judgement in judgements:
+        try:
+            text, good, documents = judgement["question"], judgement["good"], judgement["documents"]
+        except (KeyError, TypeError):
+            raise SettingsError("feedback is a list of objects with question, good and documents") from None
+        text = " ".join(str(text).split())
+        key = text.casefold()
+        asked[key] = text  # as it was written last
+        votes, weights = thumbs.setdefault(key, {}), openings.setdefault(key, {})
+        for document in dict.fromkeys(documents):
+            if judgement.get("kind") == "opened":
+                weight = 1.0 if (judgement.get("rank") or 1) > 1 else FIRST_WEIGHT
+                weights[document] = weights.get(document, 0.0) + weight
+            else:
+                votes[document] = votes.get(document, 0) + (1 if good else -1)
+    for key, text in asked.items():
+        grades = {name: OPENED_GRADE for name, weight in openings[key].items() if weight >= MIN_WEIGHT}
+        grades |= {name: float(count > 0) for name, count in thumbs[key].items()}
+        grades = {name: grade for name, grade in grades.items() if name in known}
+        if text and any(grades.values()):
+            yield JudgedQuestion(text, grades)
+
+
 def _ask_model(
     llm: LLM, documents: Sequence[Document], count: int, seed: int, on_progress: OnProgress | None
 ) -> Iterator[JudgedQuestion]:
@@ -225,3 +270,147 @@ def _name_documents(question: JudgedQuestion, uris: dict[str, str]) -> JudgedQue
     evidence = tuple(Evidence(uris[each.document], each.quote, each.start, each.end) for each in question.evidence)
     relevant = {uris[name]: grade for name, grade in question.relevant.items()}
     return replace(question, relevant=relevant, evidence=evidence)
+
+
+def is_leaking(question: str, evidence: str) -> bool:
+    """Whether a question repeats the evidence word for word: most of its words stand there in one piece."""
+    words = [word.casefold() for word in tokenize_words(question)]
+    text = [word.casefold() for word in tokenize_words(evidence)]
+    longest = find_longest_run(words, text)
+    return longest >= MIN_RUN and longest > MAX_RUN * len(words)
+
+
+def find_longest_run(words: Sequence[str], text: Sequence[str]) -> int:
+    """How many words one after the other both have, at most."""
+    longest, before = 0, [0] * (len(text) + 1)
+    for word in words:
+        now = [0] * (len(text) + 1)
+        for at, other in enumerate(text, 1):
+            if word == other:
+                now[at] = before[at - 1] + 1
+                longest = max(longest, now[at])
+        before = now
+    return longest
+
+
+def drop_duplicates(questions: Sequence[JudgedQuestion], embedder: Embedder) -> list[JudgedQuestion]:
+    """The questions, of those that ask the same the first: with the same terms, or of nearly the same vector."""
+    distinct: dict[frozenset[str], JudgedQuestion] = {}
+    for question in questions:
+        distinct.setdefault(frozenset(extract_terms(question.question)), question)
+    left = list(distinct.values())
+    if not left:
+        return []
+    vectors = embedder.embed([question.question for question in left], role="query")
+    kept: list[int] = []
+    for start in range(0, len(left), _BLOCK):
+        block = range(start, min(start + _BLOCK, len(left)))
+        near = vectors[start : block.stop] @ vectors[: block.stop].T
+        for at in block:
+            if not kept or float(np.max(near[at - start, kept])) < MAX_SIMILARITY:
+                kept.append(at)
+    return [left[at] for at in kept]
+
+
+# Headings and titles as people ask for them: "Swapping" of "On-call rotation" is "How does swapping work in …?".
+# English alone: a heading in another language stays as it is, and is asked as key words.
+
+
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ASKS = _list_words(
+    "how what when where which who whom whose why whether is are can may do does should must could will was were"
+)
+_TO = {
+    "how": "How do I",
+    "what": "What should I",
+    "when": "When should I",
+    "where": "Where do I",
+    "which": "Which do I",
+}
+_BEFORE = _list_words("about after at before behind between by during for from if on under until when while with")
+_VERBS = _list_words(
+    "add adopt allow apply ask assign attach avoid become build buy cancel choose clean close collect combine "
+    "compare configure connect convert create customise customize debug define delete deploy describe detect "
+    "disable edit enable ensure evaluate extend fetch find fix generate get give go handle hide improve include "
+    "inject inspect install integrate invite keep learn make manage measure merge migrate monitor move optimise "
+    "optimize organise organize override pick prepare prevent protect provide publish reach read recover reduce "
+    "register remove rename render renew replace require reset restart restore reuse rotate run save secure "
+    "select send separate serve set specify submit synchronise synchronize tell understand uninstall validate "
+    "verify write"
+)
+# These are nouns, too, unless something like an article comes after them.
+_NOUN_OR_VERB = _list_words(
+    "access back book call change check control copy download export format help import limit list load log open "
+    "order pass pay plan print query release report request return review scale schedule search share show sign "
+    "start stop store stream support switch test track train transfer try turn update upgrade upload use view "
+    "watch work"
+)
+_AFTER_VERB = _list_words("a all an any each every for from in it my on our one out the these to up with your")
+_NO_GERUNDS = _list_words(
+    "bring building ceiling during evening everything king meeting morning nothing offering ring something "
+    "spring string thing wedding"
+)
+# Headings that say where in a page something is, and nothing of what.
+_STRUCTURE = _list_words(
+    "abstract also acknowledgements acknowledgments actions appendix background basics changelog changes comments "
+    "conclusion conclusions contents credits description detail details example examples faq further general "
+    "index info information introduction intro links list lists misc miscellaneous more note notes other others "
+    "overview preamble preface readme reading reference references related remarks resources result results see "
+    "summary table terms text tips title tldr todo usage"
+)
+_ENGLISH = re.compile(r"[a-z']+", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+
+
+def says_something(heading: str) -> bool:
+    """Whether a heading names something that can be asked for: not "Overview", a version, a date or an identifier."""
+    words = [word.casefold() for word in tokenize_words(heading)]
+    told = [word for word in words if len(word) > 2 and word.isalpha() and word not in _STRUCTURE]
+    is_code = len(heading.split()) == 1 and (heading[:1].islower() or not heading.replace("-", "").isalpha())
+    return bool(told) and not is_code
+
+
+def phrase_heading(heading: str, above: str, text: str) -> str:
+    """The question that a heading below another one asks in English, or the heading after the other where it is not.
+
+    `above` is named where the heading says little by itself. Words that the text writes small are written so.
+    """
+    terms = extract_terms(heading).keys()
+    above = above if len(terms) < MIN_TERMS and not extract_terms(above).keys() <= terms else ""
+    if detect_language(f"{heading}\n{text}"[:600]) != "en" or not _ENGLISH.match(heading):
+        return f"{above}: {heading}" if above else heading
+    heading, *rest = heading.rstrip(" .:").partition("?")
+    asked = heading + "".join(rest[:1]) if rest[0] else ""
+    written = Counter(_WORD.findall(text))
+    phrase, place = _write_small(heading, written), _write_small(above, written)
+    suffix = f" in {place}?" if place else "?"
+    if asked:
+        return f"{asked[:-1]}{suffix}"
+    first, _, others = phrase.partition(" ")
+    word, second = first.casefold(), others.partition(" ")[0]
+    if second == "to" and word in _TO:
+        return f"{_TO[word]}{others[2:]}{suffix}"
+    if word in _ASKS:
+        return f"{first[:1].upper()}{phrase[1:]}{suffix}"
+    if word.endswith("ing") and len(word) > 4 and word not in _NO_GERUNDS:
+        return f"How does {_lower_first(phrase)} work{suffix}"
+    if others and (word in _VERBS or (word in _NOUN_OR_VERB and second.casefold() in _AFTER_VERB)):
+        return f"How do I {_lower_first(phrase)}{suffix}"
+    return f"What {'happens' if word in _BEFORE else 'about'} {phrase}{suffix}"
+
+
+def _write_small(phrase: str, written: Counter[str]) -> str:
+    """The phrase with the words small that the text mostly writes so; names and abbreviations stay."""
+    return " ".join(
+        word.lower()
+        if word[1:].islower() and written[word.strip(",;").lower()] >= max(1, written[word.strip(",;")])
+        else word
+        for word in phrase.split()
+    )
+
+
+def _lower_first(phrase: str) -> str:
+    return phrase if phrase[:2].isupper() else phrase[:1].lower() + phrase[1:]

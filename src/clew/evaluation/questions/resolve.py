@@ -10,8 +10,8 @@ from clew.core.suggest import format_names
 from clew.engine import Engine
 from clew.engine.names import find_message
 from clew.engine.sections import resolve_document_or_sections
+from clew.evaluation.measures import Span
 from clew.evaluation.questions.judged import Evidence, JudgedQuestion
-from clew.evaluation.spans import Span
 
 
 @dataclass(frozen=True, slots=True)

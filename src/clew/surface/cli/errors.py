@@ -80,6 +80,14 @@ SYNONYMS = {
     **dict.fromkeys(("backup", "save", "dump"), "export"),
     "whynot": "why-not",
 }
+# Options of an earlier Clew, by command: what takes their place.
+_NO_CLUSTER = "an evaluation asks in one process; only `clew add` and `clew reembed` use a Ray cluster"
+REMOVED_OPTIONS = {
+    ("evaluate", "--ray"): _NO_CLUSTER,
+    ("evaluate", "--workers"): _NO_CLUSTER,
+    ("evaluate", "--gpus"): _NO_CLUSTER,
+    ("evaluate", "--plots"): "the page draws the plots (`clew serve`, view Quality), and --json prints their numbers",
+}
 
 # Typer contains its own copy of click. It exports this exception, but not the base class of all usage errors.
 ClickException: type[Any] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -190,6 +198,9 @@ def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     text = error.format_message().rstrip(".")
+    option = str(getattr(error, "option_name", ""))
+    if instead := REMOVED_OPTIONS.get(("".join(path.split()[1:2]), option)):
+        text = f"{option} was removed: {instead}"
     message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
     return error.exit_code if error.exit_code != 1 else USAGE_ERROR

@@ -68,7 +68,8 @@ def print_evaluation(
 
     The questions that were `asked` are shown by their texts, others by their ids.
     """
-    from clew.evaluation.report import describe_counts, format_comparison, format_mean, format_number, list_worst
+    from clew.evaluation.report import list_worst
+    from clew.evaluation.types import describe_counts, format_comparison, format_mean, format_number
 
     texts = {each.id: each.question for each in asked}
     lowest = list_worst(evaluation, worst, measure=next(iter(measures), "")) if worst else []
@@ -136,9 +137,7 @@ def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
 def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
     """Prints what was tried, what was best, and what became of it."""
     if as_json:
-        from clew.evaluation.jobs import tuning_to_json
-
-        render.print_json(tuning_to_json(tuning))
+        render.print_json({**asdict(tuning), "is_promoted": tuning.is_promoted})
         return
     rows = [
         (each.setting, str(each.value), f"{100 * each.mean:.1f}", "best" if each.is_best else "")

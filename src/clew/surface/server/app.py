@@ -32,7 +32,6 @@ from clew.surface.server.routes import (
     operations,
     search,
     sessions,
-    tunings,
 )
 from clew.surface.server.schema import lift_descriptions
 from clew.surface.server.state import Server
@@ -41,7 +40,7 @@ from clew.surface.web import routes as web
 
 ROUTERS = tuple(
     each.router
-    for each in (search, ask, sessions, documents, document, messages, jobs, evaluations, tunings, openai, operations)
+    for each in (search, ask, sessions, documents, document, messages, jobs, evaluations, openai, operations)
 )
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 

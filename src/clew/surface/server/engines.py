@@ -14,8 +14,6 @@ from clew.core.jobs import Job
 from clew.core.protocols import Embedder
 from clew.engine import DEFAULT_EMBEDDER, MEMORY, Engine
 from clew.engine.jobs import OnJob
-from clew.engine.tuned import use_tuned_settings
-from clew.evaluation.jobs import TUNE
 from clew.surface.settings.load import Invocation
 
 log = logging.getLogger(__name__)
@@ -149,16 +147,14 @@ class Engines:
         """Runs the jobs of a collection until it is closed."""
         while not stop.is_set():
             try:
-                engine.run_jobs(wait=True, stop=stop, on_job=lambda job: self._report(collection, engine, job))
+                engine.run_jobs(wait=True, stop=stop, on_job=lambda job: self._report(collection, job))
             except ClewError as error:
                 log.warning("jobs of %s: %s", collection, error)
             except Exception:
                 log.exception("jobs of %s: unexpected error", collection)
             stop.wait(RETRY_SECONDS)
 
-    def _report(self, collection: str, engine: Engine, job: Job) -> None:
-        if job.kind == TUNE and job.is_finished:
-            use_tuned_settings(engine)
+    def _report(self, collection: str, job: Job) -> None:
         if self._on_job is not None:
             self._on_job(job)
         if job.is_finished:

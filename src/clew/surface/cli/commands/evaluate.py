@@ -1,7 +1,7 @@
 """The commands that measure a collection on judged questions: `clew evaluate` and its parts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -9,9 +9,6 @@ from typer.core import TyperGroup
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
 from clew.surface.cli.program import open_engine, resolve_invocation
-
-if TYPE_CHECKING:
-    from clew.evaluation.types import Evaluation
 
 RUN = "run"  # the part that is meant where none is named
 
@@ -52,9 +49,6 @@ Runs = Annotated[
 ]
 NoKeep = Annotated[bool, typer.Option("--no-keep", help="Keep nothing of the run.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Do not continue a run that broke off.")]
-Plots = Annotated[
-    Path | None, typer.Option("--plots", metavar="FOLDER", help="Write plots there as PNG (needs matplotlib).")
-]
 Worst = Annotated[
     int, typer.Option("--worst", metavar="N", help="Also show the N questions with the lowest measure.", min=0)
 ]
@@ -99,11 +93,7 @@ def run(
     runs: Runs = None,
     no_keep: NoKeep = False,
     restart: Restart = False,
-    plots: Plots = None,
     worst: Worst = 0,
-    ray: o.RayAddress = None,
-    workers: o.Workers = None,
-    gpus: o.Gpus = 0.0,
     as_json: o.Json = False,
 ) -> None:
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
@@ -113,7 +103,6 @@ def run(
     from clew.surface.cli.evaluation_output import build_setting_grid, print_evaluation, warn_if_not_kept
 
     asked = read_questions(questions)  # a mistake in the file shows before anything is opened
-    _check_plots(plots)
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         made = evaluate(
             engine,
@@ -129,13 +118,9 @@ def run(
             keep=not no_keep,
             folder=runs,
             resume=not restart,
-            ray=ray,
-            workers=workers,
-            gpus=gpus,
             on_progress=on_progress,
         )
     print_evaluation(made, worst=worst, measures=measure or (), asked=asked, as_json=as_json)
-    _write_plots(made, plots)
     warn_if_not_kept(made, wanted=not no_keep)
 
 
@@ -205,7 +190,6 @@ def show(
     run: RunId = "last",
     measure: Measures = None,
     runs: Runs = None,
-    plots: Plots = None,
     worst: Worst = 0,
     questions: QuestionFile = None,
     as_json: o.Json = False,
@@ -220,7 +204,6 @@ def show(
     with open_engine(ctx) as engine:
         made = score_run(read_run(engine, run, folder=runs), measures=measure or ())
     print_evaluation(made, worst=worst, measures=measure or (), asked=asked, as_json=as_json)
-    _write_plots(made, plots)
 
 
 @evaluate_app.command()
@@ -230,7 +213,6 @@ def compare(
     runs: RunIds,
     measure: Measures = None,
     folder: Runs = None,
-    plots: Plots = None,
     as_json: o.Json = False,
 ) -> None:
     """Compare the systems of several runs on the questions that all of them have; the first is the baseline."""
@@ -244,14 +226,12 @@ def compare(
         merged = merge_runs([read_run(engine, each, folder=folder) for each in runs])
     made = score_run(merged, measures=measure or ())
     print_evaluation(made, as_json=as_json)
-    _write_plots(made, plots)
 
 
 @evaluate_app.command()
 def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None, as_json: o.Json = False) -> None:
     """Write a run and its judgements in the format of TREC."""
-    from clew.evaluation.runs import read_run
-    from clew.evaluation.trec import export_trec, find_grade_factor
+    from clew.evaluation.runs import export_trec, find_grade_factor, read_run
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
@@ -262,18 +242,3 @@ def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None,
     else:
         scaled = f"; grades are whole numbers there, so each is {factor} times what it was" if factor > 1 else ""
         render.print_line((f"{', '.join(file.name for file in files)} written to {folder}{scaled}", ""))
-
-
-def _check_plots(folder: Path | None) -> None:
-    """Raises DriverMissing if plots are wanted that cannot be drawn, before a run that may take long."""
-    if folder is not None:
-        from clew.evaluation.plots import import_pyplot
-
-        import_pyplot()
-
-
-def _write_plots(evaluation: "Evaluation", folder: Path | None) -> None:
-    if folder is not None:
-        from clew.evaluation.plots import write_plots
-
-        write_plots(evaluation, folder)

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from clew.client.replies import EvaluationReply, JobReply, QuestionsReply, RunsReply
-from clew.evaluation.jobs import enqueue_evaluation
+from clew.evaluation.evaluate import enqueue_evaluation
 from clew.evaluation.questions.judged import format_question, parse_question
 from clew.evaluation.questions.make import SOURCES, QuestionSource, make_questions
 from clew.evaluation.report import score_run

@@ -224,7 +224,7 @@ def answer_turns(engine: Engine, folder: Path, reading: Reading, *, max_question
 
 def open_engine(given: JudgedSet, embedder: str, cache: str, *, one_chunk_each: bool = True) -> Engine:
     """An engine over the documents of a set; each judged text is one chunk, or it is chunked as usual."""
-    usual = IngestionConfig(summaries=False)
+    usual = IngestionConfig()
     settings = Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache if embedder != "wordllama" else ""),
         ingestion=replace(usual, chunk_size=UNLIMITED_CHUNK, chunk_overlap=0) if one_chunk_each else usual,
@@ -298,7 +298,7 @@ def _print_pairs(file: Path, documents: Sequence[Path], embedder: str, reranker:
     settings = Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache),
         reranker=RerankerConfig(name=reranker),
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
     )
     try:
         pairs = load_pairs(file)

@@ -195,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--reranker is empty; give a name")
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     questions = load_questions(given.examples)[:: given.every]
-    settings = Settings(ingestion=IngestionConfig(summaries=False), search=SearchConfig(mode="exact"))
+    settings = Settings(ingestion=IngestionConfig(), search=SearchConfig(mode="exact"))
     print(f"{len(questions)} questions, {embedder.name}, {reranker.name}", flush=True)
     asked = ask_questions(given.examples, questions, embedder, reranker, settings)
     for row in make_rows(judgement for judgement, _ in asked):

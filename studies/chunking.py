@@ -165,9 +165,7 @@ PEERS: Mapping[str, Splitter] = {
 
 def measure_clew(data: SpanSet, embedder: Embedder, *, size: int, overlap: int, structure: bool) -> ChunkerResult:
     """The result of one of our own chunkers."""
-    config = IngestionConfig(
-        chunk_size=size, chunk_overlap=overlap, use_semantic_chunking=structure, summaries=False, language="en"
-    )
+    config = IngestionConfig(chunk_size=size, chunk_overlap=overlap, use_semantic_chunking=structure, language="en")
     documents = [Document(name, text) for name, text in data.corpora.items()]
     name = f"clew {'structure' if structure else 'paragraphs'} {size}/{overlap}"
     return _measure(name, data, embedder, config, documents, {})
@@ -184,7 +182,7 @@ def measure_peer(data: SpanSet, embedder: Embedder, peer: str, *, mean: float, o
             id_ = f"{name}#{start}-{end}"
             offsets[id_] = (name, start)
             documents.append(Document(id_, text[start:end], (Section(0, end - start),), meta={"format": "text"}))
-    config = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, summaries=False, language="en")
+    config = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, language="en")
     return _measure(f"{peer} {size}/{overlap}", data, embedder, config, documents, offsets)
 
 

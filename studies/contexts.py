@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         model = model or ("wordllama" if given.embedder == "bge-small" else given.embedder)
         embedder = drivers.make_embedder(EmbedderConfig(name=model, cache=given.cache))
         settings = Settings(
-            ingestion=IngestionConfig(summaries=False, language="en"),
+            ingestion=IngestionConfig(language="en"),
             search=SearchConfig(mode="exact", cache=0),
         )
         with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:

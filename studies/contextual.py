@@ -61,7 +61,6 @@ def measure_passes(data: PieceSet, embedder: Embedder, system: ContextualSystem)
         chunk_size=UNLIMITED_CHUNK,
         chunk_overlap=0,
         use_contextual_enrichment=system.contextual,
-        summaries=False,
         language="en",
     )
     settings = Settings(ingestion=ingestion, search=SearchConfig(mode="exact", min_similarity=-1.0))

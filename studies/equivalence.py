@@ -26,7 +26,7 @@ K = 10
 BUCKETS = 50  # so that one holds 2 % of the documents
 LANGUAGES = ("en", "de", "zh")
 SETTINGS = Settings(
-    ingestion=IngestionConfig(summaries=False),
+    ingestion=IngestionConfig(),
     search=SearchConfig(min_similarity=-1.0, cache=0),
     store=StoreConfig(exact_below=500),
 )

@@ -25,7 +25,7 @@ def find_quotes(
 ) -> dict[str, list[float]]:
     """For each strategy and question, 1 if its quote was found, else 0."""
     settings = Settings(
-        ingestion=IngestionConfig(use_contextual_enrichment=contextual, summaries=False),
+        ingestion=IngestionConfig(use_contextual_enrichment=contextual),
         search=SearchConfig(mode="exact"),
     )
     with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:

@@ -167,7 +167,7 @@ def load_claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list
     for row in (folder / "qrels.train.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         claim, abstract, _ = row.split("\t")
         relevant.setdefault(claim, []).append(abstract)
-    ingestion = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, summaries=False, language="en")
+    ingestion = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, language="en")
     settings = Settings(ingestion=ingestion, search=SearchConfig(strategy="lexical"))
     with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
         engine.add_documents([Document(id_, text, (Section(0, len(text)),)) for id_, text in texts.items()])

@@ -142,7 +142,7 @@ def make_examples(
     """The examples of a seeded choice of the questions of a set, read by the reader or by the reranker alone."""
     settings = Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache),
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         search=SearchConfig(mode="exact"),
     )
     chosen = random.Random(7).sample(list(given.questions), min(max_questions, len(given.questions)))

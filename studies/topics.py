@@ -43,7 +43,7 @@ LEGS: Mapping[str, StrategyFactory] = {
 NEIGHBOURS = 2  # turns on either side of a turn
 UNLIMITED = 1_000_000
 SETTINGS = Settings(
-    ingestion=IngestionConfig(chunk_size=UNLIMITED, chunk_overlap=0, summaries=False, language="en"),
+    ingestion=IngestionConfig(chunk_size=UNLIMITED, chunk_overlap=0, language="en"),
     search=SearchConfig(mode="exact"),
 )
 

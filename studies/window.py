@@ -25,7 +25,7 @@ BUDGETS = (500, 1000, 2000)
 NEIGHBOURS = (0, 1, 2)
 JOINT = estimate_tokens("\n  ↪ ")
 SETTINGS = Settings(
-    ingestion=IngestionConfig(summaries=False),
+    ingestion=IngestionConfig(),
     search=SearchConfig(depth=50),
     scoring=ScoringConfig(authors=False),  # as the baseline: the texts alone are counted
 )

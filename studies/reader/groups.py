@@ -120,7 +120,7 @@ def make_settings(embedder: str, cache: str) -> Settings:
     """Those of `ask` by default, with an exact search and without summaries."""
     return Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache),
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         search=SearchConfig(mode="exact"),
     )
 

@@ -26,7 +26,7 @@ from clew.core.trace import Trace, record
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import ScriptedLLM
 
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+PLAIN = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
 RELEVANT = replace(PLAIN, search=SearchConfig(min_relevance=0.1))  # the tools show what is likely to answer
 PAGES = [
     Document("vault", "Signing keys are rotated every 90 days by Dan. He never does it on a Friday.", title="Vault"),

@@ -23,7 +23,7 @@ from tests.soak import choose_runs
 ANSWERS = choose_runs(few=100, many=1000)
 SEED = 20_250_601
 PLAIN = Settings(
-    ingestion=IngestionConfig(summaries=False),
+    ingestion=IngestionConfig(),
     reranker=RerankerConfig(name="overlap"),
     answer=AnswerConfig(unsupported="remove"),
 )

@@ -14,7 +14,7 @@ KEYS = Document("keys", "Signing keys are rotated every 90 days by Dan.", title=
 
 
 def make_settings(llm: LLMConfig) -> Settings:
-    return Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"), llm=llm)
+    return Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"), llm=llm)
 
 
 @pytest.mark.usefixtures("without_waits")

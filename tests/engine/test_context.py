@@ -22,7 +22,7 @@ from clew.core.settings import ContextConfig, FormatterConfig, IngestionConfig, 
 from clew.core.text import estimate_tokens
 from clew.query.search.strategies import Drivers, lexical
 
-SIZES = IngestionConfig(chunk_size=40, chunk_overlap=0, summaries=False)
+SIZES = IngestionConfig(chunk_size=40, chunk_overlap=0)
 
 
 def paragraph(subject: str, number: int) -> str:

@@ -85,7 +85,7 @@ def settings(scoring: ScoringConfig = EXACT, *, search: SearchConfig = SEMANTIC)
         threads=ThreadConfig(untangle=False),
         scoring=scoring,
         search=search,
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         context=ContextConfig(min_chance=0.0, min_relevance=0.0),
     )
 

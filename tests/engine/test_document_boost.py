@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clew import Document, Engine, Message, Settings
@@ -12,7 +13,7 @@ from clew.core.types import Hit
 from tests.engine.chosen import ChosenEmbedder, OpenEngine, documents, split_paragraphs
 
 ASKED = "quozzle"
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False))
+PLAIN = Settings(ingestion=IngestionConfig())
 
 
 def fill(open_engine: OpenEngine, cosines: Mapping[str, tuple[float, float]]) -> Engine:
@@ -80,3 +81,18 @@ def test_a_document_far_down_by_chunks_is_reached_by_its_summary(open_engine: Op
     cosines = {f"d{place:02}": (0.80 - place / 1000, 0.31) for place in range(20)} | {"best": (0.50, 0.99)}
     found = search(fill(open_engine, cosines), k=1, document_weight=0.9)
     assert documents(found) == ["best"]
+
+
+def test_a_page_without_a_summary_counts_by_the_mean_of_its_chunks() -> None:
+    ingestion = IngestionConfig(chunk_size=8, chunk_overlap=0)
+    with Engine.open(":memory:", embedder="hashed", settings=Settings(ingestion=ingestion)) as engine:
+        engine.add_documents(
+            [Document("keys", "# Keys\n\nKeys of the vault.\n\n# Tides\n\nTides of the harbour at noon.")]
+        )
+        (first, *_) = engine.search("vault keys", strategy="document_boost")
+        store = engine.opened.store
+        vectors = np.stack(list(store.vectors([chunk.id for chunk in store.chunks("keys")]).values()))
+        assert len(vectors) > 1
+        mean = vectors.mean(axis=0)
+        asked = engine.opened.embedder.embed(["vault keys"], role="query")[0]
+    assert first.scores["document"] == pytest.approx(asked @ mean / np.linalg.norm(mean), abs=1e-6)

@@ -13,7 +13,8 @@ from clew.core.settings import EmbedderConfig, IngestionConfig, LLMConfig
 from clew.drivers.llm.scripted import ScriptedLLM
 
 CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True, chunk_size=40, chunk_overlap=0))
-WRITTEN = Settings(ingestion=IngestionConfig(summary="llm"))
+EXTRACTED = Settings(ingestion=IngestionConfig(summaries="extractive"))
+WRITTEN = Settings(ingestion=IngestionConfig(summaries="llm"))
 PLAIN = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
 
 
@@ -186,6 +187,8 @@ def test_without_a_model_a_summary_is_taken_from_the_text(engine: Engine) -> Non
         "Lunch is at noon. The mooring chain of a buoy wears where it touches the sea bed.\n\n| a | b |\n|---|---|\n"
     )
     engine.add_documents([Document("d", text)])
+    assert not next(engine.list()).summary
+    engine.add_documents([Document("d", text)], settings=EXTRACTED)
     summary = next(engine.list()).summary
     assert summary.startswith("Moorings: ")
     assert "mooring" in summary
@@ -231,7 +234,7 @@ def test_an_empty_answer_names_the_document_and_a_failed_one_is_filled_in_later(
 
 
 def test_summaries_can_be_left_out_and_filled_in(engine: Engine, page: Path) -> None:
-    engine.add(page, settings=Settings(ingestion=IngestionConfig(summaries=False)))
+    engine.add(page, settings=Settings(ingestion=IngestionConfig()))
     assert not next(engine.list()).summary
     assert engine.backfill().changed == ("pages/chronicle.md",)
     assert next(engine.list()).summary
@@ -239,12 +242,12 @@ def test_summaries_can_be_left_out_and_filled_in(engine: Engine, page: Path) -> 
 
 
 def test_a_summary_that_was_left_out_is_made_when_it_is_wanted_again(engine: Engine, page: Path) -> None:
-    engine.add(page, settings=Settings(ingestion=IngestionConfig(summaries=False)))
+    engine.add(page)
     os.utime(page, ns=(10**18, 10**18))
-    report = engine.add(page)
+    report = engine.add(page, settings=EXTRACTED)
     assert (len(report.changed), report.embedded) == (1, 0)
     assert next(engine.list()).summary
-    assert engine.add(page).skipped == 1
+    assert engine.add(page, settings=EXTRACTED).skipped == 1
 
 
 def test_sections_of_one_source_are_documents_of_their_own(engine: Engine) -> None:
@@ -267,7 +270,7 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tmp_path: Path, page: P
     model = ScriptedLLM(describe)
     (page.parent / "bad.md").write_bytes(b"\xff\xfe\xfa")
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
-        asking = replace(CONTEXTUAL, ingestion=replace(CONTEXTUAL.ingestion, summary="llm"))
+        asking = replace(CONTEXTUAL, ingestion=replace(CONTEXTUAL.ingestion, summaries="llm"))
         priced = replace(asking, embedder=EmbedderConfig(price=1.0), llm=LLMConfig(input_price=10.0, output_price=20.0))
         planned = engine.plan(page.parent, settings=priced)
         assert model.usage.calls == 0

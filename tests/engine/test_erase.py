@@ -32,7 +32,7 @@ from tests.soak import choose_runs
 CANARIES = choose_runs(60, 1000)
 CANARY = re.compile(r"zqcanary\w+")
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
-SETTINGS = Settings(reranker=RerankerConfig(name="overlap"), ingestion=IngestionConfig(summaries=False))
+SETTINGS = Settings(reranker=RerankerConfig(name="overlap"), ingestion=IngestionConfig())
 
 
 def canary(number: int) -> str:
@@ -365,7 +365,7 @@ def test_a_split_source_is_erased_by_its_name_and_named(tmp_path: Path, monkeypa
     text = f"# Book\n\n## Keys\n\nIt is {canary(1)}.\n\n## Soup\n\nIt is {canary(2)}.\n\n## Tide\n\nNoon.\n"
     (tmp_path / "book.md").write_text(text, encoding="utf-8")
     place = Place(tmp_path / "team.clew", is_folder=True)
-    settings = replace(SETTINGS, ingestion=IngestionConfig(summaries=False, sections=True))
+    settings = replace(SETTINGS, ingestion=IngestionConfig(sections=True))
     with open_engine(place, settings=settings) as engine:
         engine.add("book.md")
         assert len(list(engine.list())) == 3

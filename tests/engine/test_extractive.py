@@ -10,7 +10,7 @@ from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, Rer
 from tests.engine.chosen import OpenEngine
 
 PLAIN = Settings(
-    ingestion=IngestionConfig(summaries=False),
+    ingestion=IngestionConfig(),
     reranker=RerankerConfig(name="overlap"),
     answer=AnswerConfig(min_confidence=0.0),
 )
@@ -205,7 +205,7 @@ def test_a_row_is_shown_in_its_table_under_the_names_of_its_columns(engine: Engi
 
 def test_a_passage_that_begins_within_a_table_has_its_header(open_engine: OpenEngine) -> None:
     settings = Settings(
-        ingestion=IngestionConfig(summaries=False, chunk_size=64, chunk_overlap=0),
+        ingestion=IngestionConfig(chunk_size=64, chunk_overlap=0),
         context=ContextConfig(k=1, grow="none"),
     )
     engine = open_engine(embedder="hashed", settings=settings)
@@ -252,7 +252,7 @@ def test_more_is_shown_where_it_adds_what_is_asked(engine: Engine) -> None:
 
 def test_what_is_not_mentioned_is_named_with_its_like(open_engine: OpenEngine) -> None:
     settings = Settings(
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         reranker=RerankerConfig(name="overlap"),
         answer=AnswerConfig(min_confidence=0.01),
     )
@@ -267,7 +267,7 @@ def test_what_is_not_mentioned_is_named_with_its_like(open_engine: OpenEngine) -
 
 def test_an_amount_that_is_not_stated_is_not_answered(open_engine: OpenEngine) -> None:
     settings = Settings(
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         reranker=RerankerConfig(name="overlap"),
         answer=AnswerConfig(min_confidence=0.01),
     )

@@ -105,7 +105,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("local")
     (folder / "keys.md").write_text("# Keys\n\nDan rotates the keys.\n", encoding="utf-8")
     settings = Settings(
-        ingestion=IngestionConfig(use_contextual_enrichment=True, summary="llm"),
+        ingestion=IngestionConfig(use_contextual_enrichment=True, summaries="llm"),
         search=SearchConfig(variations=1, rounds=1, min_similarity=-1.0),
         answer=AnswerConfig(max_tokens=50),
         agent=AgentConfig(max_calls=2),

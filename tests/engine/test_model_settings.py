@@ -85,7 +85,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def engine(llm: LLMConfig) -> Engine:
-    written = IngestionConfig(summary="llm")
+    written = IngestionConfig(summaries="llm")
     return Engine.open(":memory:", embedder="hashed", settings=Settings(llm=llm, ingestion=written))
 
 
@@ -172,7 +172,7 @@ def test_prices_in_the_file_and_no_key_in_the_log(
 def test_contexts_and_summaries_of_one_job_share_its_purse(server: Server) -> None:
     settings = Settings(
         llm=LLMConfig("m", server.url, prices=("m 1000 1000",)),
-        ingestion=IngestionConfig(use_contextual_enrichment=True, summary="llm"),
+        ingestion=IngestionConfig(use_contextual_enrichment=True, summaries="llm"),
     )
     with Engine.open(":memory:", embedder="hashed", settings=settings) as opened:
         report = opened.add_documents(PAGES)

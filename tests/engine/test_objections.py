@@ -11,7 +11,7 @@ from clew import Document, Engine
 from clew.core.answer import Answer
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
 
-READS = Settings(ingestion=IngestionConfig(summaries=False))
+READS = Settings(ingestion=IngestionConfig())
 OVERLAP = replace(READS, reranker=RerankerConfig(name="overlap"))
 BACKUPS = "Backups of the mail server are kept for five weeks."
 TUBES = "The stilling tubes for the harbour gauges are on shelf E4. We keep twelve of them. New ones take two weeks."

@@ -40,8 +40,8 @@ Soup is served at noon.
 
 High water is at six.
 """
-SECTIONED = Settings(ingestion=IngestionConfig(summaries=False, sections=True))
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False))
+SECTIONED = Settings(ingestion=IngestionConfig(sections=True))
+PLAIN = Settings(ingestion=IngestionConfig())
 
 
 def book(text: str = BOOK) -> Document:

@@ -20,7 +20,7 @@ from clew.query.context.session import MAX_MESSAGES
 from tests.engine.chosen import OpenEngine
 
 PAGES = {"keys": "Signing keys are rotated every ninety days by Dan.", "soup": "Soup is served at noon in the hall."}
-PLAIN = Settings(reranker=RerankerConfig(name="overlap"), ingestion=IngestionConfig(summaries=False))
+PLAIN = Settings(reranker=RerankerConfig(name="overlap"), ingestion=IngestionConfig())
 OpenFilled = Callable[..., Engine]
 
 

@@ -20,7 +20,7 @@ from clew.query.search.boost import mix_chunk_and_document_scores
 from clew.query.search.judge import parse_grade, probability_to_grade
 
 OVERLAP = RerankerConfig(name="overlap")
-BARE = Settings(ingestion=IngestionConfig(summaries=False))  # so that a model is asked for nothing else
+BARE = Settings(ingestion=IngestionConfig())  # so that a model is asked for nothing else
 
 
 def with_search(**search: object) -> Settings:

@@ -37,7 +37,7 @@ from tests.drivers.llm.test_stream import (
 
 __all__ = ["server"]  # the fixture
 
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+PLAIN = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
 QUESTION = "who rotates the signing keys?"
 FIRST = "Signing keys are rotated every 90 days by Dan [1]. "
 SECOND = "The vault is green [1]."

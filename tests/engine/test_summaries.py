@@ -14,8 +14,9 @@ from clew.core.settings import IngestionConfig, LLMConfig, SearchConfig
 from clew.drivers.llm.scripted import ScriptedLLM
 from tests.engine.chosen import ChosenEmbedder, OpenEngine
 
-WRITTEN = Settings(ingestion=IngestionConfig(summary="llm"))
-NONE = Settings(ingestion=IngestionConfig(summaries=False))
+WRITTEN = Settings(ingestion=IngestionConfig(summaries="llm"))
+NONE = Settings(ingestion=IngestionConfig())
+EXTRACTED = Settings(ingestion=IngestionConfig(summaries="extractive"))
 PAGES = [Document(f"d{n}", f"Page {n} tells of harbour {n}, its pilots and its tides.") for n in range(8)]
 WHEN = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -80,7 +81,7 @@ def test_the_summary_of_a_single_chunk_has_a_vector_of_its_own(
     ],
 )
 def test_the_summary_of_a_page_without_spaces_holds_its_sentences(open_engine: OpenEngine, text: str) -> None:
-    engine = open_engine(embedder="hashed:32")
+    engine = open_engine(embedder="hashed:32", settings=EXTRACTED)
     engine.add_documents([Document("card", text, title="card")])
     first = text.split("\n\n")[1].partition("。")[0]
     assert summaries(engine)["card"].startswith(f"card: {first}。")
@@ -88,7 +89,8 @@ def test_the_summary_of_a_page_without_spaces_holds_its_sentences(open_engine: O
 
 def test_who_made_a_summary_is_recorded(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed", llm=ScriptedLLM("About it.", name="small"))
-    engine.add_documents([Document("given", "Of tides.", summary="By hand."), Document("plain", "Of the harbour.")])
+    engine.add_documents([Document("given", "Of tides.", summary="By hand.")])
+    engine.add_documents([Document("plain", "Of the harbour.")], settings=EXTRACTED)
     engine.add_documents([Document("asked", "Of pilots.")], settings=WRITTEN)
     engine.add_documents([Document("none", "Of ropes.")], settings=NONE)
     assert makers(engine) == {"given": "caller", "plain": "extract", "asked": "small", "none": ""}
@@ -101,7 +103,7 @@ def test_add_asks_a_model_only_where_that_is_wanted(open_engine: OpenEngine) -> 
     engine = open_engine(embedder="hashed", llm=model)
     engine.add_documents(PAGES)
     assert prompts == []
-    assert all(summaries(engine).values())
+    assert not any(summaries(engine).values())
     assert engine.plan(settings=WRITTEN).calls == 0
     engine.add_documents([Document("new", "A new page.")], settings=WRITTEN)
     assert len(prompts) == 1
@@ -133,7 +135,7 @@ def test_so_many_calls_run_at_a_time_and_each_answer_finds_its_document(
         return next(f"On harbour {n}." for n in range(8) if f"harbour {n}," in prompt)
 
     model = ScriptedLLM(answer)
-    settings = Settings(ingestion=IngestionConfig(summary="llm", max_concurrent=3))
+    settings = Settings(ingestion=IngestionConfig(summaries="llm", max_concurrent=3))
     engine = open_engine(embedder="hashed", llm=model, settings=settings)
     fill(engine, settings)
     assert summaries(engine) == {f"d{n}": f"On harbour {n}." for n in range(6)}
@@ -208,7 +210,7 @@ def test_a_ceiling_of_cost_keeps_what_was_done_and_is_as_far_as_one_call_at_a_ti
     done = []
     for at_once in (1, 4):
         settings = Settings(
-            ingestion=IngestionConfig(summary="llm", max_concurrent=at_once),
+            ingestion=IngestionConfig(summaries="llm", max_concurrent=at_once),
             llm=LLMConfig(input_price=1000.0, output_price=1000.0),
         )
         engine = open_engine(embedder="hashed", llm=ScriptedLLM("About a harbour."), settings=settings)
@@ -230,7 +232,8 @@ def test_a_ceiling_of_cost_keeps_what_was_done_and_is_as_far_as_one_call_at_a_ti
 def test_refresh_replaces_the_summaries_of_lesser_makers_once(open_engine: OpenEngine) -> None:
     small, asked_small = make_counter("By the small one.")
     engine = open_engine(embedder="hashed", llm=small, collection="one")
-    engine.add_documents([*PAGES[:2], Document("given", "Of tides.", summary="By hand.")])
+    given = Document("given", "Of tides.", summary="By hand.")
+    engine.add_documents([*PAGES[:2], given], settings=EXTRACTED)
     assert engine.backfill().changed == ()
     assert set(engine.backfill(refresh=True).changed) == {"d0", "d1"}
     assert makers(engine) == {"d0": "small", "d1": "small", "given": "caller"}
@@ -249,7 +252,7 @@ def test_a_model_is_not_asked_again_where_only_the_chunks_change(open_engine: Op
     engine = open_engine(embedder="hashed", llm=model)
     engine.add_documents(PAGES[:1], settings=WRITTEN)
     smaller = IngestionConfig(chunk_size=8, chunk_overlap=0)
-    for ingestion in (smaller, replace(smaller, chunk_size=12, summary="llm")):
+    for ingestion in (smaller, replace(smaller, chunk_size=12, summaries="llm")):
         assert engine.add_documents(PAGES[:1], settings=Settings(ingestion=ingestion)).changed == ("d0",)
         assert (summaries(engine), makers(engine)) == ({"d0": "About a harbour."}, {"d0": "small"})
         vector = engine.opened.embedder.embed(["About a harbour."], role="passage")[0]
@@ -268,13 +271,13 @@ def test_a_failed_summary_is_seen_and_repaired_by_the_next_run(open_engine: Open
             raise DriverFailed("the model is away")
         return "About a harbour."
 
-    engine = open_engine(embedder="hashed", llm=ScriptedLLM(answer, name="small"))
-    report = engine.add_documents(PAGES[:3], settings=WRITTEN)
+    engine = open_engine(embedder="hashed", llm=ScriptedLLM(answer, name="small"), settings=WRITTEN)
+    report = engine.add_documents(PAGES[:3])
     assert (len(report.added), sorted(report.incomplete)) == (3, ["d0", "d1"])
     assert engine.status().without_summary == 2
-    assert {record.id: record.lacks for record in engine.list()} == {"d0": ("summary",), "d1": ("summary",), "d2": ()}
+    assert makers(engine) == {"d0": "", "d1": "", "d2": "small"}
     away.remove("d0")
-    assert engine.add_documents(PAGES[:3], settings=WRITTEN).incomplete == ("d1",)
+    assert engine.add_documents(PAGES[:3]).incomplete == ("d1",)
     assert [failure.reason for failure in engine.backfill().failed] == ["the model is away"]
     away.clear()
     assert engine.backfill().changed == ("d1",)
@@ -282,7 +285,7 @@ def test_a_failed_summary_is_seen_and_repaired_by_the_next_run(open_engine: Open
 
 
 PARTS = Document("d", "\n\n".join(f"## Part {n}\n\nThe story of subject {n} goes on here.\n" for n in range(6)))
-CONTEXTUAL = IngestionConfig(use_contextual_enrichment=True, chunk_size=24, chunk_overlap=0)
+CONTEXTUAL = IngestionConfig(use_contextual_enrichment=True, chunk_size=24, chunk_overlap=0, summaries="extractive")
 
 
 @pytest.mark.parametrize("repair", ["add", "backfill"])

@@ -15,7 +15,7 @@ QUESTION = "what does the lease say about rent and pets?"
 
 def make_settings(**answer: object) -> Settings:
     return Settings(
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         reranker=RerankerConfig(name="overlap"),
         answer=AnswerConfig(**answer),  # type: ignore[arg-type]
     )
@@ -98,7 +98,7 @@ def test_an_agent_that_is_stopped_says_so() -> None:
     config = Settings(
         agent=AgentConfig(max_cost=0.0),
         llm=LLMConfig(input_price=5.0),
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
     )
     llm = ModelLLM.wrap(FunctionModel(lambda *_: ModelResponse([TextPart("x")])))
     with Engine.open(":memory:", embedder="hashed", llm=llm, settings=config) as engine:

@@ -16,7 +16,7 @@ GERMAN = "Die Miete beträgt 900 Euro im Monat und ist bis zum dritten Werktag z
 
 def ask(page: str, reply: str, *, title: str = "", question: str = "what does it say?", **answer: object) -> list[str]:
     settings = Settings(
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         reranker=RerankerConfig(name="overlap"),
         answer=AnswerConfig(**answer),  # type: ignore[arg-type]
     )
@@ -44,7 +44,7 @@ def test_a_truth_that_it_is_unsure_of_is_not_called_unsupported() -> None:
 
 
 def test_a_truth_in_other_words_that_cites_a_wrong_passage_gets_the_right_one() -> None:
-    settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+    settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
     pages = {"vault": "Dan rotates the signing keys every ninety days.", "lease": LEASE, "backups": BACKUPS}
     for true, wrong in (("The person in charge of swapping the signing keys is Dan", 3), ("Dan is who swaps keys", 9)):
         llm = ScriptedLLM(f"{true} [{wrong}].")
@@ -58,7 +58,7 @@ def test_a_truth_in_other_words_that_cites_a_wrong_passage_gets_the_right_one() 
 def test_code_that_stands_word_for_word_in_a_passage_is_supported() -> None:
     page = "To restart the worker run:\n\n```sh\nworker stop 3\n\nkeys = found[1]\n```\n\nIt takes a minute."
     code = "```\nworker stop 3\n\nkeys = found[1]\n```"
-    settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+    settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
     for block, verdict in ((code, "supported"), (code.replace("stop", "kill"), "unsure")):
         llm = ScriptedLLM(f"Run this: [1]\n{block}\nIt takes a minute [1].")
         with Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings) as engine:
@@ -76,7 +76,7 @@ def test_a_reason_names_only_what_is_missing() -> None:
         ("Up to €220 per night in Switzerland", "the cited passage does not clearly say so"),
         ("A hotel there may cost €320", "€320 is not in the cited passage"),
     ):
-        settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+        settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
         with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(f"{claim} [1]."), settings=settings) as engine:
             engine.add_documents([Document("page", page, uri="page.md")])
             answer = engine.ask("what may a hotel cost in Switzerland?")
@@ -118,7 +118,7 @@ def test_the_evidence_may_stand_far_down_a_long_page_or_in_the_heading() -> None
 
 
 def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_names() -> None:
-    settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+    settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
     exact, wrong, other = (
         f"Die Miete {rest} [1]."
         for rest in ("beträgt 900 Euro im Monat", "beträgt im Monat 750 Euro", "ist im Monat 900 Euro")
@@ -138,7 +138,7 @@ def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_name
 def test_the_confidence_of_a_models_answer_is_the_mean_chance_of_the_sentences_that_are_shown() -> None:
     def answer(reply: str, **answer: object) -> tuple[float, list[float | None]]:
         settings = Settings(
-            ingestion=IngestionConfig(summaries=False),
+            ingestion=IngestionConfig(),
             reranker=RerankerConfig(name="overlap"),
             answer=AnswerConfig(**answer),  # type: ignore[arg-type]
         )

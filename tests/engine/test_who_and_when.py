@@ -15,7 +15,7 @@ from clew.core.settings import ContextConfig, IngestionConfig, MergerConfig
 AT = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
 SETTINGS = Settings(
     threads=ThreadConfig(untangle=False),
-    ingestion=IngestionConfig(summaries=False),
+    ingestion=IngestionConfig(),
     context=ContextConfig(min_chance=0.0, min_relevance=0.0),
 )
 SAID = [

@@ -24,7 +24,7 @@ def test_an_answer_is_right_that_holds_the_marked_quote(quote: str, is_right: bo
     from clew import Document
 
     settings = Settings(
-        ingestion=IngestionConfig(summaries=False),
+        ingestion=IngestionConfig(),
         reranker=RerankerConfig(name="overlap"),
         answer=AnswerConfig(min_confidence=0.0),
     )

@@ -146,12 +146,8 @@ class DocumentRecord:
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """What is missing: "contexts" that a model failed to write, a "summary".
-
-        The next `add` or `backfill` adds them; a thread gets its summary from `backfill` alone.
-        """
-        contexts = ("contexts",) if self.hash.startswith(INCOMPLETE) else ()
-        return (*contexts, "summary") if self.chunks and not self.summary else contexts
+        """What a model failed to write ("contexts"); the next `add` or `backfill` adds it."""
+        return ("contexts",) if self.hash.startswith(INCOMPLETE) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +260,7 @@ class StoreStats:
     change: int
     index: str = ""
     bytes: int = 0
-    without_summary: int = 0  # documents; counted by `engine.status`
+    without_summary: int = 0  # documents; counted by `engine.status` where the settings ask for summaries
     without_contexts: int = 0  # documents of which a model failed to write contexts
     languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`
     upgrade: Upgrade | None = None  # to a better model, after a fast add; told by `engine.status`

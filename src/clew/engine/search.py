@@ -1,6 +1,5 @@
 """The verbs that read a collection: list, read, search, context, status."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -179,8 +178,13 @@ def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     `add` is; of a part of it they are not told.
     """
     seen = engine.opened.within(where)
-    store, lacking = seen.store, Counter(part for record in seen.store.documents() for part in record.lacks)
-    stats = replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
+    store, records = seen.store, list(seen.store.documents())
+    unsummed = sum(1 for record in records if record.chunks and not record.summary)
+    stats = replace(
+        store.stats(),
+        without_summary=0 if engine.opened.settings.ingestion.summaries == "none" else unsummed,
+        without_contexts=sum("contexts" in record.lacks for record in records),
+    )
     if seen.boundary != EVERYTHING:
         return stats
     from clew.engine.upgrade import find_upgrade

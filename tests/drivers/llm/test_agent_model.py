@@ -18,7 +18,7 @@ from clew.drivers.llm.model import ModelLLM
 
 pytest.importorskip("pydantic_ai")
 
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+PLAIN = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
 SEARCH = 'Gladly!\n```json\n{"tool": "search_knowledge_base", "arguments": {"query": "signing keys"}}\n```'
 ANSWER = "Signing keys are rotated by Dan [1]."
 

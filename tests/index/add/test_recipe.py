@@ -20,7 +20,7 @@ from clew.index.add.ingest import add_documents, add_messages
 from clew.index.chunk.custom import get_component_name
 
 PAGE = Document("winches", "# Winches\n\nOil them in May.\n\nStore them in October.")
-CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True, summaries=False))
+CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.agent.lookup import MAX_LISTED, find_document_by_title
 from clew.query.agent.reader import split_into_windows
 
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+PLAIN = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
 
 
 def make_records(*names: tuple[str, str]) -> list[DocumentRecord]:

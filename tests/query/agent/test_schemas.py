@@ -11,7 +11,7 @@ from clew import Document, Engine, Message, NotFound, SettingsError, Toolbox
 from clew.core.settings import IngestionConfig, RerankerConfig, Settings
 from clew.query.agent.tools import TOOL_NAMES
 
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+PLAIN = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "search_knowledge_base": {"query": "when is soup served?", "limit": 2},
     "search_with_multi_query": {"query": "when is soup served?"},

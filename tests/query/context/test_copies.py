@@ -13,7 +13,7 @@ from clew.core.settings import ContextConfig, IngestionConfig
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE
 
 ROTATE = "The keys of the vault rotate every ninety days. The operator on duty signs the change."
-SIZES = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0, summaries=False))
+SIZES = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
 SHOW_ALL = {"grow": "none", "min_relevance": 0.0, "min_chance": 0.0}  # all that was found, and nothing else
 
 

@@ -12,7 +12,7 @@ from clew.core.settings import ContextConfig, FormatterConfig, IngestionConfig
 from clew.query.context.format import ContextFormatter
 from clew.query.context.merge import ChunkMerger
 
-SIZES = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0, summaries=False))
+SIZES = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
 SHOW_ALL = {"grow": "none", "min_relevance": 0.0, "min_chance": 0.0}  # all that was found, and nothing else
 PAGES = {
     "keys": "The keys of the vault rotate every ninety days. The operator on duty signs the change.",

@@ -1,10 +1,12 @@
 """Settings of ingestion: how sources become chunks, and messages threads."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from clew.core.languages import LANGUAGES
 from clew.core.settings.checks import check_choice, check_min, check_range
+
+Summaries = Literal["none", "extractive", "llm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +19,7 @@ class IngestionConfig:
     quality_filter: bool = False  # merge small chunks of pages and drop those with hardly any text; never messages
     sections: bool = False  # add each chapter of a file or web page as a document of its own
     use_contextual_enrichment: bool = False  # put a sentence before each chunk that places it in its document
-    summaries: bool = True  # two or three sentences per document, with a vector of their own
-    summary: Literal["extract", "llm"] = (
-        "extract"  # who makes them: the document's own sentences, or the language model
-    )
+    summaries: Summaries = "none"  # of pages, with a vector of their own: the page's own sentences, or the model's
     language: str = "auto"  # of the text analyser
     max_concurrent: int = 5  # simultaneous calls to the language model
     max_file_bytes: int = 100_000_000
@@ -36,7 +35,7 @@ class IngestionConfig:
         check_min("ingestion.chunk_size", self.chunk_size, 8)
         check_range("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
         check_choice("ingestion.language", self.language, ("auto", *sorted(LANGUAGES)))
-        check_choice("ingestion.summary", self.summary, ("extract", "llm"))
+        check_choice("ingestion.summaries", self.summaries, get_args(Summaries))
         check_min("ingestion.max_concurrent", self.max_concurrent, 1)
         check_min("ingestion.max_file_bytes", self.max_file_bytes, 1)
         check_range("ingestion.max_read_seconds", self.max_read_seconds, 0.1, 86_400)

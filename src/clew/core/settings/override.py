@@ -12,6 +12,7 @@ from clew.core.suggest import format_suggestion
 # What takes the place of a setting that was removed.
 REMOVED: Mapping[str, str] = {
     "ingestion.late": "late interaction was removed; use the strategy rerank",
+    "ingestion.summary": 'who makes summaries is said by ingestion.summaries: "extractive" or "llm"',
     "embedder.dim": 'shorter vectors were removed; store.vectors = "half" makes a collection smaller',
     "embedder.int8": 'it is store.vectors = "half" now',
 }

@@ -103,13 +103,13 @@ def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
 
 def _find_missing_summaries(opened: "Opened", damaged: set[str]) -> Iterator[Defect]:
     """The pages without a summary, of a collection whose settings ask for one."""
-    if not opened.settings.ingestion.summaries:
+    if opened.settings.ingestion.summaries == "none":
         return
     try:
         records = list(opened.store.documents())
     except ClewError:  # named already
         return
-    remedy: Remedy = "" if opened.settings.ingestion.summary == "llm" else "summarise"
+    remedy: Remedy = "" if opened.settings.ingestion.summaries == "llm" else "summarise"
     for each in records:
         if each.kind != THREAD_KIND and each.chunks and not each.summary and each.id not in damaged:
             problem = f"the document {each.id!r} has no summary"
@@ -128,7 +128,7 @@ def _repair(engine: "Engine", recipe: Recipe, defect: Defect) -> Defect:
     try:
         if defect.remedy in ("rechunk", "keep"):
             rebuild_chunks(defect.document, store=opened.store, recipe=recipe)
-            if defect.remedy == "keep" and opened.settings.ingestion.summaries:
+            if defect.remedy == "keep" and opened.settings.ingestion.summaries != "none":
                 _summarise_page(opened, recipe, defect.document)
         elif defect.remedy == "summarise":
             rebuild_summary(defect.document, store=opened.store, recipe=recipe)

@@ -175,7 +175,7 @@ def prepare_source(
         if document.id in recipe.failed_contexts:  # neither hash nor stamp: the next `add` asks for what is missing
             marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
             prepared = replace(prepared, document=marked, incomplete=True)
-        if chunks and not document.summary and recipe.summariser:
+        if chunks and not document.summary:
             return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
     return prepared
 
@@ -184,13 +184,15 @@ def _make_failure(source: Source, record: DocumentRecord | None, reason: str) ->
     return SourceFailure(source.uri, f"{reason}; the earlier version stays" if record else reason)
 
 
-def _start_summary(prepared: Prepared, summariser: Summariser, store: Store, moved: Document | None) -> Prepared:
-    """The document with the summary that a model made of the same text, or an extractive one; else it wants one."""
+def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Store, moved: Document | None) -> Prepared:
+    """The document with the summary that a model made of the same text, or an extractive one; else it may want one."""
     record, document = prepared.record or moved, prepared.document
     if record and record.summary and record.summary_by not in ("", EXTRACT, CALLER):
         stored = moved or store.document(record.id)
         if (stored.text, stored.title) == (document.text, document.title):
             return replace(prepared, summary=Summary(record.summary, record.summary_by))
+    if summariser is None:
+        return prepared
     if summariser.llm is not None:
         return replace(prepared, wants_summary=True)
     return replace(prepared, summary=summariser.summarise(document))

@@ -39,7 +39,7 @@ def make_recipe(
     """
     cutter = cut_for or embedder
     config, failed = settings.ingestion, set[str]()
-    summariser = Summariser(llm, config.max_concurrent) if config.summary == "llm" else Summariser()
+    summariser = Summariser(llm, config.max_concurrent) if config.summaries == "llm" else Summariser()
     return Recipe(
         chunker=make_chunker(config, cutter.count, settings.threads, page_chunker=chunker),
         embedder=embedder,
@@ -47,7 +47,7 @@ def make_recipe(
         fingerprint=_make_recipe_fingerprint(settings, cutter, llm, chunker, enrichers),
         on_warning=on_warning,
         enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers, failed, moved),
-        summariser=summariser if config.summaries else None,
+        summariser=summariser if config.summaries != "none" else None,
         failed_contexts=failed,
         moved=moved,
     )
@@ -55,9 +55,9 @@ def make_recipe(
 
 def check_summary_model(settings: Settings, llm: LLM | None) -> None:
     """Raises SettingsError if a model is to make the summaries and there is none."""
-    if settings.ingestion.summaries and settings.ingestion.summary == "llm" and llm is None:
+    if settings.ingestion.summaries == "llm" and llm is None:
         raise SettingsError(
-            'ingestion.summary is "llm", and there is no language model; set llm.name, or leave out --summaries'
+            'ingestion.summaries is "llm", and there is no language model; set llm.name, or leave out --summaries'
         )
 
 

@@ -3,15 +3,20 @@
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import islice
+
+import numpy as np
 
 from clew.core.errors import SettingsError
 from clew.core.filter import Filter
 from clew.core.protocols import Embedder, Mode, Store, Strategy
+from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
-from clew.core.types import Hit, Query
+from clew.core.types import Hit, Query, Vector
 from clew.query.search.evidence import EvidenceSource, assess
 from clew.query.search.retrieve import embed_query
 
+MEAN_CHUNKS = 100  # of a page without a summary, whose vectors stand for it
 CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their rank among all
 
 
@@ -30,11 +35,11 @@ def document_boost(
     mode: Mode = "ann",
     nprobe: int | None = None,
 ) -> Strategy:
-    """Vector search in which a chunk gains from the similarity of its document's summary.
+    """Vector search in which a chunk gains from the similarity of its document.
 
-    Every document of a candidate chunk counts by the cosine of its summary, 0 up to `min_similarity` if that is set; a
-    document without a summary, such as a thread, by its best chunk. The `max_documents` nearest by summary add their
-    best chunks to the candidates, whatever their rank among all.
+    Every document of a candidate chunk counts by the cosine of its summary, a page without one by that of the mean of
+    its chunks, 0 up to `min_similarity` if that is set; a thread by its best chunk. The `max_documents` nearest by
+    summary add their best chunks to the candidates, whatever their rank among all.
     """
     if not 0 <= weight <= 1:
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
@@ -55,6 +60,8 @@ def document_boost(
             found = {hit.chunk.doc_id for hit in hits} - near.keys()
             if found:
                 near |= store.search_documents(vector, len(found), _inside(query.where, found))
+            pages = {hit.chunk.doc_id for hit in hits if hit.document.kind != THREAD_KIND}
+            near |= {doc_id: _compare_mean(store, vector, doc_id) for doc_id in sorted(pages - near.keys())}
             floor = -1.0 if min_similarity is None else min_similarity
             counted = {doc_id: cosine if cosine > floor else 0.0 for doc_id, cosine in near.items()}
             boosted = _add_document_scores(hits, counted, weight)
@@ -76,8 +83,8 @@ def boost_strategy(
     """Any strategy, with a chunk gaining from the summary of its document.
 
     Scores of other strategies are relative and no cosines, so both sides are relevances: that of the chunk, and that
-    of the summary, as if it were a chunk among the summaries of the other candidates. `max_documents`, the minimum and
-    documents without a summary are as in `document_boost`.
+    of the summary, as if it were a chunk among the summaries of the other candidates. A document without a
+    summary counts by its best chunk; `max_documents` and the minimum are as in `document_boost`.
     """
     if not 0 <= weight <= 1:
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
@@ -124,6 +131,13 @@ def _mix_relevances(hits: Sequence[Hit], by_summary: Mapping[str, float], weight
         scores = {**hit.scores, "document": document, "document_boost": score}
         scored.append(replace(hit, score=score, scores=scores))
     return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
+
+
+def _compare_mean(store: Store, vector: Vector, doc_id: str) -> float:
+    """The cosine of a vector and the mean of the first chunks of a document."""
+    chunks = list(islice(store.chunks(doc_id), MEAN_CHUNKS))
+    mean = np.mean(list(store.vectors([chunk.id for chunk in chunks]).values()), axis=0)
+    return float(vector @ mean / (np.linalg.norm(mean) or 1.0))
 
 
 def _inside(where: Filter, documents: Set[str]) -> Filter:

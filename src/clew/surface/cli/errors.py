@@ -83,6 +83,7 @@ SYNONYMS = {
 # Options of an earlier Clew, by command: what takes their place.
 _NO_CLUSTER = "an evaluation asks in one process; only `clew add` and `clew reembed` use a Ray cluster"
 REMOVED_OPTIONS = {
+    ("add", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
     ("evaluate", "--ray"): _NO_CLUSTER,
     ("evaluate", "--workers"): _NO_CLUSTER,
     ("evaluate", "--gpus"): _NO_CLUSTER,

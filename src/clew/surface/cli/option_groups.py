@@ -151,7 +151,6 @@ class IngestOptions:
     no_semantic: o.NoSemantic = False
     contextual: o.Contextual = False
     summaries: o.Summaries = False
-    no_summaries: o.NoSummaries = False
     sections: o.Sections = False
     include: o.Include = None
     exclude: o.Exclude = None
@@ -165,8 +164,7 @@ class IngestOptions:
             "ingestion.chunk_overlap": self.chunk_overlap,
             "ingestion.use_semantic_chunking": False if self.no_semantic else None,
             "ingestion.use_contextual_enrichment": True if self.contextual else None,
-            "ingestion.summaries": False if self.no_summaries else True if self.summaries else None,
-            "ingestion.summary": "llm" if self.summaries else None,
+            "ingestion.summaries": "llm" if self.summaries else None,
             "ingestion.sections": True if self.sections else None,
             "ingestion.include": self.include or None,
             "ingestion.exclude": self.exclude or None,

@@ -72,7 +72,6 @@ Contextual = Annotated[
 Summaries = Annotated[
     bool, typer.Option("--summaries", help="Let the language model write the summaries; it is paid per document.")
 ]
-NoSummaries = Annotated[bool, typer.Option("--no-summaries", help="Do not summarise documents.")]
 Sections = Annotated[
     bool, typer.Option("--sections", help="Add each chapter of a file or page as a document of its own.")
 ]

@@ -19,7 +19,6 @@ from clew.core.attribution import (
 from clew.core.detect import detect_language
 from clew.core.plural import format_count
 from clew.core.tables import find_header_in_context, is_table_row
-from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.surface.cli.progress import format_duration
@@ -174,7 +173,7 @@ def _format_title(record: DocumentRecord) -> str:
 
 def print_lacking(records: Sequence[DocumentRecord]) -> None:
     """Prints on stderr how many documents lack a summary or contexts; threads get a summary on demand only."""
-    lacking = [part for record in records for part in record.lacks if part != "summary" or record.kind != THREAD_KIND]
+    lacking = [part for record in records for part in record.lacks]
     counts = {part: lacking.count(part) for part in dict.fromkeys(lacking)}
     if counts:
         named = " and ".join(f"{count} without {part}" for part, count in counts.items())

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from clew.core.detect import find_main_script
+from clew.core.languages import STOP_WORDS
 from clew.core.pattern import compile_pattern
 from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
-from clew.core.stop_words import STOP_WORDS
 from clew.core.text import tokenize_words
 from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, MODAL, QUESTION_WORD, UNSHARED_OPENING, FollowUpWords
 from clew.query.rewrite.keywords import extract_content_words

@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 
-from clew.core.languages import FUNCTION_WORDS
+from clew.core.languages import FUNCTION_WORDS, STOP_WORDS
 from clew.core.pattern import compile_pattern
-from clew.core.stop_words import STOP_WORDS
 from clew.core.text import UNSPACED_RUN, extract_terms
 from clew.core.unicode import WORD
 

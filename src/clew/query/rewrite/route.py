@@ -4,18 +4,29 @@ import re
 from dataclasses import dataclass
 
 from clew.core.text import tokenize_words
-from clew.query.rewrite.route_words import BROAD, PRECISE, RESEARCH, STRATEGY_NAMES, WHOLE_DOCUMENT, WITH
+from clew.core.words import load_patterns
 
+_PATTERNS = load_patterns("route")
+_NOUNS = {f"{{{name}}}": pattern for name, pattern in _PATTERNS.items() if name.startswith("nouns")}
+_WHOLE_DOCUMENT = re.compile(
+    re.sub(r"\{nouns[^}]*\}", lambda found: _NOUNS[found[0]], _PATTERNS["whole document"]), re.IGNORECASE
+)
+_PRECISE = frozenset(tokenize_words(_PATTERNS["precise"].replace("|", " ")))
+_RESEARCH = re.compile(rf"\b(?:{_PATTERNS['research']})\b", re.IGNORECASE)
+_BROAD = re.compile(
+    rf"^\W*{_PATTERNS['broad request']}(?:{_PATTERNS['broad en']})\b|^\W*(?:{_PATTERNS['broad']})", re.IGNORECASE
+)
 _WAY = r"(?:\s+(?:approach|strategy|method|search|retrieval|technique|mode))?"
 _REQUESTS = [
-    (re.compile(form.replace("WAY", rf"(?:{pattern}){_WAY}"), re.IGNORECASE), name)
-    for pattern, name in STRATEGY_NAMES
+    (re.compile(form.replace("WAY", rf"(?:{pattern}){_WAY}"), re.IGNORECASE), name.removeprefix("strategy "))
+    for name, pattern in _PATTERNS.items()
+    if name.startswith("strategy ")
     for form in (
         r"\s*[(\[]\s*(?:use\s+|with\s+|by\s+)?WAY\s*[)\]][\s.!]*",  # (rerank)
         # "… but use multi-query approach", "with re-ranking, …"; "do we use semantic search?" is about something else
         r"[\s,;.–—-]*(?:\b(?:but|and|please)\b[\s,]*)*"
         r"\b(?<!we )(?<!they )(?<!to )"
-        rf"{WITH}"
+        rf"(?:{_PATTERNS['with']})"
         r"\s+(?:the\s+|an?\s+)?WAY\b[\s.!,:;]*",
         r"(?:\bplease\s+)?\b(?:do|run|perform|make|want|prefer)\s+(?:the\s+|an?\s+)?"
         r"WAY\b(?:\s+(?:for|on|of|about)\b)?[\s.!,:;]*",
@@ -64,12 +75,12 @@ def route_question(text: str, *, history_length: int = 0) -> Route:
     if history_length > _MAX_HISTORY:
         return Route("chunked", f"the conversation has {history_length} messages", text, True)
     tokens = tokenize_words(text)
-    if WHOLE_DOCUMENT.search(opening):
+    if _WHOLE_DOCUMENT.search(opening):
         return Route("document_boost", "it asks for a whole document: find the document first", text, True)
-    if RESEARCH.search(opening) or len(tokens) >= _MIN_COMPLEX_WORDS:
+    if _RESEARCH.search(opening) or len(tokens) >= _MIN_COMPLEX_WORDS:
         return Route("self_reflective", "it is a complex question", text)
-    if precise := next((word for word in tokens if word in PRECISE), None):
+    if precise := next((word for word in tokens if word in _PRECISE), None):
         return Route("rerank", f"{precise!r} calls for precision", text)
-    if BROAD.search(opening) or len(tokens) <= _MAX_VAGUE_WORDS:
+    if _BROAD.search(opening) or len(tokens) <= _MAX_VAGUE_WORDS:
         return Route("multi_query", "it is broad or may mean several things", text)
     return Route("hybrid", "it is a plain question", text)

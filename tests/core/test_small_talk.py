@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.small_talk import estimate_intent, is_question, is_small_talk
+from clew.core.small_talk import estimate_intent, has_content, is_question, is_small_talk
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,40 @@ def test_what_tells_of_oneself_must_match_more_clearly() -> None:
 def test_a_question_has_a_mark_or_begins_with_a_word_that_asks() -> None:
     assert all(map(is_question, ("the keys?", "where are the keys", "tell me who rotates the keys", "钥匙在哪里？")))
     assert not any(map(is_question, ("the keys", "have a nice day", "")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("8080", "$400", "#4512", "v2.1.3", "it is 5", "42", "10:30", "10:30:45", "-1.5", "+10", "👍 8080"),
+        *("use port 8080", "kernel panic", "PROJ-123", "服务器坏了"),
+    ],
+)
+def test_a_number_a_code_or_two_words_of_a_subject_are_content(text: str) -> None:
+    assert has_content(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "+1",
+            "-1",
+            "1",
+            "+1!",
+            "+1 👍",
+            "+1👍",
+            "+1 from me",
+            ":+1:",
+            ":+1::skin-tone-2:",
+            ":white_check_mark:",
+            "1️⃣",
+            "ok",
+            "yes",
+            "🙂",
+        ),
+        *("", "thanks!", "good point", "no problem", "谢谢", "panic"),
+    ],
+)
+def test_votes_and_reactions_are_no_content(text: str) -> None:
+    assert not has_content(text)

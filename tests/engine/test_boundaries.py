@@ -331,6 +331,10 @@ def test_many_filters_are_joined_and_filters_too_deep_or_too_many_are_refused(en
     assert [record.id for record in engine.list(reduce(or_, [*pages, Filter(documents={"plan"})]))] == ["plan"]
     kinds = [Filter(kinds={"page", f"k{number}"}) for number in range(600)]
     assert [hit.document.id for hit in engine.search("pizza", where=reduce(and_, kinds))] == ["plan"]
+    nested = reduce(lambda right, left: left | right, pages, Filter(documents={"plan"}))  # a | (b | (c | …))
+    assert [record.id for record in engine.list(nested)] == ["plan"]
+    nested = reduce(lambda right, left: left & right, kinds)
+    assert [hit.document.id for hit in engine.search("pizza", where=nested)] == ["plan"]
     with pytest.raises(SettingsError, match="more than 50 deep"):
         reduce(lambda where, _: Filter(any_of=(where,)), range(1500), Filter(documents={"plan"}))
     pairs = [Filter(documents={f"d{number}"}) | Filter(kinds={f"k{number}"}) for number in range(30)]

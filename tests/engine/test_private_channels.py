@@ -91,7 +91,7 @@ def test_a_newer_export_changes_who_sees_it(tmp_path: Path, open_engine: OpenEng
 
 def test_what_was_added_without_labels_gets_them_with_the_next_export(tmp_path: Path, open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed")
-    everything = [{"id": folder, "name": folder} for folder in SAID]
+    everything = [{"id": f"C-{folder}", "name": folder} for folder in SAID]
     public = {"users.json": TABLES["users.json"], "channels.json": everything}
     export = write_export(tmp_path / "export", public)
     report = engine.add(export)
@@ -106,3 +106,95 @@ def test_a_row_without_members_is_seen_by_no_label(tmp_path: Path) -> None:
     with Engine.open(":memory:", embedder="hashed") as engine:
         engine.add(write_export(tmp_path / "export", tables))
         assert list_seen(engine, "U1", "U2", "U3", "G1", "D1") == {"general", "mpdm-ana--ben--cho-1"}
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+@pytest.mark.parametrize("content", ["", "{}", "null", "["])
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_cannot_be_read_is_a_failure(tmp_path: Path, table: str, content: str, *, is_zip: bool) -> None:
+    export = write_export(tmp_path / "export")
+    (export / table).write_text(content)
+    if is_zip:
+        export = Path(shutil.make_archive(str(export), "zip", export))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        report = engine.add(export)
+        assert [failure.source for failure in report.failed] == [f"{export}/{table}"]
+        assert not list(engine.list())
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+@pytest.mark.parametrize("kept", [(), ("users.json",), ("dms.json",), ("groups.json",)])
+def test_a_channel_that_no_table_lists_is_seen_by_no_label(tmp_path: Path, kept: tuple[str, ...], is_zip: bool) -> None:
+    export = write_export(tmp_path / "export", {name: TABLES[name] for name in kept}, is_zip=is_zip)
+    listed = {"dms.json": {"D1"}, "groups.json": {"hr-private"}}
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        report = engine.add(export)
+        assert list_seen(engine, "U1") == set[str]().union(*(listed.get(name, set()) for name in kept))
+        assert list_seen(engine, "U4") == set()
+        assert sorted(record.kind for record in engine.list()) == ["thread"] * len(SAID)
+        assert all("that no table lists" in note.reason for note in report.noted)
+        assert report.noted
+
+
+@pytest.mark.parametrize("part", ["D1", "D1/2026-01-01.json"])
+def test_a_part_of_an_export_is_read_with_its_tables(tmp_path: Path, part: str) -> None:
+    export = write_export(tmp_path / "export")
+    link = tmp_path / "link.json"
+    link.symlink_to(export / part)
+    for path in (export / part, link):
+        with Engine.open(":memory:", embedder="hashed") as engine:
+            report = engine.add(path)
+            assert [note.reason for note in report.noted] == [
+                "only members may see: 1 direct conversation (access labels: user ids)"
+            ]
+            assert (list_seen(engine, "U2"), list_seen(engine, "U3")) == ({"D1"}, set())
+            assert [record.title for record in engine.list()] == ["#ana, ben: Please keep my illness secret."]
+
+
+def test_a_day_by_itself_deletes_no_message_of_another_day(tmp_path: Path) -> None:
+    export = write_export(tmp_path / "export")
+    first = {"type": "message", "ts": "1767225600.0", "user": "U1", "text": "Who brings the tent?"}
+    reply = {**first, "ts": "1767312000.0", "text": "Cho brings it.", "thread_ts": first["ts"]}
+    (export / "D1" / "2026-01-01.json").write_text(json.dumps([first]))
+    (export / "D1" / "2026-01-02.json").write_text(json.dumps([reply]))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add(export / "D1")
+        engine.add(export / "D1" / "2026-01-02.json")
+        assert "Who brings the tent?" in "".join(engine.read(record.id).text for record in engine.list())
+
+
+def test_files_by_day_of_other_programs_are_pages(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "2026-01-01.json").write_text('[{"ts": 17672, "type": "start", "text": "The pump starts."}]')
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add(tmp_path)
+        assert "pump" in engine.search("pump")[0].chunk.text
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *({"is_private": 1}, {"is_private": "true"}, {"is_group": True}, {"is_im": True}, {"is_mpim": True}),
+        *({"id": "D7"}, {"id": "G7"}),
+    ],
+)
+def test_marks_of_a_private_channel(tmp_path: Path, row: dict[str, Any]) -> None:
+    marked = {"id": "C7", "name": "hr-private", "members": ["U3"], **row}
+    public = {"id": "C7", "name": "hr-private"}
+    for rows in ([marked], [marked, public], [public, marked]):
+        tables = {**TABLES, "channels.json": rows, "groups.json": []}
+        with Engine.open(":memory:", embedder="hashed") as engine:
+            engine.add(write_export(tmp_path / "export", tables))
+            assert "hr-private" in list_seen(engine, "U3")
+            assert "hr-private" not in list_seen(engine, "U1")
+
+
+def test_a_user_or_member_without_an_id_is_nobody(tmp_path: Path) -> None:
+    tables = {**TABLES, "users.json": [{"name": "ghost"}], "dms.json": [{"id": "D1", "members": ["U1", ""]}]}
+    export = write_export(tmp_path / "export", tables)
+    sent = {"type": "message", "ts": "1.0", "text": "Deployed.", "username": "deploybot", "bot_id": "B1"}
+    (export / "general" / "2026-01-01.json").write_text(json.dumps([sent]))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add(export)
+        assert engine.search("deployed", k=1)[0].chunk.meta["author"] == "deploybot"
+        assert "D1" not in list_seen(engine, "")

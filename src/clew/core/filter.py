@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from clew.core.errors import SettingsError
@@ -86,8 +87,10 @@ class Filter:
         if EVERYTHING in (self, other):
             return EVERYTHING
         # A chain of many is flat: `any_of` alone is nothing but its sides.
-        mine = self.any_of if self.any_of and self == Filter(any_of=self.any_of) else (self,)
-        return Filter(any_of=(*mine, other))
+        sides = (
+            each.any_of if each.any_of and each == Filter(any_of=each.any_of) else (each,) for each in (self, other)
+        )
+        return Filter(any_of=tuple(chain.from_iterable(sides)))
 
     def __and__(self, other: "Filter") -> "Filter":
         if not isinstance(other, Filter):
@@ -98,8 +101,10 @@ class Filter:
             return self
         if self == EVERYTHING:
             return other
-        mine = self.all_of if self.all_of and self == Filter(all_of=self.all_of) else (self,)
-        return Filter(all_of=(*mine, other))
+        sides = (
+            each.all_of if each.all_of and each == Filter(all_of=each.all_of) else (each,) for each in (self, other)
+        )
+        return Filter(all_of=tuple(chain.from_iterable(sides)))
 
 
 EVERYTHING = Filter()

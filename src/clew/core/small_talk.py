@@ -11,7 +11,7 @@ from clew.core.pattern import compile_pattern
 from clew.core.text import tokenize_words
 
 MAX_WORDS = 15  # a longer message says something
-MIN_CONTENT_WORDS = 2  # of a message with content: one alone is mostly a reaction, in whatever words
+MIN_CONTENT_WORDS = 2  # of a message with content and no number: one alone is mostly a reaction, in whatever words
 
 _FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
 _SOCIAL_WORDS = frozenset(
@@ -73,6 +73,8 @@ _QUESTION = compile_pattern(
     r"(?! (?:a|an|fun|you)\b)|tell|show|explain|find|list|give|describe|help|need|want|looking)\b",
     re.IGNORECASE,
 )
+# What says nothing: +1, -1 and 1 as votes, emoji by name (:+1:, :skin-tone-2:), keycaps.
+_VOTES = compile_pattern(r"(?<!\S)[+-]1(?=[^\w%°]*(?:\s|$))|^\s*1[\s!.]*$|(?<!\w):[+\w-]+:(?!\w)|\d\ufe0f?\u20e3")
 _ONESELF = compile_pattern(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|mine|myself)\b", re.IGNORECASE)
 
 
@@ -91,8 +93,10 @@ def is_small_talk(text: str) -> bool:
 
 def has_content(text: str) -> bool:
     """Return whether a message says something of its own: "ok", "+1" and an emoji only refer to what they answer."""
+    text = _VOTES.sub(" ", text)
     words = tokenize_words(text)
-    return sum(word not in _FUNCTION_WORDS for word in words) >= MIN_CONTENT_WORDS and not _is_small_talk(text, words)
+    has_words = sum(word not in _FUNCTION_WORDS for word in words) >= MIN_CONTENT_WORDS
+    return (has_words or any(map(str.isdigit, text))) and not _is_small_talk(text, words)
 
 
 def is_question(text: str) -> bool:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from clew import Filter, SettingsError
 from clew.surface.cli.app import app
+from clew.surface.server.folder import open_keys
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
 from tests.surface.server.conftest import fill, serving
@@ -180,3 +181,82 @@ def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
     file.write_text("{")
     broken = CliRunner().invoke(app, ["--path", str(folder), "serve"])
     assert (broken.exit_code, "restore the file" in broken.stderr) == (6, True)
+
+
+def add_key(store: str, name: str) -> None:
+    """Makes a key of a server that is not reached."""
+    open_keys(load_invocation(environ={}, overrides={"path": store}, folder=Path("/"))).add(name)
+
+
+def test_a_server_finds_its_keys_however_its_database_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    add_key("postgresql://ada:secret@localhost:5432/db", "admin")
+    for address in (
+        *(
+            "postgres://ben@LOCALHOST./db",
+            "postgresql://127.0.0.1/db",
+            "postgresql://[0:0::1]:05432/db",
+            "postgresql:///db",
+        ),
+        *("postgresql:///db?host=/var/run/postgresql/", "postgresql://localhost,localhost/db?sslmode=require"),
+        *("postgresql://db@localhost", "postgresql://x/y?dbname=db&host=localhost&port=5432"),
+    ):
+        assert "admin" in run(address).stdout, address
+    for address in ("postgresql://localhost/other", "postgresql://localhost:5433/db", "postgresql://prod/db"):
+        assert "admin" not in run(address).stdout, address
+    add_key("postgresql://prod:6000/main", "ops")
+    for name, value in (("PGHOST", "prod"), ("PGPORT", "6000"), ("PGDATABASE", "main")):
+        monkeypatch.setenv(name, value)
+    assert "ops" in run("postgresql://").stdout
+    assert "admin" in run("postgresql://localhost:5432/db").stdout
+    assert "ops" not in run("postgresql:///?hostaddr=10.0.0.7").stdout
+
+
+def test_object_stores_at_other_endpoints_have_other_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    add_key("s3://bucket/team", "admin")
+    for address in ("s3://bucket//team/", "s3://bucket/./team", "s3://bucket/team?region=x"):
+        assert "admin" in run(address).stdout, address
+    there = "s3://bucket/team?endpoint=http://there:9000/"
+    assert "admin" not in run(there).stdout
+    add_key(there, "ops")
+    monkeypatch.setenv("AWS_ENDPOINT", "http://there:9000")
+    assert "ops" in run("s3://bucket/team").stdout
+
+
+def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    monkeypatch.chdir(tmp_path)
+    add_key("s3://bucket/team", "admin")
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("place", ["keys.json", "."])
+@pytest.mark.parametrize("kind", ["dangling", "loop", "file"])
+def test_keys_that_cannot_be_reached_are_an_error(folder: Path, place: str, kind: str) -> None:
+    run(folder, "add", "admin")
+    broken = folder / ".server" / place
+    broken.rename(folder.parent / "moved")
+    if kind == "file":
+        broken.parent.mkdir(exist_ok=True)
+        broken.write_text("")
+    else:
+        broken.symlink_to(broken if kind == "loop" else folder / "nowhere")
+    for words in ((), ("add", "other"), ("revoke", "admin")):
+        said = " ".join(run(folder, *words, status=6).stderr.split())
+        assert "server.folder" in said or "restore the file" in said
+    served = CliRunner().invoke(app, ["--path", str(folder), "serve"])
+    assert (served.exit_code, "restore the file" in served.stderr) == (6, True)
+
+
+def test_keys_in_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/proc/nope")
+    said = " ".join(run("s3://bucket/team", "add", "admin", status=6).stderr.split())
+    assert "make its folder writable, or set server.folder" in said

@@ -14,7 +14,7 @@ from clew.core.settings import ThreadConfig
 from clew.core.time import EARLIEST
 from clew.core.types import Document
 from clew.index.add.prepare import Source
-from clew.index.chat import ChatExport
+from clew.index.chat import SLACK_DAY, ChatExport
 from clew.index.thread.threads import build_threads, find_latest_message_time
 from clew.index.walk.files import EXPORT_SUFFIXES
 
@@ -35,8 +35,9 @@ def make_thread_sources(
         for channel, messages in export.read_channels():
             exported = list(messages)
             ids = frozenset(message.id for message in exported)
-            # A message that cannot be read is not one that was deleted: what is stored of it stays.
-            until = EARLIEST if export.notes.failures else find_latest_message_time(exported)
+            # A message that cannot be read, or of another day, is not one that was deleted: what is stored of it stays.
+            is_partial = export.notes.failures or export.kind == SLACK_DAY
+            until = EARLIEST if is_partial else find_latest_message_time(exported)
             counts = Counter(message.id for message in exported)
             for thread in build_threads(channel, exported, config=config):
                 document = thread.document()

@@ -16,7 +16,7 @@ from clew.index.chat.discord import is_discord_export, read_discord_export
 from clew.index.chat.jsonl import is_jsonl_export, read_jsonl_export
 from clew.index.chat.mbox import is_mbox, read_mbox
 from clew.index.chat.normalise import ExportNotes
-from clew.index.chat.slack.export import find_slack_root, read_slack_export
+from clew.index.chat.slack.export import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
 from clew.index.chat.telegram import is_telegram_export, read_telegram_export
 from clew.index.chat.tree import ExportFile, ExportTree, make_export_file, open_export_tree
 from clew.index.chat.whatsapp.export import derive_channel_name, is_whatsapp_export, read_whatsapp_export
@@ -24,6 +24,7 @@ from clew.index.chat.zulip import find_zulip_root, read_zulip_export
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import describe_os_error
 
+SLACK, SLACK_CHANNEL, SLACK_DAY = "slack", "slack channel", "slack day"  # a whole export, and a part by itself
 Channels = Iterator[tuple[str, Iterable[Message]]]
 _MAILBOX_SUFFIXES = frozenset(
     {".mbox", ".mbx", ".mboxrd", ".txt", ""}
@@ -88,6 +89,8 @@ def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str
 
 
 def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExport | None:
+    if suffix == ".json" and (is_slack_day(file) or is_slack_day(make_export_file(path.resolve()))):  # a link to one
+        return _make_slack_part(SLACK_DAY, path)
     if suffix == ".json" and is_discord_export(file):
         return ChatExport("discord", path, partial(read_discord_export, [file]))
     if suffix == ".json" and is_telegram_export(file):
@@ -103,7 +106,7 @@ def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExp
 
 def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str], *, direct: bool) -> ChatExport | None:
     for kind, find_root, read_channels in (
-        ("slack", find_slack_root, read_slack_export),
+        (SLACK, find_slack_root, read_slack_export),
         ("zulip", find_zulip_root, partial(read_zulip_export, include_direct=direct)),
         ("telegram", _find_telegram_root, _read_telegram_tree),
         ("whatsapp", _find_whatsapp_root, partial(_read_whatsapp_tree, path)),
@@ -111,7 +114,18 @@ def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str], *, 
     ):
         if find_root(tree) is not None:
             return ChatExport(kind, path, partial(_read_export_tree, path, left_out, find_root, read_channels))
-    return None
+    is_channel = path.is_dir() and is_slack_channel(tree.list_files())
+    return _make_slack_part(SLACK_CHANNEL, path, left_out) if is_channel else None
+
+
+def _make_slack_part(kind: str, path: Path, left_out: Set[str] = frozenset()) -> ChatExport:
+    """Make the export of one channel or day; the folder above the channel has the tables, if there are any."""
+    real = path.resolve()
+    root = real.parent if kind == SLACK_CHANNEL else real.parent.parent
+    part = real.relative_to(root).as_posix()
+    outside = frozenset(f"{part}/{each}" for each in left_out)
+    read_part = partial(read_slack_export, only=part)
+    return ChatExport(kind, path, partial(_read_export_tree, root, outside, lambda tree: tree, read_part))
 
 
 def _read_export_tree(

@@ -16,7 +16,7 @@ from typing import Any
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.index.chat import Channels, ChatExport, detect_export
+from clew.index.chat import SLACK, SLACK_CHANNEL, SLACK_DAY, Channels, ChatExport, detect_export
 from clew.index.chat.normalise import ExportNotes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
@@ -27,7 +27,7 @@ MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look i
 BYTES_PER_LIMIT = 10_000_000  # of an export, in the time limit of one file
 PACKED_RATIO = 5  # of chats in a zip
 PART_MESSAGES, PART_CHARS = 500, 1_000_000
-_ACCESS_KINDS = frozenset({"messages", "slack"})  # the exports that state who may see a message
+_ACCESS_KINDS = frozenset({"messages", SLACK, SLACK_CHANNEL, SLACK_DAY})  # the exports that state who may see a message
 _FIELDS = tuple(each.name for each in fields(Message))
 
 

@@ -1,26 +1,27 @@
 """Chat exports that are folders, within a walk: which files belong to one, and which of them the rules keep out."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from clew.core.report import PassedOver
-from clew.index.chat import ChatExport
+from clew.index.chat import SLACK, SLACK_CHANNEL, ChatExport
 from clew.index.chat.served import detect_export_within, make_served_export
+from clew.index.chat.slack.export import TABLES, is_day_name
 from clew.index.read.process.limits import ReadLimits
 
-EXPORT_MARKERS = frozenset({"users.json", "channels.json", "realm.json"})  # one of them is in such a folder
+_MARKERS = frozenset({*TABLES, "realm.json"})  # one of them, or a day of a channel, is in such a folder
 ATTACHMENT = "attachment of a chat export"
-_SLACK, _ZULIP = "slack", "zulip"  # the other formats are single files, whatever lies beside them
+_ZULIP = "zulip"  # the other formats are single files, whatever lies beside them
 _TABLE = {
-    _SLACK: re.compile(
+    SLACK: re.compile(
         r"(users|org_users|channels|groups|dms|mpims|integration_logs|canvases|lists|file_conversations)\.json"
     ),
+    SLACK_CHANNEL: re.compile("(?!)"),  # none
     _ZULIP: re.compile(r"(realm|messages-\d+|attachment|analytics|migration_status)\.json"),
 }
 _ZULIP_ATTACHMENTS = frozenset({"uploads", "avatars", "emoji", "realm_icons"})
-_DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 
 
 @dataclass(slots=True)
@@ -38,9 +39,9 @@ class OpenExport:
     def is_part(self, path: str) -> bool:
         """Whether the file at a path below the walked folder belongs to the export."""
         folder, _, name = path[len(self.prefix) :].rpartition("/")
-        if not folder:
-            return _TABLE[self.kind].fullmatch(name) is not None
-        return self.kind == _SLACK and "/" not in folder and _DAY_FILE.fullmatch(name) is not None
+        if is_day_name(name):
+            return "/" not in folder and self.kind == (SLACK if folder else SLACK_CHANNEL)
+        return not folder and _TABLE[self.kind].fullmatch(name) is not None
 
     def has_attachments(self, path: str) -> bool:
         """Whether a folder at a path below the walked folder holds what people sent, in public or not."""
@@ -55,10 +56,16 @@ class OpenExport:
 
     def close(self) -> Iterator[ChatExport | PassedOver]:
         """What the walk found: the export, or that all of it is passed over since one of its tables is."""
-        if not self.reason:
-            yield make_served_export(self.folder, self.kind, limits=self.limits, left_out=self.left_out)
-        elif self.parts:
+        if self.parts and self.reason:
             yield PassedOver(f"{self.folder}/", self.reason, self.parts)
+        elif self.parts:
+            yield make_served_export(self.folder, self.kind, limits=self.limits, left_out=self.left_out)
+
+
+def may_be_export(names: Iterable[str], path: str, export: OpenExport | None) -> bool:
+    """Return whether a folder with these names may be an export; `export` is the one that the folder is within."""
+    days = (name for name in names if is_day_name(name) and not (export and export.is_part(path + name)))
+    return not _MARKERS.isdisjoint(names) or any(days)
 
 
 def find_export_folder(folder: Path, prefix: str, limits: ReadLimits) -> OpenExport | None:

@@ -12,7 +12,7 @@ from clew.index.chat.served import detect_export_within
 from clew.index.read import SUFFIXES, has_known_format
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import ReadLimits
-from clew.index.walk.export_folder import ATTACHMENT, EXPORT_MARKERS, OpenExport, find_export_folder
+from clew.index.walk.export_folder import ATTACHMENT, OpenExport, find_export_folder, may_be_export
 from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
 
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
@@ -169,7 +169,7 @@ def _enter_folder(
     except SourceError as error:
         yield error
         return
-    if not EXPORT_MARKERS.isdisjoint(names):
+    if may_be_export(names, path, export):
         try:
             export = find_export_folder(folder, path, rules.limits) or export
         except SourceError as error:

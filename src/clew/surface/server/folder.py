@@ -47,12 +47,13 @@ def _identify_store(address: str) -> str:
         return identify_database(address)
     from clew.drivers.store.lance.address import parse_address
 
-    return parse_address(address).root
+    return parse_address(address).identity
 
 
 def _find_data_folder() -> Path:
-    """Find the folder of Clew in XDG_DATA_HOME, by default .local/share in the home folder."""
+    """Find the folder of Clew in XDG_DATA_HOME, by default and if that is relative .local/share in the home folder."""
+    given = Path(os.environ.get("XDG_DATA_HOME", ""))
     try:
-        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "clew"
+        return (given if given.is_absolute() else Path.home() / ".local" / "share") / "clew"
     except RuntimeError:
         raise SettingsError("there is no home folder to keep keys and uploads in; set server.folder") from None

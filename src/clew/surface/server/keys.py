@@ -72,14 +72,13 @@ class KeyFile:
 
     def exists(self) -> bool:
         """Whether a key was ever made; then one is needed everywhere, until the file is removed."""
-        return self.file.exists()
+        return self._read_status() is not None
 
     def read(self) -> Mapping[str, Key]:
         """The keys by id, as the file has them now."""
         with self._lock:
-            try:
-                state = self.file.stat()
-            except FileNotFoundError:
+            state = self._read_status()
+            if state is None:
                 self._keys, self._seen = {}, None
                 return self._keys
             seen = (state.st_mtime_ns, state.st_ino, state.st_size)
@@ -151,18 +150,38 @@ class KeyFile:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Key]]:
         """The keys, to be changed and written; one process at a time."""
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(self.file.with_suffix(".lock")):
-            keys = dict(self.read())
-            yield keys
-            rows = [{**key.to_json(), "hash": key.hash} for key in keys.values()]
-            draft = self.file.with_suffix(".new")
-            opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(opened, "w", encoding="utf-8") as file:
-                json.dump({"format": _FORMAT, "keys": rows}, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.file)
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(self.file.with_suffix(".lock")):
+                keys = dict(self.read())
+                yield keys
+                self._save(keys)
+        except OSError as error:
+            raise DriverFailed(
+                f"the keys cannot be written to {self.file} ({error}); make its folder writable, or set server.folder"
+            ) from error
+
+    def _save(self, keys: Mapping[str, Key]) -> None:
+        rows = [{**key.to_json(), "hash": key.hash} for key in keys.values()]
+        draft = self.file.with_suffix(".new")
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            json.dump({"format": _FORMAT, "keys": rows}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.file)
+
+    def _read_status(self) -> os.stat_result | None:
+        """Return the status of the file; None if it is not there. DriverFailed if that cannot be told."""
+        reason: object = "it is behind a link that leads nowhere"
+        try:
+            return self.file.stat()
+        except FileNotFoundError:
+            if not any(each.is_symlink() and not each.exists() for each in (self.file, *self.file.parents)):
+                return None
+        except OSError as error:
+            reason = error
+        raise DriverFailed(f"the keys in {self.file} cannot be read ({reason}); restore the file, or set server.folder")
 
     def _load(self) -> dict[str, Key]:
         try:

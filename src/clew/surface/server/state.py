@@ -41,9 +41,9 @@ class Server:
         self.is_closing = False  # streams end then
         self.config: ServerConfig = start.settings.server
         self.folder = find_server_folder(start)
-        self.places = Places(start.path, self.folder)
         self.keys = open_keys(start)
         check_address(self.config, self.keys)
+        self.places = Places(start.path, self.folder)
         self.metrics = Metrics()
         self.uploads = Uploads(self.folder / "uploads")
         self._stop_sweeping = threading.Event()

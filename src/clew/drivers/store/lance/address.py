@@ -1,5 +1,7 @@
 """Addresses of collections that are kept as Lance datasets: a folder (lance://…) or object storage (s3://bucket/…)."""
 
+import os
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +11,10 @@ from clew.core.errors import SettingsError
 
 FOLDER = "lance"
 STORAGES = ("s3", "gs", "az")
+_SERVER_OPTIONS = {  # how the object store names an endpoint or account, in the address and in the environment
+    "s3": ("aws_endpoint_url", "aws_endpoint", "endpoint_url", "endpoint"),
+    "az": ("azure_storage_endpoint", "azure_endpoint", "endpoint", "azure_storage_account_name", "account_name"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,17 @@ class Address:
     def place(self) -> str:
         """The root, for messages: no option is in it."""
         return self.root
+
+    @property
+    def identity(self) -> str:
+        """The same text for every way to write the address; another for another endpoint or account."""
+        scheme, mark, path = self.root.partition("://")
+        if not mark:
+            return self.root
+        names = _SERVER_OPTIONS.get(scheme, ())
+        known = [{name.lower(): value for name, value in each.items()} for each in (self.options, os.environ)]
+        server = next((each[name] for each in known for name in names if each.get(name)), "").rstrip("/").lower()
+        return f"{scheme}://{posixpath.normpath(path)}" + (f" at {server}" if server else "")
 
     def join(self, *names: str) -> str:
         """The address of something below the root."""
@@ -39,7 +56,10 @@ def parse_address(address: str) -> Address:
         path = unquote(f"{parts.netloc}{parts.path}")
         if not path.strip("/"):
             raise SettingsError("lance:// names no folder; give lance:///folder or lance://folder")
-        return Address(str(Path(path).expanduser().resolve()))
+        try:
+            return Address(str(Path(path).expanduser().resolve()))
+        except (OSError, RuntimeError) as error:  # a link to itself; the home folder of nobody
+            raise SettingsError(f"{FOLDER}://{path} is no folder ({error}); give lance:///folder") from error
     if not parts.netloc:
         raise SettingsError(f"{parts.scheme}:// names no bucket; give {parts.scheme}://bucket/prefix")
     if "@" in parts.netloc:

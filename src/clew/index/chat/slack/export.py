@@ -1,9 +1,11 @@
 """Slack exports: a folder or zip with tables of users and channels, and a folder per channel with a file per day."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any
 
 from clew.core.errors import SourceError
@@ -33,9 +35,12 @@ from clew.index.chat.tree import ExportFile, ExportTree
 from clew.index.read.guard import wrap_library_errors
 
 _CHANNEL_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
-_PRIVATE_MARKS = ("is_private", "is_mpim", "is_im")  # of programs that list every conversation as a channel
-_MAX_LOOKED_AT = 10  # files of a folder, some of which may be broken
-_DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+TABLES = ("users.json", *_CHANNEL_TABLES)
+_PRIVATE_MARKS = ("is_private", "is_group", "is_mpim", "is_im")  # of programs that list all conversations as channels
+_PRIVATE_IDS = ("D", "G")  # begin the ids of direct conversations and of private channels
+_MAX_LOOKED_AT, _MAX_CHARS = 10, 1_000_000  # files of a folder, some of which may be broken, and characters of each
+_DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json", re.IGNORECASE)
+_TIMESTAMP = re.compile(r'"ts"\s*:\s*"\d+\.\d+"')  # every entry of a day has one, and it tells if the JSON is broken
 # Messages of people and bots; every other subtype is a notice of Slack itself.
 _MESSAGE_SUBTYPES = frozenset(
     {
@@ -62,21 +67,45 @@ class _Channel:
 
 
 def find_slack_root(tree: ExportTree) -> ExportTree | None:
-    """The folder with the tables of an export: the tree itself or its only folder; None if neither has them."""
+    """Find the folder of an export: the tree itself or its only folder; None if neither is one.
+
+    An export has the tables of users and channels, or folders of days, whichever of its tables are missing or broken.
+    """
     for root in tree.find_possible_roots():
         files = root.list_files()
-        tables = [files[name] for name in (*_CHANNEL_TABLES, "users.json") if name in files]
-        if not tables or not all(json_starts_with(file, "[") for file in tables):
-            continue
-        if ("users.json" in files and len(tables) > 1) or any(
-            _has_day_files(root, name) for name in root.list_folders()
+        tables = [files[name] for name in TABLES if name in files]
+        is_listed = "users.json" in files and len(tables) > 1
+        if (is_listed and all(json_starts_with(file, "[") for file in tables)) or any(
+            is_slack_channel(root.list_files(name)) for name in root.list_folders()
         ):
             return root
     return None
 
 
-def read_slack_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages; ids are {channel}/{timestamp}.
+def is_day_name(name: str) -> bool:
+    """Return whether a file has the name of a day of a channel."""
+    return _DAY_FILE.fullmatch(name) is not None
+
+
+def is_slack_day(file: ExportFile) -> bool:
+    """Return whether a file has the name and the messages of a day of a channel."""
+    if not is_day_name(PurePosixPath(file.name).name):
+        return False
+    with file.open_text(lenient=True) as stream:
+        return _TIMESTAMP.search(stream.read(_MAX_CHARS)) is not None
+
+
+def is_slack_channel(files: Mapping[str, ExportFile]) -> bool:
+    """Return whether the files of a folder are the days of a channel, by the first that can be opened."""
+    for name in islice(filter(is_day_name, files), _MAX_LOOKED_AT):
+        with suppress(SourceError):  # reading it reports that
+            if is_slack_day(files[name]):
+                return True
+    return False
+
+
+def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -> Iterator[tuple[str, list[Message]]]:
+    """Each channel with its messages; ids are {channel}/{timestamp}. `only` is the path of one channel or day.
 
     Only public channels have no access labels. The labels of a private channel or direct conversation are the user ids
     of its members, which are unique, as names need not be. Nobody is known to be in a folder that no table lists.
@@ -87,15 +116,19 @@ def read_slack_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[st
     for row in _read_json_table(files, "users.json"):
         profile = as_object_or_empty(row.get("profile"))
         shown = (profile.get("display_name"), profile.get("real_name"), row.get("real_name"), row.get("name"))
-        users[as_text_or_empty(row.get("id"))] = pick_first_name(*shown, row.get("id"))
+        if key := as_text_or_empty(row.get("id")):  # else it would be the author of every message without a user
+            users[key] = pick_first_name(*shown, key)
     for table_name in _CHANNEL_TABLES:
         for row in _read_json_table(files, table_name):
             folder, channel = _parse_channel(row, table_name, users)
-            channels[folder] = channel
+            if channel.restriction or folder not in channels:
+                channels[folder] = channel
     names = WorkspaceNames(users, {each.id: each.name for each in channels.values()})
-    for folder in root.list_folders():
+    chosen, _, day = only.partition("/")
+    for folder in [chosen] if only else root.list_folders():
         channel = channels.get(folder) or _Channel(folder, folder, UNLISTED, frozenset())
-        messages = _read_channel_messages(root, folder, channel=channel, names=names, notes=notes)
+        days = [file for file in _list_day_files(root, folder, notes) if file.name.endswith(day)]
+        messages = _read_channel_messages(days, channel=channel, names=names, notes=notes)
         notes.count_event(channel.restriction, channel.restriction and messages)
         yield channel.name, messages
 
@@ -104,12 +137,12 @@ def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, 
     """The folder of a channel and the channel."""
     key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
     listed = row.get("members")
-    members = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    members = [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
     if table_name in ("mpims.json", "dms.json"):
         restriction = DIRECT
     else:
-        is_private = table_name == "groups.json" or any(row.get(mark) is True for mark in _PRIVATE_MARKS)
-        restriction = PRIVATE if is_private else ""
+        is_marked = key.startswith(_PRIVATE_IDS) or any(map(row.get, _PRIVATE_MARKS))
+        restriction = PRIVATE if is_marked or table_name == "groups.json" else ""
     folder = key if table_name == "dms.json" else name
     if table_name == "dms.json" and isinstance(listed, list):
         name = ", ".join(sorted(users.get(member, member) for member in members))
@@ -117,12 +150,12 @@ def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, 
 
 
 def _read_channel_messages(
-    root: ExportTree, folder: str, *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
+    days: Sequence[ExportFile], *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
 ) -> list[Message]:
     """The final messages of a channel: edits applied, deleted ones removed."""
     found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
     deleted: set[str] = set()
-    for file in _list_day_files(root, folder, notes):
+    for file in days:
         try:
             with wrap_library_errors(file.uri, format_name="slack export"), open_json_scanner(file) as scanner:
                 for row in scanner.iter_objects():
@@ -139,7 +172,7 @@ def _read_channel_messages(
 
 def _list_day_files(root: ExportTree, folder: str, notes: ExportNotes) -> list[ExportFile]:
     try:
-        return [file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name)]
+        return [file for name, file in root.list_files(folder).items() if is_day_name(name)]
     except SourceError as error:
         notes.add_failure(error)
         return []
@@ -219,24 +252,3 @@ def _read_json_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping
                 files[name].uri, "is not a table of a Slack export: it is not a JSON list; export it again"
             )
         return as_object_list([row for row in scanner.iter_objects() if row])
-
-
-def _has_day_files(root: ExportTree, folder: str) -> bool:
-    """Whether a folder holds files of messages per day, detected from the first that begins as one."""
-    days = (file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name))
-    day = next((file for file in islice(days, _MAX_LOOKED_AT) if _begins_as_list(file)), None)
-    if day is None:
-        return False
-    try:
-        with open_json_scanner(day, lenient=True) as scanner:
-            first = next(scanner.iter_objects(), None)
-    except SourceError:  # truncated in its first entry: reading it reports that
-        return True
-    return first is None or "ts" in first or "type" in first
-
-
-def _begins_as_list(file: ExportFile) -> bool:
-    try:
-        return json_starts_with(file, "[")
-    except SourceError:  # reading it reports that
-        return False

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
@@ -74,12 +75,31 @@ def describe_address(url: str) -> str:
 
 
 def identify_database(url: str) -> str:
-    """Name the database of an address by host, port and name: the same for every role and way to write it."""
+    """Name the database of an address by host, port and name: the same for every role and way to write it.
+
+    What the address leaves out is read from the environment (PGHOST …), as libpq does.
+    """
     describe_address(url)  # raises if it cannot be read
-    known = conninfo_to_dict(url)
-    host = str(known.get("host") or known.get("hostaddr") or "localhost").lower()
-    host = "localhost" if host in ("127.0.0.1", "::1") else host
-    return f"postgresql://{host}:{known.get('port') or 5432}/{known.get('dbname') or known.get('user') or ''}"
+    defaults = {each.keyword.decode(): (each.val or b"").decode() for each in pq.Conninfo.get_defaults()}
+    given = {name: str(value) for name, value in conninfo_to_dict(url).items() if value}
+    known = defaults | given
+    hosts = given.get("host") or given.get("hostaddr") or known.get("host") or known.get("hostaddr") or ""
+    ports = known["port"].split(",")
+    servers = zip(hosts.split(","), ports * (hosts.count(",") + 1 if len(ports) == 1 else 1), strict=False)
+    places = dict.fromkeys(f"{_normalise_host(host)}:{port.lstrip('0') or 5432}" for host, port in servers)
+    return f"postgresql://{','.join(places)}/{known.get('dbname') or known['user']}"
+
+
+def _normalise_host(host: str) -> str:
+    """Give a host one spelling; a socket folder, or no host, is this machine."""
+    host = host.strip().lower().rstrip(".")
+    if not host or host[0] in "/@":
+        return "localhost"
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return "localhost" if address.is_loopback else str(address)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ REMOVED: Mapping[str, str] = {
     "ingestion.late": "late interaction was removed; use the strategy rerank",
     "embedder.dim": 'shorter vectors were removed; store.vectors = "half" makes a collection smaller',
     "embedder.int8": 'it is store.vectors = "half" now',
+    "store.replica": "give the collection an address with several hosts, such as postgresql://a,b/docs",
 }
 
 

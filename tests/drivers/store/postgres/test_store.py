@@ -10,12 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from clew.core.errors import DriverFailed, DriverMissing, SettingsError, StoreMismatch
+from clew.core.errors import DriverFailed, DriverMissing, ReadOnlyStore, SettingsError, StoreMismatch
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
@@ -23,7 +25,7 @@ from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore, read_stored_embedder_name
 from clew.drivers.store.postgres.connect import planner, setup
-from clew.drivers.store.postgres.connect.errors import translate_errors
+from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.search import vectors as vector_search
 from clew.drivers.store.postgres.search.filters import SqlFragment
@@ -612,10 +614,37 @@ def test_a_server_that_cannot_be_opened_says_why(postgres: str, change: tuple[st
         read_stored_embedder_name(url, "one")
 
 
+def name_dead_host_first(url: str) -> str:
+    known = conninfo_to_dict(url)
+    hosts, ports = f"127.0.0.1,{known['host']}", f"1,{known.get('port') or 5432}"
+    return f"postgresql://{known['user']}@/{known['dbname']}?{urlencode({'host': hosts, 'port': ports})}"
+
+
+def test_an_address_with_several_hosts_leads_to_the_one_that_answers(postgres: str, open_store: Open) -> None:
+    url = name_dead_host_first(postgres)
+    put(open_store(url=f"{url}&target_session_attrs=read-write"), "log")
+    assert [record.id for record in open_store(url=url).documents()] == ["log"]
+    reader = open_store(
+        url=f"{url}&target_session_attrs=prefer-standby&options=-c%20default_transaction_read_only%3Don"
+    )
+    assert [hit.chunk.doc_id for hit in reader.search_vectors(row(1), 1)] == ["log"]
+    with pytest.raises(ReadOnlyStore, match="target_session_attrs=read-write"):
+        put(reader, "other")
+    with pytest.raises(DriverFailed, match="cannot be reached"):
+        open_store(url=f"{url}&target_session_attrs=standby")
+
+
+def test_several_hosts_are_named_with_their_ports() -> None:
+    assert describe_address("postgresql://ann:x@a:1,b:2/db") == "postgresql://ann@a:1,b:2/db"
+    assert describe_address("postgresql://ann:x@a,b/db") == "postgresql://ann@a,b/db"
+    assert describe_address("postgresql:///db?host=a,/run/b&port=7") == "postgresql://a:7,[/run/b]/db"
+
+
 @pytest.mark.parametrize(
     "url",
     [
         "postgresql://ann:s3cret@127.0.0.1:1/db",
+        "postgresql://ann:s3cret@127.0.0.1:1,127.0.0.1:2/db",
         "postgresql://ann:s3cret%zz@127.0.0.1/db",
         "postgresql://ann:x@s3cret@127.0.0.1:1/db",
         "postgresql://ann:x/s3cret@127.0.0.1:1/db",

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from clew import Engine, Settings
 from clew.core.errors import DriverFailed, DriverMissing, ReadOnlyStore, SettingsError, StoreMismatch
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import StoreConfig
@@ -591,6 +592,26 @@ def test_tables_of_a_newer_version_are_refused(postgres: str, open_store: Open, 
     database.execute("INSERT INTO clew.migrations VALUES(99, 'later')")
     with pytest.raises(StoreMismatch, match=r"newer Clew \(format 99.*update"):
         open_store()
+
+
+# -- half precision
+
+
+@pytest.mark.parametrize(("vectors", "other"), [("half", "float32"), ("float32", "half")])
+def test_a_collection_keeps_the_form_of_its_vectors(
+    postgres: str, database: psycopg.Connection, vectors: Any, other: Any
+) -> None:
+    first, later = (Settings(store=StoreConfig(vectors=each, exact_below=0)) for each in (vectors, other))
+    with Engine.open(postgres, embedder="hashed", settings=first) as engine:
+        engine.add_documents([Document("a", "Keys are rotated.")])
+    with Engine.open(postgres, settings=later) as engine:
+        engine.add_documents([Document("b", "Lunch is served.")])
+        for change in ({"to": "hashed:64"}, {"back": True}):
+            engine.reembed(**change)
+            assert engine.search("Keys are rotated.", strategy="semantic")[0].document.id == "a"
+        assert engine.doctor(full=True).is_sound
+    ((whole, half),) = database.execute("SELECT count(vector), count(half) FROM clew.signals").fetchall()
+    assert (whole, half) == ((0, 2) if vectors == "half" else (2, 0))
 
 
 # -- what it says

@@ -51,7 +51,9 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, UpkeepMethods)
         config: StoreConfig = StoreConfig(),  # noqa: B008
     ) -> None:
         self._dim, self._config = dim, config
-        self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
+        self._collection = open_collection(
+            url, collection=collection, embedder=embedder, dim=dim, is_half=config.vectors == "half"
+        )
         self._number = self._collection.number
         self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
         self._nearest = NearestSearch(self._collection, config.exact_below)

@@ -6,7 +6,6 @@ from importlib.resources import files
 from psycopg import Connection, errors
 
 from clew.core.errors import DriverFailed, StoreMismatch
-from clew.core.quantize import has_int8_vectors
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 
@@ -22,33 +21,32 @@ class OpenCollection:
     vector_oid: int  # of the type in this database
     has_iterative_scan: bool  # pgvector searches on where a filter leaves too few
     embedder: str
+    is_half: bool  # the vectors of chunks are kept in half precision
     place: str  # for messages
 
-    @property
-    def is_half(self) -> bool:
-        """Whether the vectors of chunks are kept in half precision."""
-        return has_int8_vectors(self.embedder)
 
+def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_half: bool) -> OpenCollection:
+    """Open a collection, or create it if it is missing; StoreMismatch if another model filled it.
 
-def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> OpenCollection:
-    """The collection, created if missing; StoreMismatch if it was filled by another model."""
+    is_half: Whether a new collection keeps the vectors of chunks in half precision.
+    """
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
         version = _ensure_pgvector(connection, place)
         migrate_tables(connection, place)
         found = _find_collection(connection, collection)
         if not found:
-            _make_collection(connection, collection, embedder, dim)
+            _make_collection(connection, collection, embedder, dim, is_half=is_half)
             found = _find_collection(connection, collection)
         assert found
-        number, name, width = found
+        number, name, width, keeps_half = found
         ((oid,),) = pool.fetch_rows(connection, "SELECT 'vector'::regtype::oid::int8")
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place}, collection {collection!r}, was filled with {name} ({width} dimensions) and cannot be searched "
             f"or extended with {embedder} ({dim}); open it with {name}, or run `clew reembed --to {embedder}`"
         )
-    return OpenCollection(number, oid, version >= (0, 8), embedder, f"{place}, collection {collection!r},")
+    return OpenCollection(number, oid, version >= (0, 8), embedder, keeps_half, f"{place}, collection {collection!r},")
 
 
 def read_stored_embedder_name(url: str, collection: str) -> str | None:
@@ -120,11 +118,14 @@ def read_version(connection: Connection) -> int:
     return int(version)
 
 
-def _make_collection(connection: Connection, name: str, embedder: str, dim: int) -> None:
+def _make_collection(connection: Connection, name: str, embedder: str, dim: int, *, is_half: bool) -> None:
     """Makes a collection and its partition, unless another program has just made it."""
-    statement = "INSERT INTO collections(name, embedder, dim) VALUES(%s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+    statement = (
+        "INSERT INTO collections(name, embedder, dim, is_half) VALUES(%s, %s, %s, %s)"
+        " ON CONFLICT DO NOTHING RETURNING 1"
+    )
     with connection.transaction():
-        if pool.fetch_rows(connection, statement, (name, embedder, dim)):
+        if pool.fetch_rows(connection, statement, (name, embedder, dim, is_half)):
             _make_partition(connection)
 
 
@@ -133,9 +134,11 @@ def _make_partition(connection: Connection) -> None:
     connection.execute("SELECT clew.make_partition()")
 
 
-def _find_collection(connection: Connection, name: str) -> tuple[int, str, int] | None:
-    found = pool.fetch_rows(connection, "SELECT number, embedder, dim FROM collections WHERE name = %s", (name,))
-    return (found[0][0], found[0][1], found[0][2]) if found else None
+def _find_collection(connection: Connection, name: str) -> tuple[int, str, int, bool] | None:
+    """The number, embedder and width of a collection, and whether it keeps vectors in half precision."""
+    statement = "SELECT number, embedder, dim, is_half FROM collections WHERE name = %s"
+    found = pool.fetch_rows(connection, statement, (name,))
+    return (found[0][0], found[0][1], found[0][2], found[0][3]) if found else None
 
 
 def _ensure_pgvector(connection: Connection, place: str) -> tuple[int, ...]:

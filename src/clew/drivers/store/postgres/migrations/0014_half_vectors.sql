@@ -1,20 +1,7 @@
--- int8 vectors of chunks are kept in half precision, two bytes a number, from which they are read again as they were: a
--- row has the one column or the other, by the embedder of its collection. Those that are there already are rewritten.
+-- Vectors of chunks in half precision, two bytes a number: a row has the one column or the other, as its collection says.
 
+ALTER TABLE collections ADD COLUMN is_half boolean NOT NULL DEFAULT false;
 ALTER TABLE signals ALTER COLUMN vector DROP NOT NULL, ADD COLUMN half halfvec;
-ALTER TABLE signals NO FORCE ROW LEVEL SECURITY;
-ALTER TABLE collections NO FORCE ROW LEVEL SECURITY;
-DO $$
-DECLARE
-  here int;
-BEGIN
-  FOR here IN SELECT number FROM clew.collections WHERE embedder LIKE '%#int8' LOOP
-    EXECUTE format('DROP INDEX IF EXISTS clew.%I', 'signals_graph_' || here);
-    UPDATE clew.signals SET half = vector, vector = NULL WHERE collection = here;
-  END LOOP;
-END $$;
-ALTER TABLE collections FORCE ROW LEVEL SECURITY;
-ALTER TABLE signals FORCE ROW LEVEL SECURITY;
 ALTER TABLE signals ADD CONSTRAINT one_vector CHECK (num_nonnulls(vector, half) = 1) NOT VALID;
 
 -- As before, over the column that the collection has.
@@ -25,7 +12,7 @@ DECLARE
                 WHERE e.extname = 'vector');
   number int := clew.mine();
   width int := (SELECT dim FROM clew.collections WHERE collections.number = clew.mine());
-  is_half boolean := (SELECT embedder LIKE '%#int8' FROM clew.collections WHERE collections.number = clew.mine());
+  keeps_half boolean := (SELECT is_half FROM clew.collections WHERE collections.number = clew.mine());
 BEGIN
   IF NOT clew.sees_all() THEN
     RAISE insufficient_privilege USING MESSAGE = 'a connection with labels changes nothing, so no graph either';
@@ -40,6 +27,6 @@ BEGIN
   EXECUTE format(
     'CREATE INDEX IF NOT EXISTS %I ON clew.%I USING hnsw ((%s::%I.halfvec(%s)) %I.halfvec_l2_ops)'
     ' WITH (m = 16, ef_construction = 128) WHERE collection = %s',
-    kind || '_graph_' || number, kind, CASE WHEN is_half AND kind = 'signals' THEN 'half' ELSE 'vector' END, here,
+    kind || '_graph_' || number, kind, CASE WHEN keeps_half AND kind = 'signals' THEN 'half' ELSE 'vector' END, here,
     width, here, number);
 END $$;

@@ -1,4 +1,4 @@
-"""The server store beyond the contract of all stores: roles, rows of others, graphs, migrations and what it says."""
+"""The server store beyond the contract of all stores: roles, rows of others, graphs, tables and what it says."""
 
 import sys
 import threading
@@ -24,7 +24,12 @@ from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store.embedded.store import EmbeddedStore
-from clew.drivers.store.postgres import PostgresStore, read_stored_embedder_name
+from clew.drivers.store.postgres import (
+    PostgresStore,
+    drop_collection,
+    list_collections,
+    read_stored_embedder_name,
+)
 from clew.drivers.store.postgres.connect import planner, setup
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.search import graph
@@ -179,7 +184,7 @@ def test_the_role_of_a_program_has_few_rights(postgres: str, database: psycopg.C
             "DROP TABLE clew.chunks",
             "TRUNCATE clew.chunks",
             "ALTER TABLE clew.chunks DISABLE ROW LEVEL SECURITY",
-            "DELETE FROM clew.migrations",
+            "DELETE FROM clew.format",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(refused)
@@ -557,41 +562,63 @@ def test_threads_put_and_search_together(open_store: Open) -> None:
     assert facts.chunks == len(store.search_vectors(row(1), 1000)) == sum(record.chunks for record in store.documents())
 
 
-# -- migrations
+# -- the tables
 
 
-def version(url: str) -> int:
+def read_format(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
-        return setup.read_version(connection)
+        return setup.read_format(connection)
 
 
 @pytest.mark.parametrize("fault", ["SELECT 1/0", "SELECT pg_terminate_backend(pg_backend_pid())"])
-def test_an_interrupted_migration_is_finished_by_the_next_run(
+def test_an_interrupted_setup_leaves_nothing_and_the_next_run_does_it(
     postgres_database: Callable[[str], str], open_store: Open, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    url, steps = postgres_database("template0"), setup.list_migrations()
-    broken = [*steps[:1], (steps[1][0], f"{steps[1][1]};\n{fault}"), *steps[2:]]
+    url, schema = postgres_database("template0"), setup.read_schema()
     with monkeypatch.context() as patch:
-        patch.setattr(setup, "list_migrations", lambda: broken)
+        patch.setattr(setup, "read_schema", lambda: f"{schema};\n{fault}")
         with pytest.raises(DriverFailed):
             open_store(url=url)
-        assert version(url) == 1
+        assert read_format(url) == 0
+        assert read_stored_embedder_name(url, "one") is None
     put(open_store(url=url), "log")
-    assert version(url) == len(steps)
+    assert read_format(url) == setup.FORMAT
 
 
-def test_programs_that_start_together_migrate_once(postgres_database: Callable[[str], str], open_store: Open) -> None:
+def test_programs_that_start_together_create_the_tables_once(
+    postgres_database: Callable[[str], str], open_store: Open
+) -> None:
     url = postgres_database("template0")
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(lambda n: open_store(f"c{n % 2}", url=url), range(4)))
-    assert version(url) == len(setup.list_migrations())
+    assert read_format(url) == setup.FORMAT
     assert len({store._number for store in stores}) == 2
 
 
-def test_tables_of_a_newer_version_are_refused(postgres: str, open_store: Open, database: psycopg.Connection) -> None:
-    database.execute("INSERT INTO clew.migrations VALUES(99, 'later')")
-    with pytest.raises(StoreMismatch, match=r"newer Clew \(format 99.*update"):
-        open_store()
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE clew.format SET number = 99", r"newer Clew \(format 99, this one reads \d+\); update"),
+        (
+            "DROP TABLE clew.format; CREATE TABLE clew.migrations(number int); INSERT INTO clew.migrations VALUES(14)",
+            r"earlier Clew \(format 14.*nothing was changed; `clew export` .*`clew restore`",
+        ),
+    ],
+)
+def test_tables_of_another_version_are_refused(
+    postgres: str, open_store: Open, database: psycopg.Connection, change: str, said: str
+) -> None:
+    put(open_store(), "log")
+    database.execute(change)
+    for verb in (
+        open_store,
+        lambda: list_collections(postgres),
+        lambda: drop_collection(postgres, "one"),
+        lambda: read_stored_embedder_name(postgres, "one"),
+    ):
+        with pytest.raises(StoreMismatch, match=said):
+            verb()
+    assert counts(database)["documents"] == 1
 
 
 # -- half precision

@@ -89,7 +89,7 @@ def _list_tables(connection: Connection, number: int) -> list[str]:
     found = fetch_rows(
         connection,
         "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
-        " AND relname <> 'migrations' ORDER BY 1",
+        " AND relname <> 'format' ORDER BY 1",
     )
     foreign = partitions.list_foreign_partitions(connection, number)
     return [name for (name,) in found if name not in foreign]

@@ -221,15 +221,14 @@ def check_embedder_unchanged(collection: OpenCollection, embedder: str) -> None:
 def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
     """About how many bytes of the server's disk a collection takes: its partition, and its share of the other tables.
 
-    The share is by its chunks. Older collections share a partition, too.
+    The share is by its chunks.
     """
     ((own, shared, all_chunks),) = fetch_rows(
         connection,
         "SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname = %s)::int8,"
-        " sum(pg_total_relation_size(oid))"
-        " FILTER (WHERE NOT relispartition OR relname = %s AND to_regclass(%s) IS NULL)::int8,"
+        " sum(pg_total_relation_size(oid)) FILTER (WHERE NOT relispartition)::int8,"
         " max(reltuples) FILTER (WHERE relname = 'chunks')"
         " FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'",
-        (f"postings_{number}", "postings_before", f"clew.postings_{number}"),
+        (f"postings_{number}",),
     )
     return int((own or 0) + shared * chunks / max(all_chunks, chunks, 1))

@@ -1,4 +1,4 @@
-"""Opening a collection: checks the server and pgvector, migrates the tables, creates the collection."""
+"""Opening a collection: checks the server and pgvector, creates the tables and the collection."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -6,11 +6,13 @@ from importlib.resources import files
 from psycopg import Connection, errors
 
 from clew.core.errors import DriverFailed, StoreMismatch
+from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 
 MIN_SERVER, MIN_PGVECTOR = 15, (0, 7)
-MIGRATION_LOCK = 0x636C6577  # "clew"
+FORMAT = 15  # of schema.sql
+SETUP_LOCK = 0x636C6577  # "clew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_ha
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
         version = _ensure_pgvector(connection, place)
-        migrate_tables(connection, place)
+        prepare_tables(connection, place)
         found = _find_collection(connection, collection)
         if not found:
             _make_collection(connection, collection, embedder, dim, is_half=is_half)
@@ -51,8 +53,9 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_ha
 
 def read_stored_embedder_name(url: str, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
-    with translate_errors(describe_address(url)), pool.connect(url, collection) as connection:
-        if not read_version(connection):
+    place = describe_address(url)
+    with translate_errors(place), pool.connect(url, collection) as connection:
+        if not has_right_format(connection, place):
             return None
         found = _find_collection(connection, collection)
         return found[1] if found else None
@@ -66,56 +69,51 @@ def make_app_role(url: str) -> None:
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, "") as connection:
         _ensure_pgvector(connection, place)
-        migrate_tables(connection, place)
+        prepare_tables(connection, place)
         with connection.transaction():
             connection.execute((files("clew.drivers.store.postgres") / "app_role.sql").read_text("utf-8"))
 
 
-def migrate_tables(connection: Connection, place: str) -> None:
-    """Migrates the tables to this version, one step per transaction, while every other program waits."""
-    steps = list_migrations()
-    if read_version(connection) == len(steps):
+def prepare_tables(connection: Connection, place: str) -> None:
+    """Create the tables if there are none, while every other program waits; StoreMismatch for another format."""
+    if has_right_format(connection, place):
         return
-    connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
+    connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
     try:
-        version = read_version(connection)
-        if version > len(steps):
-            raise StoreMismatch(
-                f"{place}: the tables were written by a newer Clew (format {version}, this one reads {len(steps)}); "
-                "update Clew"
-            )
-        for number in range(version + 1, len(steps) + 1):
-            name, sql = steps[number - 1]
+        if not has_right_format(connection, place):
             with connection.transaction():
-                if number == 1:
-                    connection.execute(
-                        "CREATE SCHEMA IF NOT EXISTS clew; CREATE TABLE clew.migrations("
-                        "number int PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now())"
-                    )
-                connection.execute(sql)
-                connection.execute("INSERT INTO migrations(number, name) VALUES(%s, %s)", (number, name))
+                connection.execute(read_schema())
+                connection.execute("INSERT INTO format VALUES(%s)", (FORMAT,))
     except errors.InsufficientPrivilege as error:
         raise DriverFailed(
-            f"{place}: the tables of Clew are missing or old, and this role may not create them ({error}); open the "
+            f"{place}: the tables of Clew are missing, and this role may not create them ({error}); open the "
             "collection once as the owner of the database, then grant this role what app_role.sql lists"
         ) from error
     finally:
         if not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
+            connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
 
 
-def list_migrations() -> list[tuple[str, str]]:
-    """The migrations from an empty database to this version: name and SQL, in order."""
-    found = (files("clew.drivers.store.postgres") / "migrations").iterdir()
-    return [(file.name, file.read_text("utf-8")) for file in sorted(found, key=lambda file: file.name)]
+def read_schema() -> str:
+    """The SQL that creates the tables in an empty database."""
+    return (files("clew.drivers.store.postgres") / "schema.sql").read_text("utf-8")
 
 
-def read_version(connection: Connection) -> int:
-    """How many migrations have been applied."""
-    if not pool.fetch_rows(connection, "SELECT to_regclass('clew.migrations')::text")[0][0]:
-        return 0
-    ((version,),) = pool.fetch_rows(connection, "SELECT coalesce(max(number), 0) FROM clew.migrations")
-    return int(version)
+def read_format(connection: Connection) -> int:
+    """The format of the tables; 0 if there are none."""
+    for table in ("format", "migrations"):  # an earlier Clew numbered its migrations
+        if pool.fetch_rows(connection, "SELECT to_regclass(%s)::text", (f"clew.{table}",))[0][0]:
+            ((number,),) = pool.fetch_rows(connection, f"SELECT coalesce(max(number), 0) FROM clew.{table}")
+            return int(number)
+    return 0
+
+
+def has_right_format(connection: Connection, place: str) -> bool:
+    """Whether the tables have been created; StoreMismatch if another version of Clew did so."""
+    number = read_format(connection)
+    if number not in (0, FORMAT):
+        raise other_format_error(place, number, FORMAT, target="database")
+    return number == FORMAT
 
 
 def _make_collection(connection: Connection, name: str, embedder: str, dim: int, *, is_half: bool) -> None:
@@ -126,12 +124,7 @@ def _make_collection(connection: Connection, name: str, embedder: str, dim: int,
     )
     with connection.transaction():
         if pool.fetch_rows(connection, statement, (name, embedder, dim, is_half)):
-            _make_partition(connection)
-
-
-def _make_partition(connection: Connection) -> None:
-    """Makes the table of the words of the collection of the connection."""
-    connection.execute("SELECT clew.make_partition()")
+            connection.execute("SELECT clew.make_partition()")
 
 
 def _find_collection(connection: Connection, name: str) -> tuple[int, str, int, bool] | None:

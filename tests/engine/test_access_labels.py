@@ -191,10 +191,6 @@ def filled(postgres: str) -> tuple[str, History]:
         whole.opened.store.eraser().set_pending(json.dumps({"authors": hidden.canaries[0]}))
         assert whole.opened.records is not None
         whole.opened.records.append("evaluations", hidden.canaries[0], name="run")
-    with psycopg.connect(postgres, autocommit=True) as owner:
-        owner.execute(
-            "INSERT INTO clew.tokens(row, collection, model, data) SELECT row, collection, 'm', 'x' FROM clew.chunks"
-        )
     return url, history
 
 

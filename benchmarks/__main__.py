@@ -9,7 +9,6 @@ from benchmarks.context import measure_context
 from benchmarks.distributed import measure_distributed
 from benchmarks.filters import measure_filters
 from benchmarks.ingest import measure_add, measure_add_given, measure_add_memory, measure_second_add
-from benchmarks.int8 import measure_int8
 from benchmarks.labels import measure_labels
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
@@ -47,7 +46,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "filters": measure_filters,
     "postgres": measure_stores,
     "stores": measure_three_stores,
-    "int8": measure_int8,
     "labels": measure_labels,
     "moving": measure_transfer_memory,
     "server": measure_server,
@@ -58,7 +56,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 ONLY_NAMED = {"peers", "ray", "million"}  # other frameworks are installed, a cluster is started, hours pass
 # minutes each: with --long, or by name
-SLOW = {"search-100k", "stores", "int8", "memory", "moving", "threads", "server", "page", "filters"}
+SLOW = {"search-100k", "stores", "memory", "moving", "threads", "server", "page", "filters"}
 
 
 def main() -> None:
@@ -71,7 +69,7 @@ def main() -> None:
         help=f"which ones (default all that take no more than minutes): {', '.join(BENCHMARKS)}",
     )
     parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
-    parser.add_argument("--chunks", type=int, default=None, help="how many chunks, for `stores` and `int8`")
+    parser.add_argument("--chunks", type=int, default=None, help="how many chunks, for `stores`")
     parser.add_argument("--long", action="store_true", help="also run what takes many minutes")
     parser.add_argument("--keep", action="store_true", help="add the run to the history and to the table in the docs")
     given = parser.parse_args()

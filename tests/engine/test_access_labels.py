@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -16,7 +15,7 @@ from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
 from clew.core.types import Section
 from clew.drivers import make_embedder
-from clew.drivers.store.postgres.connect import pool, setup
+from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.term_ids import pack_terms
 from tests.engine.histories import CHANNELS, NOON, QUESTION, History, admits, make_history
 
@@ -192,10 +191,6 @@ def filled(postgres: str) -> tuple[str, History]:
         whole.opened.store.eraser().set_pending(json.dumps({"authors": hidden.canaries[0]}))
         assert whole.opened.records is not None
         whole.opened.records.append("evaluations", hidden.canaries[0], name="run")
-    with psycopg.connect(postgres, autocommit=True) as owner:
-        owner.execute(
-            "INSERT INTO clew.tokens(row, collection, model, data) SELECT row, collection, 'm', 'x' FROM clew.chunks"
-        )
     return url, history
 
 
@@ -245,7 +240,7 @@ def test_every_table_hides_by_its_own_policy(filled: tuple[str, History], postgr
             " WHERE schemaname = 'clew' AND permissive = 'RESTRICTIVE'"
         ):
             policies.setdefault(table, {})[name] = expression
-        assert policies.keys() == tables - {"migrations"}
+        assert policies.keys() == tables - {"format"}
         for table, own in policies.items():
             assert own.keys() | {"seen"} == {"seen", "added", "changed", "removed"}, table
             if table == "collections":
@@ -268,7 +263,7 @@ def test_a_connection_with_labels_changes_nothing(filled: tuple[str, History]) -
             connection.execute("DELETE FROM clew.documents")
         connection.execute("SET default_transaction_read_only = off")  # row-level security holds by itself
         for table in dump(connection):
-            if table.startswith("clew.") and table != "clew.migrations":
+            if table.startswith("clew.") and table != "clew.format":
                 name = "number = number" if table == "clew.jobs" else "collection = collection"
                 assert connection.execute(f"DELETE FROM {table}").rowcount == 0
                 if table not in ("clew.collections", "clew.jobs"):
@@ -289,7 +284,7 @@ def test_without_labels_a_connection_sees_its_collection(filled: tuple[str, Hist
                 connection.execute("SELECT set_config('clew.access', %s, false)", (given,))
             assert {name: len(rows) for name, rows in dump(connection).items() if name in whole} == whole
         connection.execute("SELECT set_config('clew.access', '{}', false)")
-        assert {name for name, rows in dump(connection).items() if rows} == {"clew.collections", "clew.migrations"}
+        assert {name for name, rows in dump(connection).items() if rows} == {"clew.collections", "clew.format"}
         connection.execute("SELECT set_config('clew.access', 'not an array', false)")
         with pytest.raises(psycopg.errors.InvalidTextRepresentation):
             connection.execute("SELECT * FROM clew.chunks")
@@ -327,40 +322,3 @@ def test_messages_of_a_labelled_thread_have_its_labels_in_contexts(path: str) ->
             assert part.search("zebrafish", strategy="lexical") == []
             if "clew_app" in path:
                 assert "zebrafish" not in repr(part.opened.store.inner._pool.run_read(dump))  # type: ignore[attr-defined]
-
-
-def test_threads_of_an_earlier_version_are_shown_in_part(
-    postgres_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = postgres_database("template0")
-    with psycopg.connect(url, autocommit=True) as server:
-        server.execute("CREATE EXTENSION vector")
-        with suppress(psycopg.errors.DuplicateObject):
-            server.execute("CREATE ROLE clew_test_owner")
-        server.execute(f"GRANT CREATE ON DATABASE {server.info.dbname} TO clew_test_owner")
-    owner = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dclew_test_owner"
-    messages = [
-        Message("the zebrafish is sold", id="m1", channel="ops", at=NOON, access={"hr"}),
-        Message("who knows?", id="m2", channel="ops", at=NOON, reply_to="m1"),
-    ]
-    before = setup.list_migrations()[:8]  # with the checksums, which this version reads, and before the labels
-    later = "ALTER TABLE blocks ADD COLUMN sum bigint NOT NULL DEFAULT -1; CREATE TABLE records("
-    later += "collection int, number int, kind text, name text, text text); ALTER TABLE signals ADD COLUMN half halfvec"
-    before[7] = (before[7][0], f"{before[7][1]}; {later}")
-    with monkeypatch.context() as patch:
-        patch.setattr(setup, "list_migrations", lambda: before)
-        patch.setattr(setup, "_make_partition", lambda _: None)
-        for name in ("one", "two"):
-            with Engine.open(owner, collection=name, embedder="hashed") as engine:
-                engine.add_messages(messages)
-    with psycopg.connect(url, autocommit=True) as server:
-        server.execute("UPDATE clew.collections SET erasing = name")
-        server.execute("ALTER TABLE clew.blocks DROP COLUMN sum")
-        server.execute("DROP TABLE clew.records")
-        server.execute("ALTER TABLE clew.signals DROP COLUMN half")
-    for name in ("two", "one"):  # the migration sees all collections, though the owner sees one at a time
-        with Engine.open(owner, collection=name, embedder="hashed", settings=settings(LABELS)) as part:
-            assert [record.title for record in part.list()] == ["#ops: who knows?"]
-            assert "zebrafish" not in repr(part.opened.store.inner._pool.run_read(dump))  # type: ignore[attr-defined]
-        with Engine.open(owner, collection=name, embedder="hashed") as engine:
-            assert engine.opened.store.eraser().pending() == name

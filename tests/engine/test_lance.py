@@ -26,6 +26,7 @@ from clew import (
     ReadOnlyStore,
     Settings,
     SettingsError,
+    StoreMismatch,
 )
 from clew.core.protocols import Store
 from clew.drivers.embed.hashed import HashedEmbedder
@@ -249,6 +250,17 @@ def test_a_collection_is_read_as_of_a_time_until_an_erasure(open_engine: Open, t
     assert [record.id for record in engine.list()] == ["b"]
     engine.add_documents([Document("d", "It goes on.")])
     assert engine.read("d").text == "It goes on."
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "earlier Clew .*`clew export`"), (99, "newer Clew .*; update")])
+def test_a_collection_of_another_version_is_refused(tmp_path: Path, number: int, said: str) -> None:
+    place = f"lance://{tmp_path / 'a'}"
+    with Engine.open(place, embedder="hashed") as engine:
+        fill(engine, 1)
+        content = engine.opened.store._content  # type: ignore[attr-defined]
+        content.write(lambda draft: setattr(draft, "head", replace(draft.head, format=number)))
+    with pytest.raises(StoreMismatch, match=said):
+        Engine.open(place, embedder="hashed")
 
 
 def read_vectors(engine: Engine, doc_id: str) -> list[bytes]:

@@ -1,13 +1,11 @@
 """Partitions by collection on a server: the words of each collection are a table of their own."""
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
 import pytest
 
 from clew import Document, Engine
-from clew.drivers.store.postgres.connect import setup
 from tests.engine.test_collections import as_address, fill
 
 PARTITIONS = "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r' ORDER BY 1"
@@ -78,27 +76,3 @@ def test_a_partition_that_is_named_itself_shows_nothing(postgres: str) -> None:
         server.execute("GRANT SELECT ON clew.postings_1 TO clew_reader")
         server.execute("SET ROLE clew_reader")
         assert server.execute("SELECT count(*) FROM clew.postings_1").fetchone() == (0,)
-
-
-def test_collections_from_before_partitions_share_one(
-    postgres_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, steps = postgres_database("template0"), setup.list_migrations()
-    name, last = steps[11]
-    before = [*steps[:11], (name, f"{last}; ALTER TABLE signals ADD COLUMN half halfvec")]  # which this version writes
-    with monkeypatch.context() as patch:
-        patch.setattr(setup, "list_migrations", lambda: before)
-        patch.setattr(setup, "_make_partition", lambda _: None)
-        fill(url, "ops", 2)
-        fill(url, "sales", 3)
-    with psycopg.connect(url, autocommit=True) as server:
-        server.execute("ALTER TABLE clew.signals DROP COLUMN half")
-        fill(url, "new", 1)
-        assert list_partitions(server) == ["postings_3", "postings_before"]
-        for name, documents in (("ops", 2), ("sales", 3), ("new", 1)):
-            with Engine.open(url, collection=name, embedder="hashed") as engine:
-                assert len(engine.search("which gauge is read?", strategy="lexical")) == documents
-                assert engine.doctor().defects == ()
-        Engine.drop_collection(url, "ops")
-        assert [each.name for each in Engine.collections(url)] == ["new", "sales"]
-        assert server.execute("SELECT DISTINCT collection FROM clew.postings ORDER BY 1").fetchall() == [(2,), (3,)]

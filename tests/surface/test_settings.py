@@ -149,6 +149,7 @@ def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
     [
         ("[search]\ndepht = 5", "search.depht in {file} is not a setting; did you mean search.depth?"),
         ("[ingestion]\nlate = true", "ingestion.late in {file} is not a setting; late interaction was removed; use"),
+        ("[store]\nreplica = 'x'", "store.replica in {file} is not a setting; give the collection an address"),
         ("[serach]\nk = 5", "serach in {file} is not a setting; did you mean search?"),
         ("depth = 5", "depth in {file} is not a setting; did you mean search.depth?"),
         ("zzz = 5", "zzz in {file} is not a setting; the settings are path, collection, embedder.name"),

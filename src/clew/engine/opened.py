@@ -216,7 +216,7 @@ def make_finder(
         load_reranker=drivers.make_reranker if given is None else lambda _: given,
         make_splitter=partial(_make_splitter, count=embedder.count),
         strategies=extensions.strategies,
-        cache_size=0 if settings.store.replica else settings.search.cache,  # what a replica finds may be of the past
+        cache_size=settings.search.cache,
     )
 
 

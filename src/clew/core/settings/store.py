@@ -19,7 +19,6 @@ class StoreConfig:
     exact_limit: int = 200_000  # maximum that is searched in memory while the index is another process's, or is built
 
     access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
-    replica: str = field(default="", repr=False)  # address of a copy of the PostgreSQL server, which answers searches
     pooler: str = field(default="", repr=False)  # address of a pooler in transaction mode before the PostgreSQL server
     as_of: str = ""  # the time of the version that is read (ISO 8601), of a collection in Lance; empty: the last one
     keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then

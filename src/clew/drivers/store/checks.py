@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
+from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
@@ -93,4 +93,21 @@ def _check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
     raise DriverFailed(
         f"a vector has the length {lengths[np.abs(lengths - 1.0).argmax()]:.4f} where an embedder must return unit "
         f"vectors; {outcome}"
+    )
+
+
+def other_format_error(place: str, found: int, known: int, *, target: str = "collection") -> StoreMismatch:
+    """The error for a collection that an earlier or a newer Clew wrote.
+
+    target: What an export is restored into, a new one: a collection, or a database.
+    """
+    if found > known:
+        return StoreMismatch(
+            f"{place} was written by a newer Clew (format {found}, this one reads {known}); update this Clew "
+            "(`pip install --upgrade clew`), or read the collection with the Clew that wrote it"
+        )
+    return StoreMismatch(
+        f"{place} was written by an earlier Clew (format {found}, this one reads {known}); nothing was changed; "
+        f"`clew export` it with the Clew that wrote it and `clew restore` the file into a new {target}, or add the "
+        "sources to a new one"
     )

@@ -1,4 +1,4 @@
-"""The server store beyond the contract of all stores: roles, rows of others, graphs, migrations and what it says."""
+"""The server store beyond the contract of all stores: roles, rows of others, graphs, tables and what it says."""
 
 import sys
 import threading
@@ -10,20 +10,28 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from clew.core.errors import DriverFailed, DriverMissing, SettingsError, StoreMismatch
+from clew import Engine, Settings
+from clew.core.errors import DriverFailed, DriverMissing, ReadOnlyStore, SettingsError, StoreMismatch
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store.embedded.store import EmbeddedStore
-from clew.drivers.store.postgres import PostgresStore, read_stored_embedder_name
+from clew.drivers.store.postgres import (
+    PostgresStore,
+    drop_collection,
+    list_collections,
+    read_stored_embedder_name,
+)
 from clew.drivers.store.postgres.connect import planner, setup
-from clew.drivers.store.postgres.connect.errors import translate_errors
+from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.search import vectors as vector_search
 from clew.drivers.store.postgres.search.filters import SqlFragment
@@ -176,7 +184,7 @@ def test_the_role_of_a_program_has_few_rights(postgres: str, database: psycopg.C
             "DROP TABLE clew.chunks",
             "TRUNCATE clew.chunks",
             "ALTER TABLE clew.chunks DISABLE ROW LEVEL SECURITY",
-            "DELETE FROM clew.migrations",
+            "DELETE FROM clew.format",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(refused)
@@ -554,41 +562,83 @@ def test_threads_put_and_search_together(open_store: Open) -> None:
     assert facts.chunks == len(store.search_vectors(row(1), 1000)) == sum(record.chunks for record in store.documents())
 
 
-# -- migrations
+# -- the tables
 
 
-def version(url: str) -> int:
+def read_format(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
-        return setup.read_version(connection)
+        return setup.read_format(connection)
 
 
 @pytest.mark.parametrize("fault", ["SELECT 1/0", "SELECT pg_terminate_backend(pg_backend_pid())"])
-def test_an_interrupted_migration_is_finished_by_the_next_run(
+def test_an_interrupted_setup_leaves_nothing_and_the_next_run_does_it(
     postgres_database: Callable[[str], str], open_store: Open, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    url, steps = postgres_database("template0"), setup.list_migrations()
-    broken = [*steps[:1], (steps[1][0], f"{steps[1][1]};\n{fault}"), *steps[2:]]
+    url, schema = postgres_database("template0"), setup.read_schema()
     with monkeypatch.context() as patch:
-        patch.setattr(setup, "list_migrations", lambda: broken)
+        patch.setattr(setup, "read_schema", lambda: f"{schema};\n{fault}")
         with pytest.raises(DriverFailed):
             open_store(url=url)
-        assert version(url) == 1
+        assert read_format(url) == 0
+        assert read_stored_embedder_name(url, "one") is None
     put(open_store(url=url), "log")
-    assert version(url) == len(steps)
+    assert read_format(url) == setup.FORMAT
 
 
-def test_programs_that_start_together_migrate_once(postgres_database: Callable[[str], str], open_store: Open) -> None:
+def test_programs_that_start_together_create_the_tables_once(
+    postgres_database: Callable[[str], str], open_store: Open
+) -> None:
     url = postgres_database("template0")
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(lambda n: open_store(f"c{n % 2}", url=url), range(4)))
-    assert version(url) == len(setup.list_migrations())
+    assert read_format(url) == setup.FORMAT
     assert len({store._number for store in stores}) == 2
 
 
-def test_tables_of_a_newer_version_are_refused(postgres: str, open_store: Open, database: psycopg.Connection) -> None:
-    database.execute("INSERT INTO clew.migrations VALUES(99, 'later')")
-    with pytest.raises(StoreMismatch, match=r"newer Clew \(format 99.*update"):
-        open_store()
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE clew.format SET number = 99", r"newer Clew \(format 99, this one reads \d+\); update"),
+        (
+            "DROP TABLE clew.format; CREATE TABLE clew.migrations(number int); INSERT INTO clew.migrations VALUES(14)",
+            r"earlier Clew \(format 14.*nothing was changed; `clew export` .*`clew restore`",
+        ),
+    ],
+)
+def test_tables_of_another_version_are_refused(
+    postgres: str, open_store: Open, database: psycopg.Connection, change: str, said: str
+) -> None:
+    put(open_store(), "log")
+    database.execute(change)
+    for verb in (
+        open_store,
+        lambda: list_collections(postgres),
+        lambda: drop_collection(postgres, "one"),
+        lambda: read_stored_embedder_name(postgres, "one"),
+    ):
+        with pytest.raises(StoreMismatch, match=said):
+            verb()
+    assert counts(database)["documents"] == 1
+
+
+# -- half precision
+
+
+@pytest.mark.parametrize(("vectors", "other"), [("half", "float32"), ("float32", "half")])
+def test_a_collection_keeps_the_form_of_its_vectors(
+    postgres: str, database: psycopg.Connection, vectors: Any, other: Any
+) -> None:
+    first, later = (Settings(store=StoreConfig(vectors=each, exact_below=0)) for each in (vectors, other))
+    with Engine.open(postgres, embedder="hashed", settings=first) as engine:
+        engine.add_documents([Document("a", "Keys are rotated.")])
+    with Engine.open(postgres, settings=later) as engine:
+        engine.add_documents([Document("b", "Lunch is served.")])
+        for change in ({"to": "hashed:64"}, {"back": True}):
+            engine.reembed(**change)
+            assert engine.search("Keys are rotated.", strategy="semantic")[0].document.id == "a"
+        assert engine.doctor(full=True).is_sound
+    ((whole, half),) = database.execute("SELECT count(vector), count(half) FROM clew.signals").fetchall()
+    assert (whole, half) == ((0, 2) if vectors == "half" else (2, 0))
 
 
 # -- what it says
@@ -612,10 +662,37 @@ def test_a_server_that_cannot_be_opened_says_why(postgres: str, change: tuple[st
         read_stored_embedder_name(url, "one")
 
 
+def name_dead_host_first(url: str) -> str:
+    known = conninfo_to_dict(url)
+    hosts, ports = f"127.0.0.1,{known['host']}", f"1,{known.get('port') or 5432}"
+    return f"postgresql://{known['user']}@/{known['dbname']}?{urlencode({'host': hosts, 'port': ports})}"
+
+
+def test_an_address_with_several_hosts_leads_to_the_one_that_answers(postgres: str, open_store: Open) -> None:
+    url = name_dead_host_first(postgres)
+    put(open_store(url=f"{url}&target_session_attrs=read-write"), "log")
+    assert [record.id for record in open_store(url=url).documents()] == ["log"]
+    reader = open_store(
+        url=f"{url}&target_session_attrs=prefer-standby&options=-c%20default_transaction_read_only%3Don"
+    )
+    assert [hit.chunk.doc_id for hit in reader.search_vectors(row(1), 1)] == ["log"]
+    with pytest.raises(ReadOnlyStore, match="target_session_attrs=read-write"):
+        put(reader, "other")
+    with pytest.raises(DriverFailed, match="cannot be reached"):
+        open_store(url=f"{url}&target_session_attrs=standby")
+
+
+def test_several_hosts_are_named_with_their_ports() -> None:
+    assert describe_address("postgresql://ann:x@a:1,b:2/db") == "postgresql://ann@a:1,b:2/db"
+    assert describe_address("postgresql://ann:x@a,b/db") == "postgresql://ann@a,b/db"
+    assert describe_address("postgresql:///db?host=a,/run/b&port=7") == "postgresql://a:7,[/run/b]/db"
+
+
 @pytest.mark.parametrize(
     "url",
     [
         "postgresql://ann:s3cret@127.0.0.1:1/db",
+        "postgresql://ann:s3cret@127.0.0.1:1,127.0.0.1:2/db",
         "postgresql://ann:s3cret%zz@127.0.0.1/db",
         "postgresql://ann:x@s3cret@127.0.0.1:1/db",
         "postgresql://ann:x/s3cret@127.0.0.1:1/db",

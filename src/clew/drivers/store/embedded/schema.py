@@ -8,6 +8,7 @@ from typing import Any
 from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
 from clew.core.time import to_iso
 from clew.drivers.store import checksums
+from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.embedded.sums import META, create_triggers
 from clew.drivers.store.embedded.tables import STATEMENTS, VERSION
 
@@ -102,7 +103,7 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
     with translate_errors(place):
         version = _read_version(connection)
         if version not in (0, VERSION):
-            raise StoreMismatch(_describe_version_error(place, version))
+            raise _other_version_error(place, version)
         if version != VERSION:
             _create_tables(connection, place, (embedder, dim, collection_id))
         create_triggers(connection)
@@ -122,7 +123,7 @@ def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, 
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if version != VERSION:
             if tables:
-                raise StoreMismatch(_describe_version_error(place, version))
+                raise _other_version_error(place, version)
             for statement in STATEMENTS:
                 connection.execute(statement)
             created = to_iso(datetime.now(UTC))
@@ -140,19 +141,10 @@ def _read_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _describe_version_error(place: str, version: int) -> str:
-    if version > VERSION:
-        return (
-            f"{place} was written by a newer Clew (format {version}, this one reads {VERSION}); update this Clew "
-            "(`pip install --upgrade clew`), or read the collection with the Clew that wrote it"
-        )
+def _other_version_error(place: str, version: int) -> StoreMismatch:
     if version > 0:
-        return (
-            f"{place} was written by an earlier Clew (format {version}, this one reads {VERSION}); nothing was "
-            "changed; `clew export` it with the Clew that wrote it and `clew restore` the file into a new collection, "
-            "or add the sources to a new one"
-        )
-    return (
+        return other_format_error(place, version, VERSION)
+    return StoreMismatch(
         f"{place} is a database, but not a collection of Clew; nothing was changed; give another folder with --path, "
         "or move the file away"
     )

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.core.types import Matrix
+from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.lance.table import HEAD
 
 HEAD_KIND, DOCUMENT, PIECE, CHUNK = 0, 1, 2, 3
@@ -108,6 +109,9 @@ class Head:
         return {"kind": HEAD_KIND, "row": HEAD, "doc": HEAD, "id": "", "text": json.dumps(asdict(self))}
 
 
-def parse_head(text: str) -> Head:
-    """The head of its row's text."""
-    return Head(**json.loads(text))
+def parse_head(text: str, place: str) -> Head:
+    """The head of its row's text; StoreMismatch if another version of Clew wrote it."""
+    columns = json.loads(text)
+    if columns["format"] != FORMAT:
+        raise other_format_error(place, columns["format"], FORMAT)
+    return Head(**columns)

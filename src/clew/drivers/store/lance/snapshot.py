@@ -93,7 +93,7 @@ def _split(wanted: Select) -> Iterator[Select]:
 def read_snapshot(dataset: lance.LanceDataset, exact_below: int, before: Snapshot | None) -> Snapshot:
     """The collection as of a version; of a small one only the fragments that differ from those `before` are read."""
     fragments = dataset.get_fragments()
-    head, number = _read_head(fragments)
+    head, number = _read_head(fragments, dataset.uri)
     if head.chunks >= exact_below:
         return Snapshot(dataset, head, number, None)
     known = (
@@ -112,10 +112,10 @@ def read_snapshot(dataset: lance.LanceDataset, exact_below: int, before: Snapsho
     return Snapshot(dataset, head, number, segments)
 
 
-def _read_head(fragments: Sequence[Any]) -> tuple[Head, int]:
+def _read_head(fragments: Sequence[Any], place: str) -> tuple[Head, int]:
     """The head, which is in one of the last fragments, and the number of that."""
     for fragment in reversed(fragments):
         found = fragment.to_table(columns=["text"], filter=f"kind = {HEAD_KIND}")
         if found.num_rows:
-            return parse_head(found["text"][0].as_py()), fragment.fragment_id
+            return parse_head(found["text"][0].as_py(), place), fragment.fragment_id
     raise ValueError("the dataset has no head: it is no collection of Clew")

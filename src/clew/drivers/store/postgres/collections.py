@@ -7,7 +7,7 @@ from clew.core.errors import DriverFailed, NotFound
 from clew.core.time import from_iso
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
-from clew.drivers.store.postgres.connect.setup import migrate_tables, read_version
+from clew.drivers.store.postgres.connect.setup import has_right_format
 from clew.drivers.store.postgres.partitions import ALL, drop_partition, empty_partition
 from clew.drivers.store.postgres.read import estimate_disk_usage
 from clew.drivers.store.postgres.search.graph import drop_graph
@@ -18,9 +18,8 @@ def list_collections(url: str) -> list[CollectionRecord]:
     """The collections of a database, by name; DriverFailed if the role may not see which there are."""
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, ALL) as connection:
-        if not read_version(connection):
+        if not has_right_format(connection, place):
             return []
-        migrate_tables(connection, place)
         if not _may_list(connection):
             raise DriverFailed(
                 f"{place}: this role may see one collection at a time, by its name, and not which there are; list them "
@@ -34,11 +33,9 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
     """Removes a collection with every row and graph of it, whole or not at all; what it was, or NotFound."""
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, name) as connection:
-        if read_version(connection):
-            migrate_tables(connection, place)
         found = (
             pool.fetch_rows(connection, "SELECT number FROM collections WHERE name = %s", (name,))
-            if read_version(connection)
+            if has_right_format(connection, place)
             else []
         )
         if not found:

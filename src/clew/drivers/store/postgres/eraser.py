@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from psycopg import Connection, errors, sql
 
-from clew.core.quantize import round_to_int8
 from clew.drivers.store.postgres import binary, partitions
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
@@ -90,7 +89,7 @@ def _list_tables(connection: Connection, number: int) -> list[str]:
     found = fetch_rows(
         connection,
         "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
-        " AND relname <> 'migrations' ORDER BY 1",
+        " AND relname <> 'format' ORDER BY 1",
     )
     foreign = partitions.list_foreign_partitions(connection, number)
     return [name for (name,) in found if name not in foreign]
@@ -174,8 +173,8 @@ def _encode(value: object, kind: str) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     if kind == "vector" and isinstance(value, bytes):
         return binary.decode_vector(value).astype("<f4").tobytes()
-    if kind == "halfvec" and isinstance(value, bytes):  # int8 vectors, as they are read
-        return round_to_int8(np.frombuffer(value, ">f2", offset=4).astype(np.float32)[None]).astype("<f4").tobytes()
+    if kind == "halfvec" and isinstance(value, bytes):
+        return np.frombuffer(value, ">f2", offset=4).astype("<f4").tobytes()
     if isinstance(value, bytes):
         return value
     return np.array(value, "<i8").tobytes()

@@ -8,7 +8,6 @@ from clew.drivers.store.postgres.connect.pool import fetch_rows
 
 ALL = "*"  # what a connection names to see which collections there are; no collection can have this name
 LOCK_TIMEOUT = "500ms"  # for which searches of other collections may have to wait while a partition is dropped
-_BEFORE = "postings_before"  # of collections that are older than partitions
 
 
 def empty_partition(connection: Connection, number: int) -> None:
@@ -48,8 +47,8 @@ def list_foreign_partitions(connection: Connection, number: int) -> Sequence[str
     found = fetch_rows(
         connection,
         "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relispartition"
-        " AND relkind = 'r' AND oid IS DISTINCT FROM coalesce(to_regclass(%s), to_regclass(%s))",
-        (f"clew.postings_{number}", f"clew.{_BEFORE}"),
+        " AND relkind = 'r' AND relname <> %s",
+        (f"postings_{number}",),
     )
     return [name for (name,) in found]
 

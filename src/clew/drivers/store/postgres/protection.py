@@ -1,4 +1,4 @@
-"""What protects a collection on a server: row-level security, policies, triggers and indexes, as migrations make it."""
+"""What protects a collection on a server, as in schema.sql: row-level security, policies, triggers and indexes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from clew.core.doctor import Defect
 from clew.drivers.store.postgres.connect.pool import fetch_rows
-from clew.drivers.store.postgres.connect.setup import list_migrations
+from clew.drivers.store.postgres.connect.setup import read_schema
 
 TABLES = (
     *("collections", "documents", "outlines", "pieces", "blocks", "summaries", "chunks", "signals", "postings"),
@@ -17,26 +17,18 @@ TABLES = (
 _POLICIES = ("own", "seen", "added", "changed", "removed")
 _INDEX = re.compile(r"CREATE INDEX (\w+) ON [^;]+")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) [^;]+? ON (\w+)\b[^;]+EXECUTE FUNCTION [^;]+")
-_DROPPED = re.compile(r"DROP INDEX (\w+)")
 
 
 @lru_cache(1)
 def list_indexes() -> Mapping[str, str]:
     """The indexes by name, with the statement that makes each."""
-    found: dict[str, str] = {}
-    for _, sql in list_migrations():
-        for name in _DROPPED.findall(sql):
-            found.pop(name, None)
-        found |= {made.group(1): made.group(0) for made in _INDEX.finditer(sql)}
-    return found
+    return {made.group(1): made.group(0) for made in _INDEX.finditer(read_schema())}
 
 
 @lru_cache(1)
 def list_triggers() -> Mapping[tuple[str, str], str]:
     """The triggers by table and name, with the statement that makes each."""
-    return {
-        (made.group(2), made.group(1)): made.group(0) for _, sql in list_migrations() for made in _TRIGGER.finditer(sql)
-    }
+    return {(made.group(2), made.group(1)): made.group(0) for made in _TRIGGER.finditer(read_schema())}
 
 
 def inspect_protection(connection: Connection) -> Iterator[Defect]:

@@ -7,7 +7,6 @@ from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
-from clew.core.quantize import round_to_int8
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Vector
 from clew.drivers.store import codec
@@ -27,7 +26,7 @@ PIECE_ARRAYS = ", ".join(
     for name in codec.PIECE_COLUMNS.split(", ")
 )
 PIECE_WIDTH = len(codec.PIECE_COLUMNS.split(", "))
-CHUNK_VECTOR = "coalesce(s.vector, s.half::vector)"  # int8 vectors are kept in half precision
+CHUNK_VECTOR = "coalesce(s.vector, s.half::vector)"  # in the column of the collection's form
 EMBEDDER = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
@@ -198,10 +197,7 @@ def read_vectors_by_chunk_id(
     )
     for *_, embedder in read[:1]:
         check_embedder_unchanged(collection, embedder)
-    vectors = {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
-    if collection.is_half:
-        return {chunk_id: round_to_int8(vector[None])[0] for chunk_id, vector in vectors.items()}
-    return vectors
+    return {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
 
 
 def read_calibration(connection: Connection, number: int) -> str:
@@ -225,15 +221,14 @@ def check_embedder_unchanged(collection: OpenCollection, embedder: str) -> None:
 def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
     """About how many bytes of the server's disk a collection takes: its partition, and its share of the other tables.
 
-    The share is by its chunks. Older collections share a partition, too.
+    The share is by its chunks.
     """
     ((own, shared, all_chunks),) = fetch_rows(
         connection,
         "SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname = %s)::int8,"
-        " sum(pg_total_relation_size(oid))"
-        " FILTER (WHERE NOT relispartition OR relname = %s AND to_regclass(%s) IS NULL)::int8,"
+        " sum(pg_total_relation_size(oid)) FILTER (WHERE NOT relispartition)::int8,"
         " max(reltuples) FILTER (WHERE relname = 'chunks')"
         " FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'",
-        (f"postings_{number}", "postings_before", f"clew.postings_{number}"),
+        (f"postings_{number}",),
     )
     return int((own or 0) + shared * chunks / max(all_chunks, chunks, 1))

@@ -11,9 +11,8 @@ from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import Hit, Matrix, TermMatch, Vector
 from clew.drivers.store import checks, codec
-from clew.drivers.store.languages import LANGUAGE_TERMS, LanguageMethods, name_languages
-from clew.drivers.store.postgres.connect.pool import Row
-from clew.drivers.store.postgres.connect.replica import SearchPool
+from clew.drivers.store.languages import LanguageMethods
+from clew.drivers.store.postgres.connect.pool import Pool, Row
 from clew.drivers.store.postgres.search import filters, lexical
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
@@ -23,7 +22,7 @@ from clew.drivers.store.term_ids import hash_terms, pack_terms
 class SearchMethods(LanguageMethods):
     """Searches of a collection; part of PostgresStore."""
 
-    _searches: SearchPool
+    _pool: Pool
     _number: int
     _dim: int
     _config: StoreConfig
@@ -47,7 +46,7 @@ class SearchMethods(LanguageMethods):
             subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
             return self._nearest.search(connection, query, subset, exact=mode == "exact", breadth=breadth)
 
-        return codec.parse_hits(self._searches.run(search))
+        return codec.parse_hits(self._pool.run_read_with_own_plan(search))
 
     def begin_searches(
         self,
@@ -65,7 +64,7 @@ class SearchMethods(LanguageMethods):
         if k < 1 or not alternatives:
             return []
         query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_filter_conditions(alternatives))
-        found = self._searches.run(lambda connection: self._nearest.search(connection, query))
+        found = self._pool.run_read_with_own_plan(lambda connection: self._nearest.search(connection, query))
         return [(columns[0], score) for columns, score in found]
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
@@ -79,22 +78,18 @@ class SearchMethods(LanguageMethods):
             subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
             return lexical.search_terms(connection, self._lexical, packed, k, conditions, subset)
 
-        return codec.parse_hits(self._searches.run(search))
+        return codec.parse_hits(self._pool.run_read_with_own_plan(search))
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the counts of the whole collection."""
         packed = pack_terms(terms)
-        return self._searches.run(lambda connection: lexical.match_terms(connection, self._lexical, packed, chunk_ids))
+        return self._pool.run_read_with_own_plan(
+            lambda connection: lexical.match_terms(connection, self._lexical, packed, chunk_ids)
+        )
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""
         hashes = hash_terms(terms)
-        return self._searches.run(lambda connection: lexical.count_terms(connection, self._lexical, hashes, at_most))
-
-    def _count_languages(self, at_most: int | None) -> dict[str, int]:
-        """As of the change number, which a replica may not have reached: by the server."""
-        hashes = hash_terms(LANGUAGE_TERMS)
-        numbers = self._searches.run_on_server(
+        return self._pool.run_read_with_own_plan(
             lambda connection: lexical.count_terms(connection, self._lexical, hashes, at_most)
         )
-        return name_languages(numbers)

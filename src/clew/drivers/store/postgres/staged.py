@@ -7,9 +7,8 @@ from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
 from clew.core.protocols import Embedder
-from clew.core.quantize import has_int8_vectors
 from clew.core.stored import StagedModel
-from clew.core.types import Matrix, Vector
+from clew.core.types import Matrix
 from clew.drivers.store.postgres import binary, read
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -42,7 +41,6 @@ _TEXTS = {
     " WHERE d.row = ANY(%s::bigint[]) FOR SHARE",
 }
 _TABLE = {"chunks": ("shadows", "signals"), "summaries": ("summary_shadows", "summaries")}
-_OF_SUMMARIES = ("vector = s.vector", "u.vector")
 T = TypeVar("T")
 
 
@@ -61,12 +59,6 @@ class PostgresStagedVectors:
         """The next rows after one that have no staged vector."""
         sql = f"{_MISSING[kind].format(self._collection.number)} ORDER BY o.row LIMIT %s"
         return [parse_missing_row(columns) for columns in fetch_rows(self._connection, sql, (after, limit))]
-
-    def read_vectors(self, kind: Kind, rows: Sequence[int]) -> dict[int, Vector]:
-        """The vectors in use of those of the rows that are there."""
-        sql = f"SELECT row, vector FROM {_TABLE[kind][1]} WHERE row = ANY(%s::bigint[])"
-        found = fetch_rows(self._connection, sql, (binary.encode_bigints(rows),))
-        return {row: binary.decode_vector(vector) for row, vector in found}
 
     def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
@@ -130,7 +122,7 @@ def switch_to_staged_model(connection: Connection, collection: OpenCollection, e
     take_switch_lock(connection, collection)
     check_staged_model(collection.place, read_staged_model(connection, collection.number), embedder)
     stage_missing_vectors(lambda work: work(PostgresStagedVectors(connection, collection)), embedder)
-    swap_staged_vectors(connection, collection.number)
+    swap_staged_vectors(connection, collection)
 
 
 def discard_staged_vectors(connection: Connection, collection: OpenCollection) -> bool:
@@ -154,16 +146,14 @@ def take_switch_lock(connection: Connection, collection: OpenCollection) -> None
     read.check_model_unchanged(connection, collection)
 
 
-def swap_staged_vectors(connection: Connection, number: int) -> None:
-    """Exchanges the vectors in use with the staged ones: one statement sees both as they were."""
+def swap_staged_vectors(connection: Connection, collection: OpenCollection) -> None:
+    """Exchange the vectors in use with the staged ones, in the form that the collection keeps them in."""
     connection.execute("SELECT set_config('clew.switching', 'on', true)")
-    staged = read_staged_model(connection, number)
-    assert staged
-    is_half = has_int8_vectors(staged.embedder)
-    of_chunks = f"vector = {'NULL' if is_half else 's.vector'}, half = {'s.vector::halfvec' if is_half else 'NULL'}"
+    number = collection.number
     for table, used in _TABLE.values():
-        new, old = (of_chunks, "coalesce(u.vector, u.half::vector)") if used == "signals" else _OF_SUMMARIES
-        connection.execute(
+        is_half = collection.is_half and used == "signals"
+        new, old = ("half = s.vector::halfvec", "u.half::vector") if is_half else ("vector = s.vector", "u.vector")
+        connection.execute(  # one statement sees both as they were
             f"WITH a AS (UPDATE {used} u SET {new} FROM {table} s WHERE s.row = u.row AND u.collection = {number}),"
             f" b AS (UPDATE {table} s SET vector = {old} FROM {used} u"
             f" WHERE u.row = s.row AND s.collection = {number}) SELECT 1"

@@ -22,7 +22,6 @@ from clew.drivers.store.postgres import claims, read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool, check_pooler
-from clew.drivers.store.postgres.connect.replica import SearchPool, open_replica
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
 from clew.drivers.store.postgres.inspect import InspectMethods
@@ -52,14 +51,11 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, UpkeepMethods)
         config: StoreConfig = StoreConfig(),  # noqa: B008
     ) -> None:
         self._dim, self._config = dim, config
-        self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
+        self._collection = open_collection(
+            url, collection=collection, embedder=embedder, dim=dim, is_half=config.vectors == "half"
+        )
         self._number = self._collection.number
         self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
-        try:
-            self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
-        except BaseException:
-            self._pool.close()
-            raise
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
 
@@ -271,5 +267,4 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, UpkeepMethods)
 
     def close(self) -> None:
         """Closes all connections; a closed store raises when it is used."""
-        self._searches.close()
         self._pool.close()

@@ -7,7 +7,6 @@ from operator import itemgetter
 import numpy as np
 from psycopg import Connection
 
-from clew.core.quantize import round_to_int8
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
@@ -54,20 +53,18 @@ def read_stored_batch(
         found = fetch_rows(connection, _DOCUMENTS, (binary.encode_bigints(docs),))
         parts = fetch_rows(connection, chunks_sql, (binary.encode_bigints(docs),) * 2)
     chunks = {row: list(group) for row, group in groupby(parts, itemgetter(0))}
-    half = collection.is_half
-    return docs[-1], [_build_stored(columns, chunks.get(columns[0], []), dim, is_half=half) for columns in found]
+    return docs[-1], [_build_stored(columns, chunks.get(columns[0], []), dim) for columns in found]
 
 
-def _build_stored(columns: Row, chunks: Sequence[Row], dim: int, *, is_half: bool) -> StoredDocument:
+def _build_stored(columns: Row, chunks: Sequence[Row], dim: int) -> StoredDocument:
     vector, pieces, record = columns[1], columns[2 : 2 + read.PIECE_WIDTH], columns[2 + read.PIECE_WIDTH :]
     document = codec.build_whole_document(codec.parse_record(record), read.zip_pieces(pieces))
     if len(chunks) != record[7]:
         raise damaged_error(f"the list of the chunks of the document {document.id!r}")
-    vectors = binary.decode_vectors([chunk[2] for chunk in chunks], dim)
     return StoredDocument(
         document,
         tuple(codec.parse_chunk(chunk[5:]) for chunk in chunks),
-        round_to_int8(vectors) if is_half else vectors,
+        binary.decode_vectors([chunk[2] for chunk in chunks], dim),
         tuple(
             PackedTerms(np.array(words or [], np.int64), np.array(counts or [], np.uint16), length)
             for _, length, _, words, counts, *_ in chunks

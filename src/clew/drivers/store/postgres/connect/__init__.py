@@ -1,1 +1,1 @@
-"""Connections to PostgreSQL: pool, schema migrations, query planning, errors."""
+"""Connections to PostgreSQL: pool, tables, query planning, errors."""

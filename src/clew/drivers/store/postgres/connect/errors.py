@@ -17,7 +17,8 @@ _ADVICE: dict[type[psycopg.Error], str] = {
     errors.TooManyConnections: "the server takes no more connections; close some, or raise its max_connections",
     errors.InsufficientPrivilege: "the role may not do this; connect as the owner of the tables, or grant it what"
     " app_role.sql lists",
-    errors.ReadOnlySqlTransaction: "the server only reads (a standby, or set read-only); connect to the primary",
+    errors.ReadOnlySqlTransaction: "the server only reads (a standby, or set read-only); connect to the primary: of"
+    " several hosts by target_session_attrs=read-write in the address",
     errors.DeadlockDetected: "deadlock: two programs waited for each other, and this one was stopped; try again",
     errors.LockNotAvailable: "another program holds a lock that this one needs; try again when it is done",
     errors.QueryCanceled: "the statement was stopped (statement_timeout, or an administrator); try again, or raise it",
@@ -68,10 +69,18 @@ def describe_address(url: str) -> str:
     is_ambiguous = ("@" in host[1:] and host[0] != "/") or "@" in path
     if is_ambiguous or str(known.get("port") or "").strip("0123456789,"):
         raise SettingsError(_UNREADABLE)
-    user, port = (f"{known['user']}@" if known.get("user") else ""), (f":{known['port']}" if known.get("port") else "")
-    name = known.get("dbname") or known.get("user") or ""
-    where = f"{user}{host}{port}" if not host.startswith("/") else f"{user}[{host}]"
-    return f"postgresql://{where}/{name}"
+    user, name = (f"{known['user']}@" if known.get("user") else ""), known.get("dbname") or known.get("user") or ""
+    return f"postgresql://{user}{_describe_hosts(host, str(known.get('port') or ''))}/{name}"
+
+
+def _describe_hosts(hosts: str, ports: str) -> str:
+    """Each host with its port, as an address has them; the folder of a socket in brackets."""
+    names, numbers = hosts.split(","), ports.split(",")
+    numbers = numbers if len(numbers) == len(names) else numbers * len(names)
+    return ",".join(
+        f"[{name}]" if name.startswith("/") else f"{name}:{number}" if number else name
+        for name, number in zip(names, numbers, strict=False)
+    )
 
 
 def identify_database(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Opening a collection: checks the server and pgvector, migrates the tables, creates the collection."""
+"""Opening a collection: checks the server and pgvector, creates the tables and the collection."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -6,12 +6,13 @@ from importlib.resources import files
 from psycopg import Connection, errors
 
 from clew.core.errors import DriverFailed, StoreMismatch
-from clew.core.quantize import has_int8_vectors
+from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 
 MIN_SERVER, MIN_PGVECTOR = 15, (0, 7)
-MIGRATION_LOCK = 0x636C6577  # "clew"
+FORMAT = 15  # of schema.sql
+SETUP_LOCK = 0x636C6577  # "clew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,39 +23,39 @@ class OpenCollection:
     vector_oid: int  # of the type in this database
     has_iterative_scan: bool  # pgvector searches on where a filter leaves too few
     embedder: str
+    is_half: bool  # the vectors of chunks are kept in half precision
     place: str  # for messages
 
-    @property
-    def is_half(self) -> bool:
-        """Whether the vectors of chunks are kept in half precision."""
-        return has_int8_vectors(self.embedder)
 
+def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_half: bool) -> OpenCollection:
+    """Open a collection, or create it if it is missing; StoreMismatch if another model filled it.
 
-def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> OpenCollection:
-    """The collection, created if missing; StoreMismatch if it was filled by another model."""
+    is_half: Whether a new collection keeps the vectors of chunks in half precision.
+    """
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
         version = _ensure_pgvector(connection, place)
-        migrate_tables(connection, place)
+        prepare_tables(connection, place)
         found = _find_collection(connection, collection)
         if not found:
-            _make_collection(connection, collection, embedder, dim)
+            _make_collection(connection, collection, embedder, dim, is_half=is_half)
             found = _find_collection(connection, collection)
         assert found
-        number, name, width = found
+        number, name, width, keeps_half = found
         ((oid,),) = pool.fetch_rows(connection, "SELECT 'vector'::regtype::oid::int8")
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place}, collection {collection!r}, was filled with {name} ({width} dimensions) and cannot be searched "
             f"or extended with {embedder} ({dim}); open it with {name}, or run `clew reembed --to {embedder}`"
         )
-    return OpenCollection(number, oid, version >= (0, 8), embedder, f"{place}, collection {collection!r},")
+    return OpenCollection(number, oid, version >= (0, 8), embedder, keeps_half, f"{place}, collection {collection!r},")
 
 
 def read_stored_embedder_name(url: str, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
-    with translate_errors(describe_address(url)), pool.connect(url, collection) as connection:
-        if not read_version(connection):
+    place = describe_address(url)
+    with translate_errors(place), pool.connect(url, collection) as connection:
+        if not has_right_format(connection, place):
             return None
         found = _find_collection(connection, collection)
         return found[1] if found else None
@@ -68,74 +69,69 @@ def make_app_role(url: str) -> None:
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, "") as connection:
         _ensure_pgvector(connection, place)
-        migrate_tables(connection, place)
+        prepare_tables(connection, place)
         with connection.transaction():
             connection.execute((files("clew.drivers.store.postgres") / "app_role.sql").read_text("utf-8"))
 
 
-def migrate_tables(connection: Connection, place: str) -> None:
-    """Migrates the tables to this version, one step per transaction, while every other program waits."""
-    steps = list_migrations()
-    if read_version(connection) == len(steps):
+def prepare_tables(connection: Connection, place: str) -> None:
+    """Create the tables if there are none, while every other program waits; StoreMismatch for another format."""
+    if has_right_format(connection, place):
         return
-    connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
+    connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
     try:
-        version = read_version(connection)
-        if version > len(steps):
-            raise StoreMismatch(
-                f"{place}: the tables were written by a newer Clew (format {version}, this one reads {len(steps)}); "
-                "update Clew"
-            )
-        for number in range(version + 1, len(steps) + 1):
-            name, sql = steps[number - 1]
+        if not has_right_format(connection, place):
             with connection.transaction():
-                if number == 1:
-                    connection.execute(
-                        "CREATE SCHEMA IF NOT EXISTS clew; CREATE TABLE clew.migrations("
-                        "number int PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now())"
-                    )
-                connection.execute(sql)
-                connection.execute("INSERT INTO migrations(number, name) VALUES(%s, %s)", (number, name))
+                connection.execute(read_schema())
+                connection.execute("INSERT INTO format VALUES(%s)", (FORMAT,))
     except errors.InsufficientPrivilege as error:
         raise DriverFailed(
-            f"{place}: the tables of Clew are missing or old, and this role may not create them ({error}); open the "
+            f"{place}: the tables of Clew are missing, and this role may not create them ({error}); open the "
             "collection once as the owner of the database, then grant this role what app_role.sql lists"
         ) from error
     finally:
         if not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
+            connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
 
 
-def list_migrations() -> list[tuple[str, str]]:
-    """The migrations from an empty database to this version: name and SQL, in order."""
-    found = (files("clew.drivers.store.postgres") / "migrations").iterdir()
-    return [(file.name, file.read_text("utf-8")) for file in sorted(found, key=lambda file: file.name)]
+def read_schema() -> str:
+    """The SQL that creates the tables in an empty database."""
+    return (files("clew.drivers.store.postgres") / "schema.sql").read_text("utf-8")
 
 
-def read_version(connection: Connection) -> int:
-    """How many migrations have been applied."""
-    if not pool.fetch_rows(connection, "SELECT to_regclass('clew.migrations')::text")[0][0]:
-        return 0
-    ((version,),) = pool.fetch_rows(connection, "SELECT coalesce(max(number), 0) FROM clew.migrations")
-    return int(version)
+def read_format(connection: Connection) -> int:
+    """The format of the tables; 0 if there are none."""
+    for table in ("format", "migrations"):  # an earlier Clew numbered its migrations
+        if pool.fetch_rows(connection, "SELECT to_regclass(%s)::text", (f"clew.{table}",))[0][0]:
+            ((number,),) = pool.fetch_rows(connection, f"SELECT coalesce(max(number), 0) FROM clew.{table}")
+            return int(number)
+    return 0
 
 
-def _make_collection(connection: Connection, name: str, embedder: str, dim: int) -> None:
+def has_right_format(connection: Connection, place: str) -> bool:
+    """Whether the tables have been created; StoreMismatch if another version of Clew did so."""
+    number = read_format(connection)
+    if number not in (0, FORMAT):
+        raise other_format_error(place, number, FORMAT, target="database")
+    return number == FORMAT
+
+
+def _make_collection(connection: Connection, name: str, embedder: str, dim: int, *, is_half: bool) -> None:
     """Makes a collection and its partition, unless another program has just made it."""
-    statement = "INSERT INTO collections(name, embedder, dim) VALUES(%s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+    statement = (
+        "INSERT INTO collections(name, embedder, dim, is_half) VALUES(%s, %s, %s, %s)"
+        " ON CONFLICT DO NOTHING RETURNING 1"
+    )
     with connection.transaction():
-        if pool.fetch_rows(connection, statement, (name, embedder, dim)):
-            _make_partition(connection)
+        if pool.fetch_rows(connection, statement, (name, embedder, dim, is_half)):
+            connection.execute("SELECT clew.make_partition()")
 
 
-def _make_partition(connection: Connection) -> None:
-    """Makes the table of the words of the collection of the connection."""
-    connection.execute("SELECT clew.make_partition()")
-
-
-def _find_collection(connection: Connection, name: str) -> tuple[int, str, int] | None:
-    found = pool.fetch_rows(connection, "SELECT number, embedder, dim FROM collections WHERE name = %s", (name,))
-    return (found[0][0], found[0][1], found[0][2]) if found else None
+def _find_collection(connection: Connection, name: str) -> tuple[int, str, int, bool] | None:
+    """The number, embedder and width of a collection, and whether it keeps vectors in half precision."""
+    statement = "SELECT number, embedder, dim, is_half FROM collections WHERE name = %s"
+    found = pool.fetch_rows(connection, statement, (name,))
+    return (found[0][0], found[0][1], found[0][2], found[0][3]) if found else None
 
 
 def _ensure_pgvector(connection: Connection, place: str) -> tuple[int, ...]:

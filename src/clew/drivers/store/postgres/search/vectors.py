@@ -13,7 +13,6 @@ from typing import Any
 from psycopg import Connection
 
 from clew.core.cosine import compute_cosines
-from clew.core.quantize import round_to_int8
 from clew.core.types import Vector
 from clew.drivers.store import codec, order
 from clew.drivers.store.postgres import binary
@@ -26,7 +25,7 @@ MAX_BREADTH = 1000  # the most that pgvector takes
 SPARE = 16  # candidates beyond k, so that ties are broken by id
 HALF_SPARE = 32  # candidates beyond 2k from the graph, because half precision reorders neighbours
 READ_SPARE = 3  # of them, those whose vectors are read beyond k: sending a vector takes a while
-HALF_SLACK = 5e-4  # half precision changes a cosine by 1.3e-4 at most (64 dimensions; less with more)
+HALF_SLACK = 5e-4  # half precision changes the length of a vector, and so its score (by 2e-4 with 64 dimensions)
 MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the server
 
 
@@ -54,7 +53,7 @@ class NearestQuery:
     vector: Vector
     k: int
     conditions: SqlFragment
-    is_half: bool = False  # the vectors are kept in half precision, and are int8 vectors
+    is_half: bool = False  # the vectors are kept in half precision
 
     @property
     def column(self) -> str:
@@ -139,6 +138,6 @@ def _rescore(found: Sequence[Row], query: NearestQuery) -> list[tuple[Row, float
     if not found:
         return []
     read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))
-    scores = compute_cosines(round_to_int8(read) if query.is_half else read, query.vector)
+    scores = compute_cosines(read, query.vector)
     best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
     return [(found[position][3:], score) for position, score in best]

@@ -237,22 +237,6 @@ def list_headings(pages: Sequence[Sequence[Line]], *, title: str = "") -> list[s
     return [section.label for section in document.sections if section.label]
 
 
-def test_a_title_and_the_heading_below_it_are_two() -> None:
-    body = [(11, BODY[0]), (11, BODY[1])]
-    assert list_headings([[(18, "Keys of the vault"), (18, "1 Introduction"), *body]]) == [
-        *("Keys of the vault", "1 Introduction")
-    ]
-    assert list_headings([[(18, "Keys of the vault"), (18, "A handbook"), *body]], title="Keys of the vault") == [
-        *("Keys of the vault", "A handbook")
-    ]
-    assert list_headings([[(18, "How the keys of the vault"), (18, "are rotated"), *body]]) == [
-        "How the keys of the vault are rotated"
-    ]
-    assert list_headings([[(18, "Chapter 3"), (18, "Introduction to winches"), *body]]) == [
-        "Chapter 3 Introduction to winches"
-    ]
-
-
 def test_prose_in_columns_is_no_table() -> None:
     rows = "\n".join(f"| {a} | {b} |" for a, b in zip(LEFT, RIGHT, strict=True))
     found = list(parse_structured_page(f"{rows}\n", page=1))

@@ -88,9 +88,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
             remove_edge_lines(page_text, dropped),
             remove_edge_lines(structured.pages.get(page, ""), dropped),
         )
-        found, method = _choose_page_blocks(
-            page, text, markdown, joins, is_doubtful=page in structured.columns, title=raw.title
-        )
+        found, method = _choose_page_blocks(page, text, markdown, joins, is_doubtful=page in structured.columns)
         if page in raw.scans and is_ocr_installed():
             start_pages()
             found, method = [*found, *_recognise_scanned_page(data, page, uri=uri)], "ocr"
@@ -105,7 +103,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def _choose_page_blocks(
-    page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool, title: str = ""
+    page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool
 ) -> tuple[list[SourceBlock], str]:
     """The blocks of a page, and the method that found them: "structured", "reordered" (by the raw lines) or "raw"."""
     text = joins.join_hyphenated_words(text)
@@ -114,7 +112,7 @@ def _choose_page_blocks(
     if not markdown or not has_same_words(text, markdown):
         return list(parse_raw_page(text, page=page + 1)), "raw"
     lines = [line.strip() for line in text.splitlines()]
-    found = parse_structured_page(markdown, page=page + 1, raw_lines=lines, title=title)
+    found = parse_structured_page(markdown, page=page + 1)
     blocks = list(drop_repeated_headers(split_off_headings(found, lines, measure_usual_line(lines))))
     if reads_across_columns(text, markdown) or (is_doubtful and not has_same_words(text, markdown, check_order=True)):
         return list(order_by_raw_lines(blocks, text, page=page + 1)), "reordered"

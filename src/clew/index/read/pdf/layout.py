@@ -1,4 +1,4 @@
-"""Layout rules of PDF pages: headings one below the other are not one, columns are no table; titles and dates."""
+"""Layout rules of PDF pages: columns are no table; titles and dates."""
 
 import itertools
 import re
@@ -18,7 +18,6 @@ _NAMED = re.compile(
     r"|chapitre|partie|capítulo|anhang|annexe)\b",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"(?:chapter|part|appendix|kapitel|teil|chapitre|partie|capítulo)\s+\w+[.:]?\Z", re.IGNORECASE)
 _DATE = re.compile(
     r"(?:D:)?(?P<year>\d{4})(?P<month>\d\d)?(?P<day>\d\d)?(?P<hour>\d\d)?(?P<minute>\d\d)?(?P<second>\d\d)?"
     r"(?:Z|(?P<sign>[+-])(?P<ahead>\d\d)'?(?P<more>\d\d)?)?"
@@ -36,27 +35,6 @@ def parse_pdf_date(text: str) -> str:
     zone = f"{found['sign']}{found['ahead']}:{found['more'] or '00'}" if found["sign"] else "+00:00"
     at = parse_iso_or_none(f"{year}-{month}-{day}T{clock}{zone}")
     return at.isoformat() if at else ""
-
-
-def split_joined_heading(text: str, lines: Sequence[str], title: str = "") -> list[str]:
-    """The headings in a text that was made of several lines of large type; a heading that runs over lines stays one.
-
-    `lines` are those of the page as raw text. A heading begins at a line with a number or a usual name, and after a
-    line that is the title of the document.
-    """
-    words = text.split()
-    parts = _find_lines(words, lines)
-    if len(parts) < 2:
-        return [text]
-    headings = [parts[0]]
-    for part in parts[1:]:
-        begins = _NUMBERED.match(part) or _NAMED.match(part)
-        is_title = bool(title) and headings[-1].casefold() == title.casefold()
-        if (begins and not _LABEL.match(headings[-1])) or is_title:
-            headings.append(part)
-        else:
-            headings[-1] += f" {part}"
-    return headings
 
 
 def raise_title(blocks: Sequence[SourceBlock]) -> Sequence[SourceBlock]:
@@ -78,25 +56,6 @@ def raise_title(blocks: Sequence[SourceBlock]) -> Sequence[SourceBlock]:
         for block in blocks[1:]
     )
     return [replace(title, level=1), *deeper]
-
-
-def _find_lines(words: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The lines of a page that make up the words, in order; empty if none do."""
-    for first, line in enumerate(lines):
-        own = line.split()
-        if not own or own != list(words[: len(own)]):
-            continue
-        parts, at = [line.strip()], len(own)
-        for following in lines[first + 1 :]:
-            own = following.split()
-            if at == len(words) or own != list(words[at : at + len(own)]):
-                break
-            if own:
-                parts.append(following.strip())
-                at += len(own)
-        if at == len(words):
-            return parts
-    return []
 
 
 def is_prose_in_columns(rows: Sequence[Sequence[str]]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clew.index.read.blocks import SourceBlock
-from clew.index.read.pdf.layout import is_prose_in_columns, read_columns, split_joined_heading
+from clew.index.read.pdf.layout import is_prose_in_columns, read_columns
 from clew.index.read.tables import split_large_table
 
 EDGE_LINES = 2  # at the top and bottom of a page that may be a running head or foot
@@ -134,13 +134,8 @@ def _normalise_line(line: str) -> str:
     return " ".join(_DIGITS.sub("#", _MARKUP.sub("", line)).split()).casefold()
 
 
-def parse_structured_page(
-    markdown: str, *, page: int, raw_lines: Sequence[str] = (), title: str = ""
-) -> Iterator[SourceBlock]:
-    """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser.
-
-    By the lines of the raw text, and the title of the document, it is seen where it has joined two headings.
-    """
+def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
+    """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser."""
     lines = _TAGS.sub("", markdown).split("\n")
     paragraph: list[str] = []
     at = 0
@@ -157,8 +152,7 @@ def parse_structured_page(
             yield SourceBlock("paragraph", "\n".join(paragraph), page=page)
             paragraph = []
         if heading:
-            for number, part in enumerate(split_joined_heading(heading[2], raw_lines, title)):
-                yield from _make_heading(part, min(6, len(heading[1]) + min(number, 1)), page)
+            yield from _make_heading(heading[2], len(heading[1]), page)
         elif item and _BULLET.match(item[2]):
             yield from _split_marked_items(line, page)
         elif item:

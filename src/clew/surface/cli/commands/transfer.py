@@ -104,10 +104,8 @@ def reembed(
 
 def _describe_vectors(report: "Report") -> str:
     """What was done to have the vectors of the other embedder."""
-    made = report.reused + report.embedded
+    made = report.embedded
     if not made and not report.stopped:
         return "all vectors were there, none embedded" if report.chunks else "there was nothing to embed"
     rest = ", the others were there" if made < report.chunks and not report.stopped else ""
-    if report.reused:
-        return f"{format_count(report.reused, 'vector')} of chunks and summaries converted, none embedded{rest}"
     return f"{format_count(report.embedded, 'text')} embedded (chunks and summaries){rest}"

@@ -9,49 +9,14 @@ import re
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.pattern import compile_pattern
 from clew.core.text import tokenize_words
+from clew.core.words import load_words
 
 MAX_WORDS = 15  # a longer message says something
 MIN_CONTENT_WORDS = 2  # of a message with content and no number: one alone is mostly a reaction, in whatever words
 
 _FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
-_SOCIAL_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        hi hello hey hiya yo greetings howdy sup morning afternoon evening today tonight tomorrow bye goodbye
-        cya ciao later soon farewell cheers thanks thank thx ty tysm thankyou appreciate appreciated welcome please
-        pls sorry apologies oops whoops np worries ok okay okey k kk yes yep yeah yup yay nope nah sure absolutely
-        definitely certainly exactly indeed agreed fine cool nice great good better best awesome amazing perfect
-        excellent wonderful fantastic lovely brilliant sweet neat super wow whoa omg lol lmao rofl haha hahaha hehe
-        hah ha heh xd hmm hm mm uh um er ah oh aha ooh ugh meh eh huh congrats congratulations bravo kudos happy enjoy
-        fun funny interesting brb ttyl gtg afk imo fyi btw idk everyone everybody folks guys friends friend buddy mate
-        dude bro hugs kiss ping tired sleepy bored hope hoping wish wishing glad much lot bit little really truly very
-        quite so too again always never mind wait sec guess suppose got sounds looks seems makes hallo moin servus
-        guten gute danke dankeschon vielen dank bitte tschuss genau gut prima schon schones wochenende bis bald freut
-        mich toll zusammen bonjour bonsoir salut merci beaucoup bien sur accord oui non au revoir bientot nuit journee
-        soiree bonne bon hola buenos buenas dias tardes noches gracias muchas adios hasta luego si bueno perfecto tal
-        buongiorno buonasera buonanotte grazie mille prego arrivederci va bene perfetto ola bom boa obrigado obrigada
-        tchau ate logo tudo bem beleza hoi goedemorgen goedenavond bedankt doei ziens leuk hej tack tak morgon hejda
-        kiitos moi dzieki dziekuje czesc merhaba selam tesekkurler tesekkur ederim gunaydin iyi geceler gorusuruz
-        tamam evet hayir привет здравствуите спасибо пока свидания хорошо ладно доброе утро добрыи вечер شكرا مرحبا gn
-        gm nite goodnight no get getting let know think see seeing talk speak going coming gone moment minute luck
-        understood noted love loved sad feel feeling well late early busy matter night morgen
-        abend nacht noite tarde leid
-        """,
-    )
-)
-_SOCIAL_PHRASES = (
-    "谢谢",
-    "你好",
-    "早上好",
-    "晚安",
-    "再见",
-    "ありがとう",
-    "おはよう",
-    "こんにちは",
-    "감사합니다",
-    "안녕하세요",
-)
+_SOCIAL = load_words("social")
+_SOCIAL_WORDS, _SOCIAL_PHRASES = _SOCIAL["words"], _SOCIAL["phrases"]
 _WISHES = compile_pattern(  # of words that are a subject elsewhere: a day off, a job
     r"\b(?:good|nice|great|lovely|wonderful|happy|safe|merry|well|brilliant|excellent|what a)\s+"
     r"(?:day|week|weekend|night|one|job|work|luck|trip|flight|birthday|christmas|holidays?|time|question|point|idea)\b",

@@ -1,8 +1,10 @@
 """`doctor` with `repair`: what stops midway loses nothing, and only what is proved to be damaged is removed."""
 
+import random
+import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from tests.engine.chosen import OpenEngine
 from tests.engine.test_doctor import fill, make_change
+from tests.soak import choose_runs
 
 THREAD = "(SELECT row FROM documents WHERE kind = 'thread')"
 
@@ -211,3 +214,31 @@ def test_a_page_without_chunks_is_told_and_added_again_only_if_it_has_a_text(tmp
         assert [Path(each).name for each in report.changed] == ["page.md"]
         assert report.skipped == 1
         assert engine.search("keys rotate")[0].document.id == page
+
+
+COLUMNS = {
+    "documents": ("title", "meta", "facets", "chars", "chunks", "vector", "access", "created", "revision", "sum"),
+    "pieces": ("text", "sections", "chars", "message", "parent", "sum"),
+    "chunks": ("idx", "start", "stop", "headings", "at", "meta", "print", "text", "piece", "sum"),
+    "signals": ("seconds", "length", "facets", "terms", "counts", "vector", "id", "sum"),
+    "blocks": ("chars", "chunks", "sum"),
+}
+VALUES = ("'x'", "7", "x'00ff'", "CAST(x'68FF' AS TEXT)", "1.5", "-1", "''", "'[1]'", "'{}'")
+
+
+def test_whatever_is_written_into_rows_is_repaired_and_no_document_is_lost(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "whole", embedder="hashed:32") as engine:
+        fill(engine)
+        texts = {record.id: engine.read(record.id).text.strip() for record in engine.list()}
+    rng = random.Random(4)
+    for number in range(choose_runs(15, 150)):
+        copy = shutil.copytree(tmp_path / "whole", tmp_path / str(number))
+        table = rng.choice(list(COLUMNS))
+        row = f"doc = {rng.randint(1, 5)}" if table in ("pieces", "blocks") else f"row = {rng.randint(1, 5)}"
+        sql = f"UPDATE {table} SET {rng.choice(COLUMNS[table])} = {rng.choice(VALUES)} WHERE {row}"
+        with closing(sqlite3.connect(copy / "default" / "clew.db")) as db, db, suppress(sqlite3.Error):
+            db.execute(sql)
+        with Engine.open(copy, embedder="hashed:32") as engine:
+            assert engine.doctor(repair=True).is_sound, sql
+            assert {record.id: engine.read(record.id).text.strip() for record in engine.list()} == texts, sql
+            assert engine.search("rota vault"), sql

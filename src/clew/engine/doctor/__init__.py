@@ -40,8 +40,9 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     defects, found = _examine(opened, store, full=full or repair)
     if repair and defects:
         store.repair(defects)
-        there = {each.id for each in opened.store.documents()}  # of those to be removed, what was added anew meanwhile
-        defects = [each for each in defects if each.remedy != "remove" or each.document not in there]
+        with suppress(ClewError):  # what was to be removed may have been added anew meanwhile
+            there = {each.id for each in opened.store.documents()}
+            defects = [each for each in defects if each.remedy != "remove" or each.document not in there]
         _rebuild(engine, defects)
         store.flush()
         defects = _compare(defects, _examine(opened, store, full=True)[0])

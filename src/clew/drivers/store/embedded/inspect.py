@@ -46,7 +46,7 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         "counts",
         "miscounts its chunks or characters",
         "SELECT d.id FROM documents d WHERE d.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = d.row)"
-        " OR d.chars <> (SELECT coalesce(sum(text_chars(p.text)), 0) FROM pieces p WHERE p.doc = d.row)",
+        " OR d.chars <> (SELECT coalesce(sum(text_chars(CAST(p.text AS BLOB))), 0) FROM pieces p WHERE p.doc = d.row)",
     ),
     (
         "vectors",
@@ -136,6 +136,9 @@ class InspectMethods(InspectedStore):
             # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
             sql = "UPDATE chunks SET print = 0 WHERE doc = (SELECT row FROM documents WHERE id = ?)"
             db.executemany(sql, [(doc_id,) for doc_id in ids])
+            # They are counted until then, and leave tombstones.
+            db.execute("UPDATE signals SET length = 0 WHERE typeof(length) <> 'integer'")
+            db.execute("UPDATE signals SET terms = x'' WHERE typeof(terms) <> 'blob'")
             _delete_rows(db, defects)
             counts = ", ".join(f"{name} = ({sql})" for name, sql in COUNTS.items())
             db.execute(

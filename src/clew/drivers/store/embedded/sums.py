@@ -36,7 +36,7 @@ PLACED_SUM = "row_sum(row, doc, ?1, ?2, ?3, ?4, headings, context, at, meta, tex
 def register_functions(connection: sqlite3.Connection) -> None:
     """Gives a connection the functions that compute checksums."""
     functions = {
-        "text_chars": (len, 1),  # SQLite's own counts up to a NUL
+        "text_chars": (lambda data: len(data.decode("utf-8", "replace")), 1),  # SQLite's own counts up to a NUL
         "row_sum": (checksums.hash_values, -1),
         "signal_sum": (lambda *columns: checksums.hash_signal(columns), 8),
     }

@@ -28,6 +28,7 @@ from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chu
 from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
+MAX_PLACED = 2000  # chunks of a thread that are read as a search does: each adds up what stands before it
 ATTEMPTS = 10  # to look at what others change meanwhile
 UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError, AttributeError)  # by damage, and by nothing else
 Row = Sequence[Any]
@@ -165,8 +166,9 @@ def _inspect_found(store: InspectedStore, found: Sequence[StoredDocument]) -> It
 
 
 def _are_places_right(store: InspectedStore, chunks: Sequence[Chunk]) -> bool:
+    shown = {chunk.id: chunk for chunk in chunks[:: 1 + len(chunks) // MAX_PLACED]}
     try:
-        return store.chunks_by_id([chunk.id for chunk in chunks]) == {chunk.id: chunk for chunk in chunks}
+        return store.chunks_by_id(list(shown)) == shown
     except CollectionDamaged:
         return False
 

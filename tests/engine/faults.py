@@ -98,9 +98,9 @@ def damage_folder(folder: Path, fault: Fault) -> None:
 
 def _seal_rows(db: sqlite3.Connection) -> None:
     """Gives every row the checksum of what it holds now."""
-    for table, made in sums._FILLED.items():
-        db.execute(f"UPDATE {table} SET {sums._make_assignments(made)}")
-    for table, expression in sums._BULK.items():
+    for table in sums.CHANGING:
+        db.execute(f"UPDATE {table} SET {sums.make_assignments(table)}")
+    for table, expression in sums.FIXED.items():
         db.execute(f"UPDATE {table} SET sum = {expression}")
 
 

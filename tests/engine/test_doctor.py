@@ -68,7 +68,7 @@ def test_a_sound_collection_has_no_defects(open_engine: OpenEngine) -> None:
 
 def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(store=StoreConfig(exact_below=0))
-    find_wrong_filters, count_chunks = EmbeddedStore.find_wrong_filters, ShardIndex.count_chunks
+    read_facets, count_chunks = EmbeddedStore.read_facets, ShardIndex.count_chunks
     made = list[str]()
 
     def replace_one(meanwhile: str) -> None:
@@ -78,15 +78,15 @@ def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pyt
                 [Document("d1", f"Version {len(made)} of the page on the vault.", (), meta={"v": made})]
             )
 
-    def find_meanwhile(self: EmbeddedStore, stored: Any) -> set[str]:
+    def read_meanwhile(self: EmbeddedStore, ids: Any) -> Any:
         replace_one("filters")
-        return find_wrong_filters(self, stored)
+        return read_facets(self, ids)
 
     def count_meanwhile(self: ShardIndex) -> int:
         replace_one("index")
         return count_chunks(self)
 
-    monkeypatch.setattr(EmbeddedStore, "find_wrong_filters", find_meanwhile)
+    monkeypatch.setattr(EmbeddedStore, "read_facets", read_meanwhile)
     monkeypatch.setattr(ShardIndex, "count_chunks", count_meanwhile)
     with Engine.open(tmp_path, embedder="hashed:32", settings=settings) as engine:
         fill(engine)

@@ -225,7 +225,7 @@ def test_a_collection_without_calibration_is_named_and_calibrated(open_engine: O
     engine.add_documents(make_pages(110))
     engine.opened.store.set_calibration("")
     (found,) = find(engine, "calibration")
-    assert (found.severity, found.remedy) == ("warning", "calibrate")
+    assert (found.severity, found.remedy) == ("warning", "rebuild")
     assert engine.doctor(repair=True).is_sound
     assert engine.doctor().defects == ()
 

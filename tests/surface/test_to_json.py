@@ -99,7 +99,7 @@ def make_outputs() -> dict[str, object]:
             *((Finding("clew.db", "text", 2),), ("m2",), ("d2",), ("a.md",), ("the log",), ("backups",)),
         ),
         "doctor": DoctorReport(
-            (Defect("counts", "the collection says 2 chunks where there are 3", "", "recount", True),),
+            (Defect("counts", "the collection says 2 chunks where there are 3", "", "rebuild", True),),
             {"documents": 1, "chunks": 3},
             0.5,
         ),

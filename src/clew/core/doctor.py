@@ -5,60 +5,24 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
 # What is stored and made of it, how well it serves, and what is around it.
+# fmt: off
 Area = Literal[
-    "truth",
-    "spans",
-    "counts",
-    "vectors",
-    "postings",
-    "filters",
-    "index",
-    "summaries",
-    "orphans",
-    "staged",
-    "calibration",
-    "embeddings",
-    "sizes",
-    "duplicates",
-    "languages",
-    "threads",
-    "sources",
-    "protection",
-    "disk",
+    "truth", "spans", "counts", "vectors", "postings", "filters", "index", "summaries", "orphans", "staged",
+    "calibration", "embeddings", "sizes", "duplicates", "languages", "threads", "sources", "protection", "disk",
 ]
+# fmt: on
 AREAS: Final[tuple[Area, ...]] = get_args(Area)
 Severity = Literal["damage", "warning", "advice"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-Remedy = Literal[
-    "recount",
-    "rechunk",
-    "mend",
-    "keep",
-    "trim",
-    "remove",
-    "delete",
-    "rebuild",
-    "summarise",
-    "accept",
-    "discard",
-    "calibrate",
-    "protect",
-    "",
-]
+Remedy = Literal["rebuild", "rechunk", "keep", "remove", "delete", "accept", "protect", ""]
 REMEDIES: Final[Mapping[Remedy, str]] = {
-    "recount": "the counts are added up again",
+    "rebuild": "it is made again from what is stored",
     "rechunk": "its chunks are made again from its text, without the contexts of a language model",
-    "mend": "what was written is put back, as other rows and the checksum say",
-    "keep": "its text is kept and its chunks are made again; what else cannot be trusted is left out (title, address,"
-    " times, summary, meta, and who may see it: nobody by label); add its source again",
-    "trim": "the damaged messages are removed and the others kept; add its source again",
-    "remove": "it is removed, since its text cannot be trusted; add its source again, or restore an export",
+    "keep": "the text that is sound is kept and its chunks are made again; what cannot be trusted is left out (where"
+    " that is its record, nobody sees it by a label); add its source again",
+    "remove": "it is removed, since nothing of its text can be trusted; add its source again, or restore an export",
     "delete": "the rows are deleted",
-    "rebuild": "it is built again",
-    "summarise": "its summary is made again",
     "accept": "the collection goes on with what is there; add the sources again",
-    "discard": "the staged vectors are deleted; `clew reembed` makes them again",
-    "calibrate": "it is measured again",
     "protect": "it is put back as Clew makes it",
     "": "restore a backup, or an export into a new collection, or add the sources to a new collection",
 }
@@ -130,7 +94,7 @@ class Inspectable(Protocol):
         """
 
     def repair(self, defects: list[Defect]) -> None:
-        """Applies the remedies that a store can: all but new chunks and summaries.
+        """Applies the remedies that a store can: all but new chunks and summaries, which a put brings.
 
-        Chunks that are to be made again stay until a put replaces them, all of them.
+        Chunks that are to be made again stay until then, but for a document of which only a part was sound.
         """

@@ -251,10 +251,9 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()
-    from clew.drivers.store.embedded.repair import accept_what_is_there
+    from clew.drivers.store.embedded.accept import accept_what_is_there
 
-    names = [name for name in (embedder, *EMBEDDERS) if name and not name.endswith(":")]
-    return tuple(accept_what_is_there(folder, names))
+    return tuple(accept_what_is_there(folder, embedder, list(EMBEDDERS)))
 
 
 def find_records(store: Store, folder: Path | None) -> RecordStore | None:

@@ -154,7 +154,7 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
     """
     texts, sections, positions, at = list[str](), list[Section](), dict[str, int](), 0
     for *piece, doc, stored in (pieces := list(pieces)):
-        checksums.check_piece(doc_id, doc, piece, stored)
+        checksums.check(f"the text of the document {doc_id!r}", stored, doc, *piece)
         _, text, columns, _, _, message, _, _ = piece
         here = parse_sections(columns)
         if message is not None:
@@ -172,7 +172,8 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
 def parse_chunk(columns: Sequence[Any]) -> Chunk:
     """A chunk from CHUNK_COLUMNS; CollectionDamaged if it is not as written, or its place was not proved."""
-    checksums.check_chunk(columns)
+    if not checksums.matches_chunk(columns):
+        raise checksums.damaged_error(f"the chunk {columns[0]!r} of the document {columns[1]!r}")
     chunk_id, doc_id, before, total, text, headings, context, at, meta, _, _, piece, number, start, end, _ = columns
     if piece is not None:
         if before is None:
@@ -196,7 +197,7 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
     """A document's record from RECORD_COLUMNS; CollectionDamaged if it is not as written."""
-    checksums.check_record(columns)
+    checksums.check(f"the document {columns[0]!r}", columns[-1], *columns[:-1])
     doc_id, title, uri, kind, digest, stamp, chars, chunks, summary, meta, access, summary_by, created, updated = (
         columns[:-2]
     )

@@ -1,99 +1,127 @@
-"""Checks of documents as they are stored, the same for every store: spans, counts, vectors and terms of each."""
+"""What `doctor` asks of a store, the same for every store: what is wrong with each document, and what is sound of it.
+
+A row that is not as written is told by its checksum, rows that do not fit together by comparing them. What is derived
+is made again. Of a document whose rows are damaged, the sound ones are kept: its record, its text or messages, and
+where these are damaged, what its chunks say.
+"""
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from clew.core.doctor import Defect, Remedy
-from clew.core.errors import CollectionDamaged, NotFound
+from clew.core.doctor import Area, Defect, Inspection, Remedy
+from clew.core.errors import CollectionDamaged
+from clew.core.ids import make_document_id
 from clew.core.jobs import JOB_STATES
 from clew.core.stored import PackedTerms, StoredDocument
-from clew.core.thread import is_thread
-from clew.core.types import Document
+from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
+from clew.core.time import from_iso, to_timestamp
+from clew.core.types import Chunk, Document, DocumentRecord, Section
+from clew.drivers.store import codec
 from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
-from clew.drivers.store.checksums import ADVICE
-from clew.drivers.store.mend import Mending
+from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chunk
 from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
+MAX_PLACED = 2000  # chunks of a thread that are read as a search does: each adds up what stands before it
 ATTEMPTS = 10  # to look at what others change meanwhile
-UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError)  # by damage; any other error says nothing of the rows
+UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError, AttributeError)  # by damage, and by nothing else
+Row = Sequence[Any]
+T = TypeVar("T")
 
 
-class DocumentReader(Protocol):
-    """The reads of a store that a check of its documents needs."""
+class RawDocument(NamedTuple):
+    """The RECORD_COLUMNS, PIECE_COLUMNS and RAW_CHUNK_COLUMNS of a document, whether or not they are as written."""
 
+    record: Row
+    pieces: Sequence[Row]
+    chunks: Sequence[Row]
+
+
+class Listed(NamedTuple):
+    """A document as a list shows it, whether or not its record is as written."""
+
+    id: str
+    chunks: int
+    name: str
+
+
+class InspectedStore(ABC):
+    """The part of a store that `doctor` asks; each store says how its rows are read and repaired."""
+
+    @abstractmethod
+    def list_raw(self) -> list[Listed]:
+        """Every document."""
+
+    @abstractmethod
+    def inspect_tables(self, *, is_quick: bool) -> Iterable[Defect]:
+        """What is wrong with the tables and the index as a whole; quickly, without what takes long."""
+
+    @abstractmethod
+    def read_raw(self, doc_id: str) -> RawDocument | None:
+        """The rows of a document; None if it is not there."""
+
+    @abstractmethod
+    def read_facets(self, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
+
+    @abstractmethod
+    def make_facets(self, document: Document, chunk: Chunk | None = None) -> Any:
+        """The facets that the store writes."""
+
+    @abstractmethod
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Those documents with everything stored of them."""
 
-    def document(self, doc_id: str) -> Document:
-        """The document with its text."""
+    @abstractmethod
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> Mapping[str, Chunk]:
+        """Those chunks, as a search shows them."""
 
+    @abstractmethod
     def change_number(self) -> int:
         """The number of the last change."""
 
-    def plan_mending(self, doc_id: str) -> Mending:
-        """What mends a document whose record or text is damaged."""
+    def inspect(self, *, max_chunks: int | None = None) -> Inspection:
+        """What is wrong with the tables, each document and the index, and how much was checked."""
+        try:
+            listed = self.list_raw()
+            chosen = _sample(listed, max_chunks)
+            ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
+            defects = [*self.inspect_tables(is_quick=is_sample), *_inspect_documents(self, ids)]
+        except CollectionDamaged as error:  # what cannot be read cannot be looked at further
+            return Inspection((Defect("truth", str(error)),))
+        checked = {"documents": len(chosen), "chunks": sum(each.chunks for each in chosen)}
+        names = {each.id: each.name for each in listed if each.name}
+        return Inspection(tuple(defects), checked, ids, is_sample, names)
 
-    def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
-        """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""
 
-
-def sample_documents(sizes: Sequence[tuple[str, int]], max_chunks: int | None) -> list[str]:
-    """The ids of documents, given with their chunks: all, or random ones that have about so many chunks together."""
-    if max_chunks is None or sum(chunks for _, chunks in sizes) <= max_chunks:
-        return [doc_id for doc_id, _ in sizes]
-    ids: list[str] = []
-    total = 0
-    for doc_id, chunks in random.sample(sizes, len(sizes)):  # another one every day
-        if ids and total + chunks > max_chunks:
-            continue
-        ids.append(doc_id)
-        total += chunks
-        if total >= max_chunks or len(ids) >= max_chunks:
+def _sample(listed: Sequence[Listed], max_chunks: int | None) -> Sequence[Listed]:
+    """All documents, or random ones that have about so many chunks together: others every day."""
+    if max_chunks is None or sum(each.chunks for each in listed) <= max_chunks:
+        return listed
+    chosen, total = list[Listed](), 0
+    for each in random.sample(listed, len(listed)):
+        if not chosen or total + each.chunks <= max_chunks:
+            chosen.append(each)
+            total += each.chunks
+        if total >= max_chunks or len(chosen) >= max_chunks:
             break
-    return ids
+    return chosen
 
 
-def find_bad_jobs(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """The ids of jobs that cannot be read, of rows of id, state, request and result."""
-    return [
-        job_id
-        for job_id, state, request, result in rows
-        if state not in JOB_STATES or not all(map(_is_json_object, (request, result or "{}")))
-    ]
-
-
-def find_bad_sessions(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """The names of sessions that cannot be read, of rows of name, documents and messages."""
-    return [name for name, *texts in rows if not all(isinstance(_parse_json(text), list) for text in texts)]
-
-
-def _is_json_object(text: str) -> bool:
-    return isinstance(_parse_json(text), dict)
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, TypeError):
-        return None
-
-
-def inspect_documents(store: DocumentReader, ids: Sequence[str]) -> Iterator[Defect]:
-    """What is wrong with each of these documents."""
+def _inspect_documents(store: InspectedStore, ids: Sequence[str]) -> Iterator[Defect]:
     for start in range(0, len(ids), BATCH):
         batch = ids[start : start + BATCH]
         try:
-            found = list(_inspect_found(store, list(store.stored_documents(batch))))
+            found = list(store.stored_documents(batch))
+            wrong = list(dict.fromkeys(each.document for each in _inspect_found(store, found)))
         except UNREADABLE:
-            wrong = batch
-        else:
-            wrong = list(dict.fromkeys(each.document for each in found))
+            wrong = list(batch)
         for doc_id in wrong:
             yield from inspect_while_unchanged(store.change_number, partial(_inspect_alone, store, doc_id))
 
@@ -108,15 +136,7 @@ def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[],
     return found
 
 
-def _inspect_found(store: DocumentReader, found: Sequence[StoredDocument]) -> Iterator[Defect]:
-    for stored in found:
-        yield from inspect_stored(stored)
-    for doc_id in sorted(store.find_wrong_filters(found)):
-        problem = f"filters see the document {doc_id!r} otherwise than it is (labels, author, time or meta)"
-        yield Defect("filters", problem, doc_id, "rechunk")
-
-
-def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
+def _inspect_alone(store: InspectedStore, doc_id: str) -> Iterator[Defect]:
     """What is wrong with one document, which may not be readable."""
     try:
         found = list(store.stored_documents([doc_id]))
@@ -124,21 +144,64 @@ def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
         problem = str(error).removesuffix(f"; {ADVICE}")
         if not isinstance(error, CollectionDamaged):
             problem = f"the document {doc_id!r} cannot be read ({error})"
-        yield Defect("truth", problem, doc_id, _choose_remedy(store, doc_id))
+        yield Defect("truth", problem, doc_id, salvage(store.read_raw(doc_id))[1])
         return
     yield from _inspect_found(store, found)
 
 
-def _choose_remedy(store: DocumentReader, doc_id: str) -> Remedy:
-    """What repairs a document that cannot be read with its chunks: new chunks if they are what is damaged."""
+def _inspect_found(store: InspectedStore, found: Sequence[StoredDocument]) -> Iterator[Defect]:
+    wholes, parts = store.read_facets([each.document.id for each in found])
+    for stored in found:
+        yield from inspect_stored(stored)
+        document, name = stored.document, f"the document {stored.document.id!r}"
+        seen = [(store.make_facets(document, chunk), to_timestamp(chunk.at)) for chunk in stored.chunks]
+        if wholes.get(document.id) != store.make_facets(document) or seen != [
+            parts.get(chunk.id) for chunk in stored.chunks
+        ]:
+            problem = f"filters see {name} otherwise than it is (labels, author, time or meta)"
+            yield Defect("filters", problem, document.id, "rechunk")
+        if is_thread(document) and not _are_places_right(store, stored.chunks):
+            problem = f"the sizes of the messages of {name} are not those that its chunks are placed by"
+            yield Defect("counts", problem, document.id, "rechunk")
+
+
+def _are_places_right(store: InspectedStore, chunks: Sequence[Chunk]) -> bool:
+    shown = {chunk.id: chunk for chunk in chunks[:: 1 + len(chunks) // MAX_PLACED]}
     try:
-        if _are_sections_in_order(store.document(doc_id)):
-            return "rechunk"
-    except NotFound:
-        return "rechunk"
-    except UNREADABLE:
-        pass
-    return store.plan_mending(doc_id).remedy
+        return store.chunks_by_id(list(shown)) == shown
+    except CollectionDamaged:
+        return False
+
+
+def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
+    """What is wrong with a document whose rows are as they were written."""
+    document, chunks, sections = stored.document, stored.chunks, stored.document.sections
+    name, summary = f"the document {document.id!r}", stored.summary_vector
+    misplaced = sum(chunk.text != document.text[chunk.start : chunk.end] for chunk in chunks)
+    off = _count_wrong_lengths(stored.vectors)
+    are_terms_wrong = not all(map(_are_terms_right, stored.terms))
+    is_cut_off = not _are_sections_in_order(document)
+    is_misnumbered = any(chunk.index != number or chunk.total != len(chunks) for number, chunk in enumerate(chunks))
+    lacks_vector = bool(document.summary and summary is None and chunks)
+    has_wrong_vector = summary is not None and bool(_count_wrong_lengths(summary[None]))
+    faults: list[tuple[object, Area, str, Remedy]] = [
+        (misplaced, "spans", f"{misplaced} chunks of {name} are not where they say in its text", "rechunk"),
+        (is_cut_off, "spans", f"the sections of {name} do not lie in its text in order", "keep"),
+        (is_misnumbered, "counts", f"the chunks of {name} are not numbered from 0 to the last", "rechunk"),
+        (off, "vectors", f"{off} vectors of {name} are not of unit length", "rechunk"),
+        (are_terms_wrong, "postings", f"the terms of {name} are not sorted, or not counted", "rechunk"),
+        (lacks_vector, "summaries", f"the summary of {name} has no vector", "rebuild"),
+        (has_wrong_vector, "summaries", f"the vector of the summary of {name} is not of unit length", "rebuild"),
+    ]
+    yield from (Defect(area, problem, document.id, remedy) for is_wrong, area, problem, remedy in faults if is_wrong)
+    parents = ((place, each.parent) for place, each in enumerate(sections) if each.parent is not None)
+    if any(not 0 <= parent < len(sections) or parent == place for place, parent in parents):
+        yield Defect(
+            "threads" if is_thread(document) else "spans",
+            f"a section of {name} stands below one that is not there",
+            document.id,
+            next_step="add its source again; a thread that was added message by message can be read, but not followed",
+        )
 
 
 def _are_sections_in_order(document: Document) -> bool:
@@ -150,48 +213,6 @@ def _are_sections_in_order(document: Document) -> bool:
     return True
 
 
-def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
-    """What is wrong with a document whose rows are as they were written."""
-    document = stored.document
-    name = f"the document {document.id!r}"
-    if wrong := _count_wrong_spans(stored):
-        yield Defect("spans", f"{wrong} chunks of {name} are not where they say in its text", document.id, "rechunk")
-    if not _are_sections_in_order(document):
-        remedy: Remedy = "trim" if is_thread(document) else "keep"
-        yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, remedy)
-    if any(
-        _is_wrong_parent(section.parent, place, len(document.sections))
-        for place, section in enumerate(document.sections)
-    ):
-        yield Defect(
-            "threads" if is_thread(document) else "spans",
-            f"a section of {name} stands below one that is not there",
-            document.id,
-            next_step="add its source again; a thread that was added message by message can be read, but not followed",
-        )
-    if any(chunk.index != number or chunk.total != len(stored.chunks) for number, chunk in enumerate(stored.chunks)):
-        yield Defect("counts", f"the chunks of {name} are not numbered from 0 to the last", document.id, "rechunk")
-    if wrong := _count_wrong_lengths(stored.vectors):
-        yield Defect("vectors", f"{wrong} vectors of {name} are not of unit length", document.id, "rechunk")
-    if not all(map(_are_terms_right, stored.terms)):
-        yield Defect("postings", f"the terms of {name} are not sorted, or not counted", document.id, "rechunk")
-    if document.summary and stored.summary_vector is None and stored.chunks:
-        yield Defect("summaries", f"the summary of {name} has no vector", document.id, "summarise")
-    if stored.summary_vector is not None and _count_wrong_lengths(stored.summary_vector[None]):
-        yield Defect(
-            "summaries", f"the vector of the summary of {name} is not of unit length", document.id, "summarise"
-        )
-
-
-def find_ids(defects: Iterable[Defect], *remedies: Remedy) -> list[str]:
-    """The documents that are to be repaired in one of these ways, each once."""
-    return list(dict.fromkeys(each.document for each in defects if each.remedy in remedies and each.document))
-
-
-def _is_wrong_parent(parent: int | None, place: int, total: int) -> bool:
-    return parent is not None and not (0 <= parent < total and parent != place)
-
-
 def _are_terms_right(terms: PackedTerms) -> bool:
     if not are_terms_sorted(terms):
         return False
@@ -199,11 +220,134 @@ def _are_terms_right(terms: PackedTerms) -> bool:
     return terms.length == total or (terms.length > total and int(terms.counts.max(initial=0)) == MAX_COUNT)
 
 
-def _count_wrong_spans(stored: StoredDocument) -> int:
-    text = stored.document.text
-    return sum(chunk.text != text[chunk.start : chunk.end] for chunk in stored.chunks)
-
-
 def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     return int((~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)).sum())
+
+
+def inspect_staged(name: str | None, used: str, count: int, *, has_wrong: bool) -> Iterator[Defect]:
+    """What is wrong with staged vectors: of no model, of that in use, of another width or length."""
+    problems = {
+        f"{count} staged vectors are of no model": name is None and count,
+        f"vectors of {name} are staged, which is the model in use": name == used,
+        f"staged vectors of {name} are not of its width, or not of unit length": name is not None and has_wrong,
+    }
+    yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
+
+
+def find_bad_jobs(rows: Iterable[Row]) -> list[str]:
+    """The ids of jobs that cannot be read, of rows of id, state, request and result."""
+    return [
+        job_id
+        for job_id, state, *texts in rows
+        if state not in JOB_STATES or not all(isinstance(_parse_json(text or "{}"), dict) for text in texts)
+    ]
+
+
+def find_bad_sessions(rows: Iterable[Row]) -> list[str]:
+    """The names of sessions that cannot be read, of rows of name, documents and messages."""
+    return [name for name, *texts in rows if not all(isinstance(_parse_json(text), list) for text in texts)]
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError):
+        return None
+
+
+def find_ids(defects: Iterable[Defect], *remedies: Remedy) -> list[str]:
+    """The documents that are to be repaired in one of these ways, each once."""
+    return list(dict.fromkeys(each.document for each in defects if each.remedy in remedies and each.document))
+
+
+def salvage(raw: RawDocument | None) -> tuple[Document | None, Remedy]:
+    """The document that the sound rows make, and its remedy: `rechunk` where it is whole, else `keep` or `remove`."""
+    if raw is None:
+        return None, ""
+    record = _read_or_none(lambda: codec.parse_record(raw.record))
+    whole = _read_or_none(partial(codec.build_whole_document, record, raw.pieces)) if record else None
+    if whole and _are_sections_in_order(whole):
+        return whole, "rechunk"
+    chunks = sorted((each for each in raw.chunks if matches_chunk(each)), key=lambda each: (each[11] or 0, each[13]))
+    pieces = [each for each in raw.pieces if matches(each[-1], each[-2], *each[:-2])]
+    if not pieces and not chunks:
+        return None, "remove"
+    is_split = any(each[11] is not None for each in chunks) or any(each[5] is not None for each in pieces)
+    text, sections = _join_messages(pieces, chunks) if is_split else _join_page(raw, pieces, chunks)
+    if record is None:
+        record = _make_record(raw.record, chunks, sections, THREAD_KIND if is_split else "page")
+    kept = (record.kind, record.title, record.uri, record.summary, record.meta, "", "", record.access)
+    return Document(record.id, text, sections, *kept, record.summary_by, record.created, record.updated), "keep"
+
+
+def _read_or_none(read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except UNREADABLE:
+        return None
+
+
+def _make_record(columns: Row, chunks: Sequence[Row], sections: Sequence[Section], kind: str) -> DocumentRecord:
+    """A record of what is certain: labels are not, so that only who has no filter sees the document."""
+    doc_id, _, uri, *_ = columns
+    title = next((section.label for section in sections if section.label), "")
+    channel = next((meta["channel"] for each in chunks if "channel" in (meta := codec.parse_meta(each[8]))), "")
+    uri = uri if doc_id == make_document_id(str(uri)) else ""
+    return DocumentRecord(doc_id, title, uri, kind, meta={"channel": channel} if channel else {}, access=frozenset())
+
+
+def _join_page(raw: RawDocument, pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
+    """The text and sections of a page; its text alone as its chunks say it where a piece of it is damaged or gone."""
+    text = "".join(each[1] for each in pieces)
+    if len(pieces) < len(raw.pieces) or len(text) < max((each[14] for each in chunks), default=0):
+        return _join_chunks(chunks) or text, ()
+    sections = _read_or_none(lambda: codec.join_pieces("", pieces)[1]) or ()
+    return text, sections if _are_sections_in_order(Document("", text, sections)) else ()
+
+
+def _join_messages(pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
+    """The text and sections of the messages whose piece is sound, or a chunk of theirs."""
+    made = {each[0]: each for each in pieces if _has_one_section(each)}
+    for n in {each[11] for each in chunks} - made.keys():
+        own = [each for each in chunks if each[11] == n]
+        text, meta = _join_chunks(own) + SEPARATOR, codec.parse_meta(own[0][8])
+        if message := meta.get("message"):
+            access = frozenset(map(str, meta["access"])) if "access" in meta else None
+            author, at, guessed = str(meta.get("author", "")), from_iso(own[0][7]), bool(meta.get("guessed"))
+            section = Section(0, len(text), "", None, message, author, at, None, guessed, access)
+            reply = meta.get("reply_to")
+            made[n] = (n, text, codec.sections_to_json([section]), 0, 0, message, reply, None, 0, UNCHECKED)
+    return codec.join_pieces("", [made[n] for n in sorted(made)])
+
+
+def _has_one_section(piece: Row) -> bool:
+    sections = _read_or_none(lambda: codec.parse_sections(piece[2])) or []
+    return [(each.start, each.end) for each in sections] == [(0, len(piece[1]))]
+
+
+def _join_chunks(chunks: Sequence[Row]) -> str:
+    """What chunks say, each at its place; blanks where none says anything."""
+    text = ""
+    for columns in chunks:
+        said, start = columns[4], columns[13]
+        text = text.ljust(start) + said[max(0, len(text) - start) :]
+    return text
+
+
+def restore(
+    ids: Iterable[str],
+    read_raw: Callable[[str], RawDocument | None],
+    drop: Callable[[str], object],
+    put: Callable[[Document], object],
+) -> None:
+    """Replaces documents that are not whole by what is sound of them, without chunks; those without a text go.
+
+    It decides by what is stored now: another process may have written one anew since it was found damaged.
+    """
+    for doc_id in ids:
+        document, remedy = salvage(read_raw(doc_id))
+        if remedy in ("keep", "remove"):
+            drop(doc_id)
+        if document and remedy == "keep":
+            put(document)

@@ -14,7 +14,7 @@ from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.thread_view import Head, ThreadView, view_document
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import checksums, codec
-from clew.drivers.store.checksums import UNCHECKED, check_piece
+from clew.drivers.store.checksums import UNCHECKED
 
 MAX_PART = 512  # messages of a part; where an edit needs more, the whole thread is read at once
 
@@ -138,7 +138,7 @@ def build_thread_view(record: DocumentRecord, rows: Sequence[Sequence[Any]]) -> 
 
     def parse_section(place: int) -> Section:
         *piece, doc, stored = rows[place]
-        checksums.check_piece(record.id, doc, piece, stored)
+        checksums.check(f"the text of the document {record.id!r}", stored, doc, *piece)
         return codec.parse_sections(piece[2])[0]
 
     def read_heads() -> Sequence[Head]:
@@ -172,7 +172,7 @@ def parse_pieces(doc_id: str, read: Iterable[Sequence[Any]]) -> list[Piece]:
     """Pieces of a document from PIECE_COLUMNS; CollectionDamaged if one is not as written."""
     found = []
     for *columns, doc, stored in read:
-        check_piece(doc_id, doc, columns, stored)
+        checksums.check(f"the text of the document {doc_id!r}", stored, doc, *columns)
         found.append(Piece._make(columns))
     return found
 

@@ -2,7 +2,8 @@
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,10 +12,8 @@ from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Insp
 from clew.core.errors import ClewError, SettingsError
 from clew.core.thread import THREAD_KIND
 from clew.engine.add import calibrate, make_ingest_context
-from clew.engine.doctor.health import Sample, inspect_health
-from clew.engine.doctor.models import inspect_models
+from clew.engine.doctor.health import inspect_health
 from clew.engine.doctor.surroundings import inspect_surroundings, protect_files
-from clew.index.add.prepare import Recipe
 from clew.index.add.rebuild import rebuild_chunks, rebuild_summary
 
 if TYPE_CHECKING:
@@ -38,28 +37,18 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     store = opened.store
     if not isinstance(store, Inspectable):
         raise SettingsError("this store cannot be checked: it has no `inspect` and `repair`")
-    defects, inspection = _examine(opened, store, full=full or repair)
-    names = {**_list_names(opened), **inspection.names} if defects else {}
+    defects, found = _examine(opened, store, full=full or repair)
     if repair and defects:
         store.repair(defects)
-        defects = [each for each in defects if each.remedy != "remove" or not _is_whole(opened, each.document)]
-        recipe = make_ingest_context(opened, None).make_recipe(
-            embedder=opened.embedder, llm=None, on_warning=lambda _: None
-        )
-        defects = [_repair(engine, recipe, defect) for defect in defects]
+        with suppress(ClewError):  # what was to be removed may have been added anew meanwhile
+            there = {each.id for each in opened.store.documents()}
+            defects = [each for each in defects if each.remedy != "remove" or each.document not in there]
+        _rebuild(engine, defects)
         store.flush()
-        left, _ = _examine(opened, store, full=True)
-        problems = {(each.area, each.problem) for each in left}
-        defects = [
-            replace(each, is_repaired=each.is_repaired and (each.area, each.problem) not in problems)
-            for each in defects
-            if each.remedy
-        ]
-        known = {(each.area, each.problem) for each in defects}
-        defects += [each for each in left if (each.area, each.problem) not in known]
-    named = [replace(each, problem=_name_documents(each, names)) for each in defects]
+        defects = _compare(defects, _examine(opened, store, full=True)[0])
+    named = [replace(each, problem=_name_documents(each, found.names)) for each in defects]
     named.sort(key=lambda each: SEVERITIES.index(each.severity))
-    return DoctorReport(tuple(named), inspection.checked, monotonic() - started, inspection.is_sample)
+    return DoctorReport(tuple(named), found.checked, monotonic() - started, found.is_sample)
 
 
 def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:
@@ -68,30 +57,43 @@ def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[
     defects = list(found.defects)
     damaged = {each.document for each in defects if each.document}
     if found.checked:  # else nothing can be read
-        defects += _find_missing_summaries(opened, damaged)
+        defects += [each for each in _find_missing_summaries(opened) if each.document not in damaged]
         sound = [doc_id for doc_id in found.documents if doc_id not in damaged]
-        sample = Sample()
-        defects += inspect_health(opened, random.sample(sound, len(sound)), sample)
-        defects += inspect_models(opened, sample.stored, full=full)
-    defects += inspect_surroundings(opened)
-    return defects, found
+        defects += inspect_health(opened, random.sample(sound, len(sound)), full=full)
+    return [*defects, *inspect_surroundings(opened)], found
 
 
-def _list_names(opened: "Opened") -> dict[str, str]:
-    """The address or title of each document by its id, as far as they can be read."""
-    try:
-        return {each.id: each.uri or each.title for each in opened.store.documents() if each.uri or each.title}
-    except ClewError:
-        return {}
+def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
+    """The defects as they are after a repair: what is not found any more is repaired, and what is new is added."""
+    problems = {(each.area, each.problem) for each in left}
+    known = {(each.area, each.problem) for each in defects if each.remedy}
+    now = [replace(each, is_repaired=(each.area, each.problem) not in problems) for each in defects if each.remedy]
+    return now + [each for each in left if (each.area, each.problem) not in known]
 
 
-def _is_whole(opened: "Opened", doc_id: str) -> bool:
-    """Whether a document can be read: one that was damaged, and that another process has written anew."""
-    try:
-        opened.store.document(doc_id)
-    except ClewError:
-        return False
-    return True
+def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
+    """Makes again what a store cannot: chunks, summaries, the calibration, and who may read its files."""
+    opened = engine.opened
+    context = make_ingest_context(opened, None)
+    recipe = context.make_recipe(embedder=opened.embedder, llm=None, on_warning=lambda _: None)
+    for doc_id in dict.fromkeys(each.document for each in defects if each.remedy in ("rechunk", "keep")):
+        with suppress(ClewError):
+            rebuild_chunks(doc_id, store=opened.store, recipe=recipe)
+    kept = {each.document for each in defects if each.remedy == "keep"}
+    bare = [each for each in _find_missing_summaries(opened) if each.remedy or each.document in kept]
+    for doc_id in dict.fromkeys(each.document for each in (*defects, *bare) if _is_of_summary(each)):
+        with suppress(ClewError):
+            rebuild_summary(doc_id, store=opened.store, recipe=recipe)
+    if any(each.area == "calibration" and each.remedy for each in defects):
+        with suppress(ClewError):
+            calibrate(engine)
+    if opened.folder and any(each.remedy == "protect" for each in defects):
+        with suppress(OSError):
+            protect_files(opened.folder)
+
+
+def _is_of_summary(defect: Defect) -> bool:
+    return defect.area == "summaries" or (defect.area == "embeddings" and defect.remedy == "rebuild")
 
 
 def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
@@ -101,41 +103,13 @@ def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
     return problem if defect.document not in names or name in problem else f"{problem} (in {name})"
 
 
-def _find_missing_summaries(opened: "Opened", damaged: set[str]) -> Iterator[Defect]:
+def _find_missing_summaries(opened: "Opened") -> Iterator[Defect]:
     """The pages without a summary, of a collection whose settings ask for one."""
     if opened.settings.ingestion.summaries == "none":
         return
-    try:
-        records = list(opened.store.documents())
-    except ClewError:  # named already
-        return
-    remedy: Remedy = "" if opened.settings.ingestion.summaries == "llm" else "summarise"
-    for each in records:
-        if each.kind != THREAD_KIND and each.chunks and not each.summary and each.id not in damaged:
-            problem = f"the document {each.id!r} has no summary"
-            yield Defect("summaries", problem, each.id, remedy, next_step="" if remedy else "run `clew backfill`")
-
-
-def _summarise_page(opened: "Opened", recipe: Recipe, doc_id: str) -> None:
-    """Gives a page a summary that has lost its own."""
-    if opened.store.document(doc_id).kind != THREAD_KIND:
-        rebuild_summary(doc_id, store=opened.store, recipe=recipe)
-
-
-def _repair(engine: "Engine", recipe: Recipe, defect: Defect) -> Defect:
-    """The defect, repaired if it could be."""
-    opened = engine.opened
-    try:
-        if defect.remedy in ("rechunk", "keep"):
-            rebuild_chunks(defect.document, store=opened.store, recipe=recipe)
-            if defect.remedy == "keep" and opened.settings.ingestion.summaries != "none":
-                _summarise_page(opened, recipe, defect.document)
-        elif defect.remedy == "summarise":
-            rebuild_summary(defect.document, store=opened.store, recipe=recipe)
-        elif defect.remedy == "calibrate":
-            calibrate(engine)
-        elif defect.remedy == "protect" and opened.folder:
-            protect_files(opened.folder)
-    except (ClewError, OSError):
-        return defect
-    return replace(defect, is_repaired=bool(defect.remedy))
+    remedy: Remedy = "" if opened.settings.ingestion.summaries == "llm" else "rebuild"
+    with suppress(ClewError):  # named already
+        for each in opened.store.documents():
+            if each.kind != THREAD_KIND and each.chunks and not each.summary:
+                problem = f"the document {each.id!r} has no summary"
+                yield Defect("summaries", problem, each.id, remedy, next_step="" if remedy else "run `clew backfill`")

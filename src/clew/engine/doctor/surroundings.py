@@ -5,6 +5,7 @@ import random
 import shutil
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ MIN_FREE = 64 << 20  # bytes
 MAX_LOG = 256 << 20  # bytes of a log that nobody writes back
 FOR_OTHERS = stat.S_IRWXO
 IS_POSIX = os.name == "posix"
+_warn, _advise = partial(Defect, severity="warning"), partial(Defect, severity="advice")
 
 
 def inspect_surroundings(opened: "Opened") -> Iterator[Defect]:
@@ -45,26 +47,15 @@ def inspect_sources(opened: "Opened") -> Iterator[Defect]:
     gone = sorted(uri for uri in chosen if not is_there(Path(opened.root, uri)))
     changed = sorted(uri for uri in chosen if uri not in gone and has_changed(Path(opened.root, uri), files[uri]))
     if gone and len(gone) == len(chosen):
-        yield Defect(
-            "sources",
-            f"none of the files that {format_count(len(records), 'document')} were read from is there",
-            severity="advice",
-            next_step="they may be on another machine or share; if they moved, add them from their new place",
-        )
+        problem = f"none of the files that {format_count(len(records), 'document')} were read from is there"
+        advice = "they may be on another machine or share; if they moved, add them from their new place"
+        yield _advise("sources", problem, next_step=advice)
     elif gone:
-        yield Defect(
-            "sources",
-            f"{len(gone)} of {len(chosen)} files are gone, and what was in them is still found ({_name(gone)})",
-            severity="warning",
-            next_step="`clew add FOLDER --sync` drops their documents",
-        )
+        problem = f"{len(gone)} of {len(chosen)} files are gone, and what was in them is still found ({_name(gone)})"
+        yield _warn("sources", problem, next_step="`clew add FOLDER --sync` drops their documents")
     if changed:
-        yield Defect(
-            "sources",
-            f"{len(changed)} of {len(chosen)} files have changed since they were read ({_name(changed)})",
-            severity="warning",
-            next_step="`clew add` them again",
-        )
+        problem = f"{len(changed)} of {len(chosen)} files have changed since they were read ({_name(changed)})"
+        yield _warn("sources", problem, next_step="`clew add` them again")
 
 
 def has_changed(path: Path, stamp: str) -> bool:
@@ -91,38 +82,24 @@ def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
         is_erasing = False  # named already
     if is_erasing:
         problem = "an erasure was not finished: what it was to remove may still be on the disk"
-        yield Defect("truth", problem, severity="warning", next_step="`clew erase` finishes it, also without a name")
+        yield _warn("truth", problem, next_step="`clew erase` finishes it, also without a name")
     tuned = read_tuned_settings(opened.records)
     if tuned and tuned[-1].embedder != opened.embedder.name:
-        yield Defect(
-            "calibration",
-            f"settings were tuned for {tuned[-1].embedder} and are not used with {opened.embedder.name}",
-            severity="advice",
-            next_step="`clew tune` again, or `clew tune --rollback`",
-        )
+        problem = f"settings were tuned for {tuned[-1].embedder} and are not used with {opened.embedder.name}"
+        yield _advise("calibration", problem, next_step="`clew tune` again, or `clew tune --rollback`")
 
 
 def inspect_permissions(folder: Path) -> Iterator[Defect]:
     """Files that everybody on the machine may read or write, and those that this user may not."""
     if not IS_POSIX:
         return
-    open_ = [path for path in _list_own(folder) if path.stat().st_mode & FOR_OTHERS]
-    if open_:
-        yield Defect(
-            "protection",
-            f"everybody on this machine may read or change {_name([path.name for path in open_])} of {folder}",
-            "",
-            "protect",
-            severity="warning",
-        )
-    denied = [path for path in _list_own(folder) if path.is_file() and not os.access(path, os.R_OK | os.W_OK)]
-    if denied:
-        yield Defect(
-            "protection",
-            f"this user may not change {_name([path.name for path in denied])} of {folder}",
-            severity="advice",
-            next_step="it can be searched, not added to; give this user the right to write, or use its owner",
-        )
+    if open_ := [path.name for path in _list_own(folder) if path.stat().st_mode & FOR_OTHERS]:
+        problem = f"everybody on this machine may read or change {_name(open_)} of {folder}"
+        yield _warn("protection", problem, "", "protect")
+    files = [path for path in _list_own(folder) if path.is_file()]
+    if denied := [path.name for path in files if not os.access(path, os.R_OK | os.W_OK)]:
+        advice = "it can be searched, not added to; give this user the right to write, or use its owner"
+        yield _advise("protection", f"this user may not change {_name(denied)} of {folder}", next_step=advice)
 
 
 def protect_files(folder: Path) -> None:
@@ -142,20 +119,14 @@ def inspect_disk(folder: Path) -> Iterator[Defect]:
     yield from check_room(shutil.disk_usage(folder).free, size)
     log = folder / "clew.db-wal"
     if log.is_file() and log.stat().st_size > MAX_LOG:
-        yield Defect(
-            "disk",
-            f"the log of changes has grown to {log.stat().st_size >> 20} MB",
-            severity="advice",
-            next_step="a process that reads all the time keeps it; close the ones that need not be open",
-        )
+        problem = f"the log of changes has grown to {log.stat().st_size >> 20} MB"
+        advice = "a process that reads all the time keeps it; close the ones that need not be open"
+        yield _advise("disk", problem, next_step=advice)
 
 
 def check_room(free: int, size: int) -> Iterator[Defect]:
     """Whether so many free bytes are enough for a collection of this size: a new index takes about as much again."""
     if free < max(MIN_FREE, size):
-        yield Defect(
-            "disk",
-            f"{free >> 20} MB are free on the disk, and the collection has {size >> 20} MB",
-            severity="warning",
-            next_step="make room: an index that is built again takes about as much as the collection",
-        )
+        problem = f"{free >> 20} MB are free on the disk, and the collection has {size >> 20} MB"
+        advice = "make room: an index that is built again takes about as much as the collection"
+        yield _warn("disk", problem, next_step=advice)

@@ -15,6 +15,7 @@ from clew.core.protocols import Embedder
 from clew.core.scope import get_search_scope
 from clew.drivers.store import checksums
 from clew.drivers.store.embedded import connection, schema, sums
+from clew.drivers.store.embedded.accept import is_foreign_log
 from clew.drivers.store.embedded.folder import (
     MARKER,
     check_database_exists,
@@ -24,7 +25,6 @@ from clew.drivers.store.embedded.folder import (
     write_last_change,
     write_marker,
 )
-from clew.drivers.store.embedded.foreign_log import is_foreign_log
 from clew.drivers.store.staging import check_model_in_use, model_switched_error
 
 MAX_CHECKED = 100_000  # rows that are remembered as checked

@@ -145,7 +145,7 @@ def _hash_row(row: int, doc_id: str, columns: Sequence[Any]) -> tuple[int, int]:
         revision,
     ) = columns
     record = (doc_id, title, uri, kind, digest, stamp, chars, chunks, summary, meta, access, by, *times, row)
-    return checksums.hash_record(*record), checksums.hash_values(row, doc_id, facets, vector, count, revision)
+    return checksums.hash_values(*record), checksums.hash_values(row, doc_id, facets, vector, count, revision)
 
 
 def _read_chunks(db: sqlite3.Connection, row: int) -> dict[str, tuple[int, int]]:

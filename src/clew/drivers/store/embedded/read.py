@@ -19,7 +19,7 @@ from clew.core.filter import Filter
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
-from clew.drivers.store.checksums import check_values, damaged_error
+from clew.drivers.store.checksums import check, damaged_error
 from clew.drivers.store.embedded import schema, sums
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.places import check_places
@@ -146,7 +146,7 @@ def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summa
     sql = f"SELECT {columns}, found_sum FROM documents NOT INDEXED WHERE vector IS NOT NULL"
     read = []
     for *found, stored in db.execute(sql):
-        check_values(f"the summary of the document {found[1]!r}", stored, *found)
+        check(f"the summary of the document {found[1]!r}", stored, *found)
         read.append(found[1:4])
     vectors = unpack_vectors([each[2] for each in read], dim)
     slots = {each[0]: slot for slot, each in enumerate(read)}

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from clew.core.session import ChangeSession, StoredSession, messages_to_json, parse_messages
-from clew.drivers.store.checksums import check_values
+from clew.drivers.store.checksums import check
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.sums import SESSION
 
@@ -61,6 +61,6 @@ def _read_session(db: sqlite3.Connection, name: str) -> StoredSession | None:
     if found is None:
         return None
     *columns, stored = found
-    check_values(f"the session {name!r}", stored, *columns)
+    check(f"the session {name!r}", stored, *columns)
     _, documents, messages, used, kept = columns
     return StoredSession(tuple(json.loads(documents)), parse_messages(messages), used, bool(kept))

@@ -13,7 +13,7 @@ from clew.core import facets
 from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.checksums import check_signal, check_values
+from clew.drivers.store.checksums import check, check_signal
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.vectors import unpack_vectors
 
@@ -110,7 +110,7 @@ def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) ->
     """The tombstones that meet a condition; CollectionDamaged if one is not as written."""
     found = []
     for change, row, terms, stored in db.execute(f"SELECT change, row, terms, sum FROM gone WHERE {condition}", params):
-        check_values("the record of a removed chunk", stored, change, row, terms)
+        check("the record of a removed chunk", stored, change, row, terms)
         found.append((row, np.frombuffer(terms, np.int64)))
     return found
 

@@ -11,7 +11,7 @@ from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Matrix
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.sums import SIGNAL_SUM
+from clew.drivers.store.embedded.sums import FIXED
 from clew.drivers.store.embedded.vectors import pack_vectors
 from clew.drivers.store.staging import (
     Kind,
@@ -137,7 +137,7 @@ def swap_staged_vectors(db: sqlite3.Connection, collection_id: str) -> None:
             )
     db.execute("CREATE TEMP TABLE used AS SELECT row, vector FROM signals")
     db.execute("UPDATE signals SET vector = (SELECT s.vector FROM shadows s WHERE s.row = signals.row)")
-    db.execute(f"UPDATE signals SET sum = {SIGNAL_SUM}")
+    db.execute(f"UPDATE signals SET sum = {FIXED['signals']}")
     db.execute("DELETE FROM shadows")
     db.execute("INSERT INTO shadows SELECT row, vector, row_sum(row, vector) FROM used")
     db.execute("DROP TABLE used")

@@ -12,7 +12,7 @@ import numpy as np
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
-from clew.drivers.store.checksums import check_signal, check_values, damaged_error
+from clew.drivers.store.checksums import check, check_signal, damaged_error
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.signals import COLUMNS
 from clew.drivers.store.embedded.vectors import unpack_vector, unpack_vectors
@@ -70,7 +70,7 @@ def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) 
     for row, facets, vector, count, revision, stored, *record in documents:
         found, width = chunks.get(row, []), len(_SIGNALS.split(", "))
         doc_id = record[0]
-        check_values(f"the summary of the document {doc_id!r}", stored, row, doc_id, facets, vector, count, revision)
+        check(f"the summary of the document {doc_id!r}", stored, row, doc_id, facets, vector, count, revision)
         for columns in found:
             check_signal(columns[: width - 1], columns[width - 1])
         parsed = tuple(codec.parse_chunk(columns[width:]) for columns in found)

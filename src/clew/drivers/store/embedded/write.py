@@ -30,7 +30,7 @@ def write_pieces_of_many(db: sqlite3.Connection, given: Sequence[tuple[int, Sequ
     db.executemany(
         "INSERT OR REPLACE INTO pieces(doc, n, text, sections, chars, chunks, message, parent, awaits, sum)"
         " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(doc, *each, checksums.hash_piece(doc, each)) for doc, own in given for each in own],
+        [(doc, *each, checksums.hash_values(doc, *each)) for doc, own in given for each in own],
     )
     for doc, own in given:
         if numbers := [each.n for each in own if each.message is not None]:
@@ -247,4 +247,4 @@ def _chunk_to_columns(row: int, doc: int, chunk: Chunk, place: pieces.Placed) ->
         codec.meta_to_json(chunk.meta),
         chunk.text,
     )
-    return (*place, *shown, checksums.hash_chunk(row, doc, place, shown, chunk.id))
+    return (*place, *shown, checksums.hash_values(row, doc, *place, *shown, chunk.id))

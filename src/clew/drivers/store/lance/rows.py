@@ -60,12 +60,12 @@ def make_document_row(
 
 def seal_document(row: Row) -> Row:
     """The row of a document with the checksum of its columns."""
-    return {**row, "sum": checksums.hash_record(*(row[name] for name in RECORD[:-1]))}
+    return {**row, "sum": checksums.hash_values(*(row[name] for name in RECORD[:-1]))}
 
 
 def make_piece_row(piece: Piece, *, row: int, doc: int) -> Row:
     """The row of a piece of a document."""
-    return {"kind": PIECE, "row": row, "doc": doc, **piece._asdict(), "sum": checksums.hash_piece(doc, piece)}
+    return {"kind": PIECE, "row": row, "doc": doc, **piece._asdict(), "sum": checksums.hash_values(doc, *piece)}
 
 
 def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
@@ -90,7 +90,7 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
         "channel": channel if isinstance(channel, str) else None,
         "seconds": entry.seconds,
         "length": entry.length,
-        "sum": checksums.hash_chunk(row, doc, place, shown, chunk.id),
+        "sum": checksums.hash_values(row, doc, *place, *shown, chunk.id),
         "facets": json.loads(entry.facets),
         "terms": np.frombuffer(entry.terms, np.int64),
         "counts": np.frombuffer(entry.counts, np.uint16),

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from clew.core.protocols import Strategy as Strategy
     from clew.core.protocols import Verdict as Verdict
     from clew.core.protocols import Verifier as Verifier
-    from clew.core.receipt import Finding as Finding
+    from clew.core.receipt import Purge as Purge
     from clew.core.receipt import Receipt as Receipt
     from clew.core.report import OnProgress as OnProgress
     from clew.core.report import PassedOver as PassedOver
@@ -213,7 +213,7 @@ _HOMES = {
         "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
         "Rewrite SessionStore Step Store Strategy Verdict Verifier"
     ),
-    "clew.core.receipt": "Finding Receipt",
+    "clew.core.receipt": "Purge Receipt",
     "clew.core.report": "OnProgress PassedOver Plan Progress Report SourceFailure",
     "clew.core.session": "StoredSession",
     "clew.core.settings": (
@@ -252,6 +252,7 @@ _HOMES = {
 }
 # Names of an earlier Clew: what takes their place.
 _REMOVED = {
+    "Finding": "an erasure searches for nothing; `Receipt.overwritten` and `Receipt.undone` say what was done",
     "enqueue_tuning": "`clew.tune` tunes in this process, `clew tune` on the command line",
     "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",
 }

@@ -10,7 +10,7 @@ from clew.core.cite import Citation, CitationCheck
 from clew.core.doctor import Defect, DoctorReport
 from clew.core.explanation import Explanation
 from clew.core.passages import Context, DroppedPassage, MergedChunk
-from clew.core.receipt import Finding, Receipt
+from clew.core.receipt import Receipt
 from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.settings import DEFAULTS
 from clew.core.stored import BundlePart, Manifest
@@ -95,8 +95,8 @@ def make_outputs() -> dict[str, object]:
         ),
         "plan": Plan(("a.md",), ("b.md",), 1, (SourceFailure("c", "e"),), ("d",), 4, 1, 3, 99, 2, 50, 20, 0.2),
         "erase": Receipt(
-            *("author dan", AT, ("d1",), ("m1",), 2, 3, 40, 1, 5, 6, 1, 1, 70, 8, 4096),
-            *((Finding("clew.db", "text", 2),), ("m2",), ("d2",), ("a.md",), ("the log",), ("backups",)),
+            *("author dan", AT, ("d1",), ("m1",), 2, 3, 40, 1, 5, 6, 1, 1, ("clew.db",)),
+            *(("m2",), ("d2",), ("a.md",), ("the log",), ("backups",)),
         ),
         "doctor": DoctorReport(
             (Defect("counts", "the collection says 2 chunks where there are 3", "", "rebuild", True),),

@@ -228,7 +228,7 @@ class DroppedCollectionReply(TypedDict):
 
 
 class ReceiptReply(TypedDict):
-    """What an erasure removed, and what a search of everything that is stored found of it."""
+    """What an erasure removed, how it was overwritten, and what could not be done."""
 
     selector: str
     selector_hash: str
@@ -243,10 +243,7 @@ class ReceiptReply(TypedDict):
     cache_entries: int
     sessions: int
     jobs: int
-    pieces: int
-    ambiguous: int
-    searched: int
-    found: list[dict[str, Any]]
+    overwritten: list[str]
     quoted_by: list[str]
     named_by: list[str]
     sources: list[str]

@@ -1,4 +1,4 @@
-"""The receipt of an erasure: what was removed, and what a search of everything that is stored found of it."""
+"""The receipt of an erasure: what was removed, how it was overwritten, and what could not be done."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,23 +6,25 @@ from hashlib import sha256
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Erased content that is still stored: the file or column, what it is (text, vector, term), and how many places."""
+class Purge:
+    """What a store has overwritten after a deletion, as sentences.
 
-    place: str
-    what: str
-    count: int
+    `again` says what a later attempt can do, `forbidden` what somebody with more rights must do.
+    """
+
+    done: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What `erase` removed, and what is left of it.
+    """What `erase` removed, and how.
 
     `documents` and `messages` are ids. `contexts` counts the chunks of others that held erased text in their context
-    and were indexed again. `searched` bytes were searched for `pieces` of what was erased; `found` must be empty.
-    `ambiguous` pieces stand in what remains too, or are too short, and were not searched for. `quoted_by` are the
-    messages (by id) and documents (by address, or id) of others that quote an erased text, `named_by` those that name
-    the erased author in their text, title, address, channel, summary, labels or meta: both remain as they are.
+    and were indexed again. `overwritten` says what was done with the places where deleted content lay. `quoted_by` are
+    the messages (by id) and documents (by address, or id) of others that quote an erased text, `named_by` those that
+    name the erased author in their text, title, address, channel, summary, labels or meta: both remain as they are.
     `sources` are files of erased documents: an `add` would add them again. `undone` says what could not be done,
     `notes` what is beyond an erasure.
     """
@@ -39,10 +41,7 @@ class Receipt:
     cache_entries: int = 0
     sessions: int = 0
     jobs: int = 0
-    pieces: int = 0
-    ambiguous: int = 0
-    searched: int = 0
-    found: tuple[Finding, ...] = ()
+    overwritten: tuple[str, ...] = ()
     quoted_by: tuple[str, ...] = ()
     named_by: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -58,5 +57,5 @@ class Receipt:
 
     @property
     def complete(self) -> bool:
-        """Whether all was done and nothing of it was found."""
-        return not self.found and not self.undone
+        """Whether all was done."""
+        return not self.undone

@@ -1,36 +1,33 @@
-"""The verb that erases: what it removes, it removes from every place of the collection, and then looks for it there."""
+"""The verb that erases: it deletes, overwrites the places where it lay, and gives a receipt."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.errors import NotFound, SettingsError
-from clew.core.fingerprint import Fingerprints, Matcher, make_key
-from clew.core.receipt import Finding, Receipt
+from clew.core.plural import format_count
+from clew.core.receipt import Receipt
 from clew.core.settings import Settings
 from clew.core.suggest import format_suggestion
-from clew.drivers.store.term_ids import pack_terms
 from clew.engine.add import make_ingest_context
 from clew.engine.opened import Opened
-from clew.engine.scrub import scrub_records, scrub_sessions
+from clew.engine.scrub import scrub
 from clew.engine.sections import resolve_document_or_sections
-from clew.index.erase.compare import TEXT_KINDS, Comparison, compare_with_remaining
-from clew.index.erase.journal import Journal, join_journals, parse_journal
+from clew.index.erase.journal import Journal, join_journals, make_journal, parse_journal
+from clew.index.erase.quotes import Quotes, collect_quotes, list_naming, list_quoting
 from clew.index.erase.remove import remove_selection
-from clew.index.erase.select import Selection, list_authors, select_author, select_channel, tally_selection
+from clew.index.erase.select import Selection, list_authors, select_author, select_channel
 from clew.index.read.load import is_file_there
 
 if TYPE_CHECKING:
     from clew.engine import Engine
 
-# Short pieces are not looked for in files whose format has words of its own: settings of an index, keys of a session.
-_ALL_KINDS = ("words", "texts", "vectors", "terms")
-_LONG_KINDS = ("texts", "vectors", "terms")
-# Words of sessions, jobs and calibrations that are the same in every collection.
-_OWN_WORDS = ("assistant", "cancelled", "cancelling", "documents", "messages", "sources", "settings", "embedder")
+# Words of jobs and calibrations that are the same in every collection.
+_OWN_WORDS = "cancelled cancelling documents messages sources settings embedder"
 _EXPORTS = "a chat export that still has the messages brings them back when it is added again; take them out of it too"
-_NAMES = {"words": "text", "texts": "text", "vectors": "vector", "terms": "term"}
 
 
 @runtime_checkable
@@ -47,57 +44,55 @@ def erase(
     dry_run: bool = False,
     settings: Settings | None = None,
 ) -> Receipt:
-    """Removes documents (by id or address), all that an author wrote, or a channel, and proves it with a receipt.
+    """Removes documents (by id or address), all that an author wrote, or a channel, and gives a receipt.
 
     Everything made of it goes too: chunks, vectors, postings, summaries, copies in the contexts of other messages,
-    staged vectors, caches, chat sessions, runs and feedback that name it, free pages of the disk. Then everything that
-    is stored is searched for it.
+    staged vectors, caches, chat sessions, runs and feedback that name it. The places where it lay are overwritten: free
+    pages and logs of the database, files of the index, older versions.
     A source that was added in sections goes with all of them. If it is interrupted, the next call finishes it, also one
     that names nothing. `dry_run` only counts.
     """
     if isinstance(documents, str):
         raise SettingsError("documents is one text; give a list of ids or addresses")
     opened = engine.opened
-    names = list(documents)
     eraser = opened.store.eraser()
     pending = eraser.pending()
     before = parse_journal(pending) if pending else None
+    names = list(documents)
     selector = _describe_selector(names, author, channel, before)
-    with engine.opened.message_lock:
+    with opened.message_lock:
         selection = _select(opened, names, author, channel, is_resumed=before is not None)
-        key = before.tally.fingerprints.key if before else make_key()
-        tally = tally_selection(opened.store, selection, author=author or "", channel=channel or "", key=key)
-        journal = Journal(selector, datetime.now(UTC), author or "", selection, tally)
+        at = datetime.now(UTC).isoformat()
+        journal = make_journal(opened.store, selection, selector=selector, at=at, author=author or "")
         if before:
             journal = join_journals(before, journal)
         if dry_run:
-            return _make_receipt(opened, journal, is_resumed=before is not None, dry_run=True)
-        text = journal.to_text()
+            return _make_receipt(opened, journal, resumed=before is not None, dry_run=True)
+        journal, quotes = _collect_quotes(opened, journal, channel or "")
+        eraser.set_pending(journal.to_text())
+        # Before the removal, since nobody can tell what quotes a text that is gone, if this process is killed.
+        scrubbed, busy = scrub(engine, journal, quotes)
+        text = replace(journal, jobs=busy).to_text()
         eraser.set_pending(text)
         contexts = remove_selection(make_ingest_context(opened, settings), journal.selection)
-    compared = _compare(opened, journal, opened.resolve_settings(settings))
-    matcher = Matcher(compared.fingerprints)
-    sessions = scrub_sessions(opened.store.sessions, opened.folder, journal.selection, matcher)
-    jobs = eraser.drop_jobs(lambda text: bool(matcher.count_in_text(text, TEXT_KINDS)))
     entries, notes = _clear_caches(opened)
-    notes += scrub_records(opened.records, journal.selection, matcher)
-    undone = eraser.purge()
+    meanwhile, busy = scrub(engine, journal, quotes)  # what was written during the removal
+    purge = eraser.purge()
     opened.store.flush()
-    found, searched = _search_stored_bytes(opened, compared.fingerprints)
-    if not found and eraser.pending() == text:  # else the next call searches again
-        eraser.set_pending("")
+    again = (*(f"the job {job} tells of it and has not ended; run the erasure again after it" for job in busy),)
+    again += purge.again
+    if eraser.pending() == text:  # else another process has begun an erasure
+        eraser.set_pending(replace(journal, jobs=busy).to_text() if again else "")
     return _make_receipt(
         opened,
         journal,
-        is_resumed=before is not None,
+        resumed=before is not None,
         contexts=contexts,
         cache_entries=entries,
-        sessions=sessions,
-        jobs=jobs,
-        compared=compared,
-        searched=searched,
-        found=found,
-        undone=undone,
+        scrubbed=scrubbed + meanwhile,
+        overwritten=purge.done,
+        named_by=list_naming(opened.store, journal.author),
+        undone=(*again, *purge.forbidden),
         notes=notes,
     )
 
@@ -140,18 +135,13 @@ def _select(
     return selection
 
 
-def _compare(opened: Opened, journal: Journal, settings: Settings) -> Comparison:
-    staged = opened.store.staged_model()
-    return compare_with_remaining(
-        opened.store,
-        journal.tally.fingerprints,
-        touched=journal.selection.messages.keys(),
-        author=journal.author,
-        own_words=[*_OWN_WORDS, opened.store.stats().embedder, *([staged.embedder] if staged else [])],
-        language=settings.ingestion.language,
-        threads=settings.threads,
-        pack_terms=pack_terms,
-    )
+def _collect_quotes(opened: Opened, journal: Journal, channel: str) -> tuple[Journal, Quotes]:
+    """The journal with those who quote what is erased, and the words and phrases that nobody else has."""
+    store = opened.store
+    quotes = collect_quotes(store, journal.selection, [journal.author, channel])
+    quotes.forget(f"{_OWN_WORDS} {store.stats().embedder}")
+    quoting = list_quoting(store, journal.selection, quotes)
+    return replace(journal, quoted_by=tuple(dict.fromkeys([*journal.quoted_by, *quoting]))), quotes
 
 
 def _clear_caches(opened: Opened) -> tuple[int, list[str]]:
@@ -169,59 +159,26 @@ def _clear_caches(opened: Opened) -> tuple[int, list[str]]:
     return count, notes
 
 
-def _search_stored_bytes(opened: Opened, fingerprints: Fingerprints) -> tuple[tuple[Finding, ...], int]:
-    """What is found of the erased pieces in everything that is stored, and how many bytes that was."""
-    matcher = Matcher(fingerprints)
-    found: dict[tuple[str, str], int] = {}
-    searched = 0
-    for place, data in opened.store.eraser().stored_bytes():
-        searched += len(data)
-        has_own_words = place.startswith(("index/", "sessions/"))
-        for kind, count in matcher.count(data, _LONG_KINDS if has_own_words else _ALL_KINDS).items():
-            found[place, _NAMES[kind]] = found.get((place, _NAMES[kind]), 0) + count
-    return tuple(Finding(place, what, count) for (place, what), count in found.items()), searched
-
-
 def _make_receipt(
-    opened: Opened,
-    journal: Journal,
-    *,
-    is_resumed: bool,
-    dry_run: bool = False,
-    contexts: int = 0,
-    cache_entries: int = 0,
-    sessions: int = 0,
-    jobs: int = 0,
-    compared: Comparison | None = None,
-    searched: int = 0,
-    found: tuple[Finding, ...] = (),
-    undone: Sequence[str] = (),
-    notes: Sequence[str] = (),
+    opened: Opened, journal: Journal, *, scrubbed: Counter[str] | None = None, notes: Sequence[str] = (), **done: Any
 ) -> Receipt:
-    tally = journal.tally
-    pieces = len(compared.fingerprints) if compared else 0
+    gone = scrubbed or Counter[str]()
+    deleted = [format_count(gone[what], what) for what in ("evaluation", "judgement") if gone[what]]
     return Receipt(
         selector=journal.selector,
-        at=journal.at,
-        documents=tally.documents,
-        messages=tally.messages,
-        chunks=tally.chunks,
-        vectors=tally.vectors,
-        postings=tally.postings,
-        summaries=tally.summaries,
-        contexts=contexts,
-        cache_entries=cache_entries,
-        sessions=sessions,
-        jobs=jobs,
-        pieces=pieces,
-        ambiguous=len(tally.fingerprints) - pieces + tally.fingerprints.short if compared else 0,
-        searched=searched,
-        found=found,
-        quoted_by=compared.quoted_by if compared else (),
-        named_by=compared.named_by if compared else (),
-        sources=tuple(uri for uri in tally.uris if "://" not in uri and is_file_there(opened.root / uri)),
-        undone=tuple(undone),
-        notes=(*notes, *([_EXPORTS] if tally.messages else []), *opened.store.eraser().notes()),
-        resumed=is_resumed,
-        dry_run=dry_run,
+        at=datetime.fromisoformat(journal.at),
+        documents=journal.documents,
+        messages=journal.message_ids,
+        **dict[str, Any](journal.counts),
+        sessions=gone["sessions"],
+        jobs=gone["jobs"],
+        quoted_by=journal.quoted_by,
+        sources=tuple(uri for uri in journal.uris if "://" not in uri and is_file_there(opened.root / uri)),
+        notes=(
+            *(f"{each} that named what is erased: gone as well" for each in deleted),
+            *notes,
+            *([_EXPORTS] if journal.message_ids else []),
+            *opened.store.eraser().notes(),
+        ),
+        **done,
     )

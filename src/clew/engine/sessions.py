@@ -130,13 +130,13 @@ def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
     folder = engine.opened.folder
     file = folder / "sessions" / f"{name}.json" if folder else None
     if file is not None and file.is_file():
-        _import_session_file(engine, name, file)
+        import_session_file(engine, name, file)
     else:
         engine.sessions.keep(name)
     return ChatSession(engine, name)
 
 
-def _import_session_file(engine: "Engine", name: str, file: Path) -> None:
+def import_session_file(engine: "Engine", name: str, file: Path) -> None:
     """Takes over a session that an earlier version saved in a file, and removes the file."""
     saved = _load_session_file(file)
     messages = [Message(turn["text"], role=turn["role"]) for turn in saved["turns"]]

@@ -20,7 +20,7 @@ from clew.core.doctor import Defect, DoctorReport
 from clew.core.explanation import Explanation
 from clew.core.jobs import Job
 from clew.core.passages import Context, DroppedPassage, MergedChunk
-from clew.core.receipt import Finding, Receipt
+from clew.core.receipt import Receipt
 from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
 from clew.core.stored import Manifest
@@ -229,7 +229,6 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     Defect: _make_field_picker("severity", "area", "problem", "document", "remedy", "advice", "is_repaired"),
     DoctorReport: lambda report: {"is_sound": report.is_sound, **_pick_all_fields(report)},
     Explanation: _explanation_to_json,
-    Finding: _pick_all_fields,
     SourceFailure: _make_field_picker("source", "reason"),
     Fix: _make_field_picker("setting", "value", "before"),
     DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},

@@ -90,7 +90,7 @@ CALLS: dict[str, Writing] = {  # in this order, each on what those before it lef
     ),
     "doctor": Writing(lambda engine, _: engine.doctor(), lambda client, _: client.doctor(), ("doctor",)),
 }
-OWN = ("at", "created", "updated", "searched", "bytes")  # what differs from one collection to another
+OWN = ("at", "created", "updated", "bytes")  # what differs from one collection to another
 
 
 def drop_own(value: Any) -> Any:

@@ -148,7 +148,7 @@ class Store(Protocol):
         """Deletes documents with their chunks, vectors and terms; returns how many existed."""
 
     def eraser(self) -> Eraser:
-        """What an erasure needs beyond `drop`: it takes from the disk what deletions leave there, and looks for it."""
+        """What an erasure needs beyond `drop`: it takes from the disk what deletions leave there."""
 
     def document(self, doc_id: str) -> Document:
         """The document, equal to the one that was put; NotFound if it is not there."""

@@ -1,1 +1,1 @@
-"""Erasure: which documents and messages go, what they held, and what of it stands in the rest."""
+"""Erasure: which documents and messages go, what they hold, and who quotes them."""

@@ -120,14 +120,8 @@ def print_receipt(receipt: "Receipt", *, records: Sequence[DocumentRecord] = (),
         print_line(("  ", ""), (record.uri or record.id, "bold"), (f"  {record.title}" if record.title else "", ""))
     if records and len(receipt.documents) > len(records):
         print_line((f"  and {len(receipt.documents) - len(records)} more", "dim"))
-    if not receipt.dry_run:
-        print_line(
-            (f"searched {receipt.searched} bytes for {receipt.pieces} pieces of it: ", ""),
-            (f"{sum(finding.count for finding in receipt.found)} found", "bold red" if receipt.found else "green"),
-            (f" ({receipt.ambiguous} more are short, or stand in what remains)" if receipt.ambiguous else "", "dim"),
-        )
-    for finding in receipt.found:
-        print_line(("found: ", "red"), (finding.place, "bold"), (f": {finding.what}, {finding.count}", ""), err=True)
+    for text in receipt.overwritten:
+        print_line(("overwritten: ", "green"), (text, ""))
     for text in receipt.undone:
         print_line(("not done: ", "red"), (text, ""), err=True)
     for what, names in (

@@ -1,31 +1,22 @@
-"""What deletions leave on the disk: takes it out of the files of a collection, and reads every byte that is there.
+"""What deletions leave on the disk: takes it out of the files of a collection.
 
 A deleted row stays in free pages and in the write-ahead log until it is overwritten, its terms in a tombstone, its
 vector in the files of the index.
 """
 
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 from clew.core.errors import DriverFailed
-from clew.core.fingerprint import OVERLAP
+from clew.core.jobs import FINISHED
+from clew.core.receipt import Purge
 from clew.drivers.store.embedded import connection, schema
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.files import list_files
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.sums import read_checked_text
-
-BLOCK = 1 << 20  # bytes that are read at once
-ENDED = ("done", "failed", "cancelled")  # states of jobs that may be deleted
-# A process that closes a file of SQLite loses the locks that its connections have on it, so another one reads them.
-_COPY = "import shutil, sys; shutil.copyfileobj(open(sys.argv[1], 'rb'), sys.stdout.buffer, 1 << 20)"
-_FILES_OF_SQLITE = tuple(f"{schema.FILE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal"))
 
 
 class EmbeddedEraser:
@@ -55,25 +46,26 @@ class EmbeddedEraser:
             finally:
                 db.execute("PRAGMA secure_delete = OFF")
 
-    def drop_jobs(self, matches: Callable[[str], bool]) -> int:
-        """Deletes the finished jobs of whose request, result or error something matches; how many."""
+    def drop_jobs(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
+        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not."""
         with self._database.write_transaction() as db:
-            found = db.execute("SELECT id, state, request, result, error FROM jobs").fetchall()
-            ids = [job for job, state, *texts in found if state in ENDED and matches("\n".join(texts))]
-            db.executemany("DELETE FROM jobs WHERE id = ?", [(job,) for job in ids])
-        return len(ids)
+            jobs = db.execute("SELECT id, state, request, result, error FROM jobs").fetchall()
+            found = {job: state in FINISHED for job, state, *texts in jobs if matches(job, "\n".join(texts))}
+            db.executemany("DELETE FROM jobs WHERE id = ?", [(job,) for job, has_ended in found.items() if has_ended])
+        return sum(found.values()), [job for job, has_ended in found.items() if not has_ended]
 
-    def purge(self) -> list[str]:
-        """Takes what was deleted from the disk: tombstones, the index, free pages, the log; what it could not do."""
+    def purge(self) -> Purge:
+        """Takes what was deleted from the disk: tombstones, the index, free pages, the log."""
         with self._database.write_transaction() as db:
             _drop_tombstones(db)
         if self._folder is None:
-            return []
-        return [*self._indexes.discard(), *rewrite_database(self._folder)]
-
-    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
-        """Every byte of the folder, with the file it is in; of a collection in memory there are none."""
-        return _read_stored_bytes(self._database, self._folder) if self._folder else iter(())
+            return Purge()
+        index, database = self._indexes.discard(), rewrite_database(self._folder)
+        done = (
+            *(() if index else ("the files of the index: deleted and built again",)),
+            *(() if database else (f"{schema.FILE}: rewritten (secure_delete, VACUUM), its log emptied",)),
+        )
+        return Purge(done, again=(*index, *database))
 
     def notes(self) -> list[str]:
         """What is beyond the folder."""
@@ -111,23 +103,6 @@ def rewrite_database(folder: Path) -> list[str]:
     return []
 
 
-def _read_stored_bytes(database: Database, folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every byte of every file in a folder, with its path; two blocks of one file overlap.
-
-    The text of the tables' own definitions is blanked: it is the same in every collection.
-    """
-    with database.reader as db:
-        definitions = [sql.encode() for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    for path, _ in list_files(folder):
-        name = path.relative_to(folder).as_posix()
-        for block in _read_blocks(path, in_child=name in _FILES_OF_SQLITE):
-            data = block
-            if name in _FILES_OF_SQLITE:
-                for sql in definitions:
-                    data = data.replace(sql, bytes(len(sql)))
-            yield name, data
-
-
 def _truncate_log(db: sqlite3.Connection) -> bool:
     """Copies the whole log into the database and empties it; False if a reader did not let it for too long."""
     deadline = time.monotonic() + schema.WRITE_TIMEOUT
@@ -138,29 +113,3 @@ def _truncate_log(db: sqlite3.Connection) -> bool:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
-
-
-def _read_blocks(path: Path, *, in_child: bool) -> Iterator[bytes]:
-    """The bytes of a file in blocks that overlap; a file that is removed meanwhile has none."""
-    if in_child:
-        command = [sys.executable, "-I", "-S", "-c", _COPY, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
-            assert child.stdout is not None
-            yield from _overlap(iter(partial(child.stdout.read, BLOCK), b""))
-        if child.returncode and path.exists():
-            raise DriverFailed(f"{path}: the file cannot be read; check its permissions and run the erasure again")
-        return
-    try:
-        with path.open("rb") as file:
-            yield from _overlap(iter(partial(file.read, BLOCK), b""))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DriverFailed(f"{path}: the file cannot be read ({error}); run the erasure again") from error
-
-
-def _overlap(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    tail = b""
-    for block in blocks:
-        yield tail + block
-        tail = (tail + block)[-OVERLAP:]

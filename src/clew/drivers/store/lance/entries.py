@@ -93,16 +93,6 @@ class EntryTable:
         self._read(dataset)
         return self._paused
 
-    def read_bytes(self) -> bytes:
-        """All values of all versions as text."""
-        if not self._exists and not self._table.exists():
-            return b""
-        with translate_errors(self.place):
-            dataset = self._table.latest()
-            versions = [dataset.checkout_version(each["version"]) for each in dataset.versions()]
-            found = [row["value"] or "" for each in versions for row in each.to_table(columns=["value"]).to_pylist()]
-        return "\0".join(found).encode()
-
     def drop(self) -> None:
         """Removes the dataset."""
         self._table.drop()

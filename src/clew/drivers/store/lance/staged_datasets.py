@@ -1,9 +1,8 @@
 """The datasets of staged vectors beside a collection: each with the number of its row and what it was made of."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import lance
-import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileSession
 
@@ -42,14 +41,6 @@ def read_staged(uri: str, options: Mapping[str, str], dim: int) -> dict[int, tup
     if dataset is None:
         return {}
     return {row["row"]: (row["print"], row["vector"]) for row in read_rows(dataset.to_table(), dim)}
-
-
-def read_staged_bytes(uri: str, options: Mapping[str, str]) -> Iterator[bytes]:
-    """The texts and vectors of a dataset; rows are only ever added, so its last version has all."""
-    dataset = _open(uri, options)
-    for batch in dataset.to_batches() if dataset is not None else ():
-        yield "\0".join(batch["print"].to_pylist()).encode()
-        yield np.asarray(batch["vector"].flatten().to_numpy(zero_copy_only=False), "<f4").tobytes()
 
 
 def write_staged(uri: str, options: Mapping[str, str], dim: int, made: Mapping[int, tuple[str, Vector | None]]) -> None:

@@ -1,20 +1,16 @@
-"""What deletions leave in the tables: rewrites them without dead rows, and reads every value of a collection."""
+"""What deletions leave in the tables: rewrites them without dead rows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-import numpy as np
 from psycopg import Connection, errors, sql
 
-from clew.drivers.store.postgres import binary, partitions
+from clew.core.jobs import FINISHED
+from clew.core.receipt import Purge
+from clew.drivers.store.postgres import partitions
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
 
-ENDED = ("done", "failed", "cancelled")  # states of jobs that may be deleted
 LOCK_TIMEOUT = "60s"  # to wait for those who use a table
-BATCH = 1000  # rows that are read at once
-# Words of our own: they are the same whatever is stored.
-_OWN = {("jobs", "kind"), ("jobs", "state"), ("jobs", "stage"), ("erasures", "text"), ("documents", "kind")}
-_OWN |= {("records", "kind")}
 
 
 class PostgresEraser:
@@ -43,38 +39,35 @@ class PostgresEraser:
                 if _owns_tables(connection):
                     _rewrite_tables(connection, ("erasures",))
 
-    def drop_jobs(self, matches: Callable[[str], bool]) -> int:
-        """Deletes the finished jobs of whose request, result or error something matches; how many."""
+    def drop_jobs(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
+        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not."""
 
-        def drop(connection: Connection) -> int:
+        def drop(connection: Connection) -> tuple[int, list[str]]:
             columns = "id, state, request, result, error"
-            found = fetch_rows(connection, f"SELECT {columns} FROM jobs WHERE collection = %s", (self._number,))
-            ids = [job for job, state, *texts in found if state in ENDED and matches("\n".join(texts))]
-            if ids:
-                connection.execute("DELETE FROM jobs WHERE collection = %s AND id = ANY(%s)", (self._number, ids))
-            return len(ids)
+            jobs = fetch_rows(connection, f"SELECT {columns} FROM jobs WHERE collection = %s", (self._number,))
+            found = {job: state in FINISHED for job, state, *texts in jobs if matches(job, "\n".join(texts))}
+            ended = [job for job, has_ended in found.items() if has_ended]
+            connection.execute("DELETE FROM jobs WHERE collection = %s AND id = ANY(%s)", (self._number, ended))
+            return len(ended), [job for job, has_ended in found.items() if not has_ended]
 
         return self._pool.run_transaction(drop)
 
-    def purge(self) -> list[str]:
-        """Rewrites the tables without dead rows, and their statistics, as far as the role may; what it could not do."""
+    def purge(self) -> Purge:
+        """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
         with translate_errors(self._pool.place), self._pool.open_connection() as connection:
             ((role,),) = fetch_rows(connection, "SELECT current_user::text")
             tables = _list_tables(connection, self._number)
             if not _owns_tables(connection):
                 names = ", ".join(f"clew.{table}" for table in tables)
-                return [
+                text = (
                     f"the role {role} may not rewrite the tables, whose files keep deleted rows until then; their "
                     f"owner runs VACUUM (FULL, ANALYZE) {names}"
-                ]
-            undone = _rewrite_tables(connection, tables)
+                )
+                return Purge(forbidden=(text,))
+            again = _rewrite_tables(connection, tables)
             partitions.analyse_whole(connection)
-            return [*undone, *_rewrite_statistics(connection, role)]
-
-    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
-        """Every text, vector and term of the collection, with its column."""
-        with translate_errors(self._pool.place), self._pool.open_connection() as connection:
-            yield from _read_stored_bytes(connection, self._number)
+            rewritten = f"VACUUM (FULL, ANALYZE) of {len(tables) - len(again)} of {len(tables)} tables"
+            return Purge((rewritten,), tuple(again), tuple(_rewrite_statistics(connection, role)))
 
     def notes(self) -> list[str]:
         """What only the operator of the server can remove."""
@@ -142,39 +135,3 @@ def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
     except errors.LockNotAvailable:
         return [f"the server's statistics were in use and are not rewritten; an administrator runs {statement}"]
     return []
-
-
-def _read_stored_bytes(connection: Connection, number: int) -> Iterator[tuple[str, bytes]]:
-    """Every text, vector and term that the tables hold of a collection, a batch of a column at a time."""
-    columns = fetch_rows(
-        connection,
-        "SELECT table_name::text, column_name::text, udt_name::text FROM information_schema.columns"
-        " WHERE table_schema = 'clew' AND table_name = ANY(%s)"
-        " AND udt_name IN ('text', 'bytea', 'jsonb', 'vector', 'halfvec', '_int8', '_text')"
-        " UNION ALL SELECT 'postings', 'word', 'int8' ORDER BY 1, 2",
-        (_list_tables(connection, number),),
-    )
-    for table, column, kind in columns:
-        if (table, column) in _OWN:
-            continue
-        owner = "number" if table == "collections" else "collection"
-        value = f"{column}::text" if kind in ("jsonb", "_text") else column
-        every = "DISTINCT " if kind == "int8" else ""
-        statement = f"SELECT {every}{value} FROM clew.{table} WHERE {owner} = {number} AND {column} IS NOT NULL"
-        with connection.transaction(), connection.cursor(f"{table}_{column}", binary=True) as cursor:
-            cursor.execute(statement)
-            while rows := cursor.fetchmany(BATCH):
-                yield f"{table}.{column}", b"\0".join(_encode(value, kind) for (value,) in rows)
-
-
-def _encode(value: object, kind: str) -> bytes:
-    """A value as the bytes in which fingerprints are looked for."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
-    if kind == "vector" and isinstance(value, bytes):
-        return binary.decode_vector(value).astype("<f4").tobytes()
-    if kind == "halfvec" and isinstance(value, bytes):
-        return np.frombuffer(value, ">f2", offset=4).astype("<f4").tobytes()
-    if isinstance(value, bytes):
-        return value
-    return np.array(value, "<i8").tobytes()

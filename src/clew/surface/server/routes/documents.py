@@ -103,7 +103,7 @@ async def list_documents(
 async def erase(body: EraseBody, caller: Calling) -> Response:
     """Remove documents, all that an author wrote, or a channel, with everything that was made of it; the receipt.
 
-    `complete` says whether all was done and nothing of it was found in what is stored. With `dry_run` it only counts.
+    `complete` says whether all was done, `undone` what was not. With `dry_run` it only counts.
     """
     asked = body.model_dump()
     call = caller.call(lambda engine: engine.erase(**asked), write=True, pool=caller.server.answers)

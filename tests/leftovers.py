@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,11 +35,18 @@ def list_vector_forms(vector: Vector) -> set[bytes]:
 
 def find_leftovers(needles: Iterable[bytes], stored: Iterable[tuple[str, bytes]]) -> dict[str, int]:
     """Where any of the needles stands, and how often."""
-    wanted, found = set(needles), dict[str, int]()
+    anchors: dict[int, list[tuple[bytes, int]]] = {}  # eight bytes of each, by which all are looked for at once
+    for needle in set(needles):
+        at = max(range(len(needle) - 7), key=lambda start: len(set(needle[start : start + 8])))
+        anchors.setdefault(int.from_bytes(needle[at : at + 8], "little"), []).append((needle, at))
+    known, found = np.array(sorted(anchors), np.uint64), Counter[str]()
     for place, data in stored:
-        if count := sum(data.count(needle) for needle in wanted):
-            found[place] = found.get(place, 0) + count
-    return found
+        for start in range(min(8, len(data) - 7)):
+            words = np.frombuffer(data, "<u8", (len(data) - start) // 8, start)
+            for word in np.flatnonzero(np.isin(words, known)):
+                for needle, at in anchors[int(words[word])]:
+                    found[place] += data.startswith(needle, max(0, start + 8 * int(word) - at))
+    return {place: count for place, count in found.items() if count}
 
 
 def read_store(store: Any) -> Stored:

@@ -623,7 +623,8 @@ def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -
         vectors = list_vectors(engine, "zqcanary")
         everything = b"\0".join(data for _, data in place.read_everything())
         assert [number for number in erased if canary(number).encode() not in everything] == []
-        assert all(any(form in everything for form in leftovers.list_vector_forms(vector)) for vector in vectors)
+        needles = set[bytes]().union(*map(leftovers.list_vector_forms, vectors))
+        assert leftovers.find_leftovers(needles, [("all", everything)])["all"] >= len(vectors)
         receipt = engine.erase(author="dan")
         assert_complete(receipt)
         found = [hit for number in erased for hit in engine.search(canary(number), k=20)]
@@ -649,7 +650,6 @@ def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -
     places = list(place.read_everything())
     caches = [(name, (tmp_path / name).read_bytes()) for name in ("vectors.db", "answers.db")]
     assert leftovers.find_leftovers([b"zqcanary"], [*places, *caches]) == {}
-    needles = set[bytes]().union(*map(leftovers.list_vector_forms, vectors))
     assert leftovers.find_leftovers(needles, places) == {}
     if place.kind == "postgres":
         with psycopg.connect(place.path, autocommit=True) as connection:

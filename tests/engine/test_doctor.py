@@ -16,7 +16,7 @@ import pytest
 
 from clew import CollectionDamaged, Document, Engine, Filter, Message, Settings, SettingsError, StoreMismatch
 from clew.core.doctor import AREAS
-from clew.core.settings import StoreConfig
+from clew.core.settings import IngestionConfig, StoreConfig
 from clew.drivers.store.embedded.shard import ShardIndex
 from clew.drivers.store.embedded.store import EmbeddedStore
 from tests.engine.chosen import OpenEngine
@@ -169,7 +169,8 @@ def test_counts_are_added_up_again(open_engine: OpenEngine, request: pytest.Fixt
 
 
 def test_missing_summaries_are_named_and_made(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed:32")
+    settings = Settings(ingestion=IngestionConfig(summaries="extractive"))
+    engine = open_engine(embedder="hashed:32", settings=settings)
     fill(engine)
     (stored,) = engine.opened.store.stored_documents(["d1"])
     bare = replace(stored, document=replace(stored.document, summary="", summary_by=""), summary_vector=None)

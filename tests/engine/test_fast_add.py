@@ -56,7 +56,7 @@ def test_it_is_found_at_once_and_ends_as_an_add_with_the_better_model(place: str
         assert engine.search("gauge 7", strategy="semantic")[0].chunk.doc_id == "p7"
         assert engine.add_documents(PAGES).skipped == 12  # cut, and known, as with the better model
         (job,) = engine.run_jobs()
-        assert (job.kind, job.state, job.result["embedded"]) == (UPGRADE, "done", 24)
+        assert (job.kind, job.state, job.result["embedded"]) == (UPGRADE, "done", 12)
         assert (engine.status().embedder, engine.status().upgrade) == ("hashed", None)
         assert engine.opened.store.staged_model() is None
         plain.add_documents(PAGES)
@@ -153,7 +153,7 @@ def test_status_tells_how_much_there_is_to_upgrade_before_the_first_batch(
 
         monkeypatch.setattr(HashedEmbedder, "embed", embed_when_told)
         engine.run_jobs()
-    assert told == [("embedding", 0, 24)]
+    assert told == [("embedding", 0, 12)]
 
 
 def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: p
             thread.join()
         assert not failed
         assert {"hashed:32"} <= {*seen} <= {"hashed:32", "hashed"}
-        assert [(job.state, job.result["embedded"]) for job in jobs] == [("done", 26)]
+        assert [(job.state, job.result["embedded"]) for job in jobs] == [("done", 13)]
         assert engine.status().documents == 14
 
 
@@ -205,7 +205,7 @@ def test_a_killed_upgrade_goes_on_and_searches_never_stop(place: str) -> None:
         assert upgrade is not None
         assert (upgrade.state, engine.status().embedder) == ("running", "hashed:32")
         (job,) = engine.run_jobs()
-        assert (job.state, job.attempts, job.result["embedded"]) == ("done", 2, 16)  # eight were kept
+        assert (job.state, job.attempts, job.result["embedded"]) == ("done", 2, 4)  # eight were kept
         with Engine.open(":memory:", embedder="hashed") as plain:
             plain.add_documents(PAGES)
             assert stored(engine) == stored(plain)

@@ -183,8 +183,8 @@ def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
         patch.setattr(Engine, "add", raise_interrupt)
         assert waits in fresh("add", "pages").err
     worked = fresh("jobs", "work")
-    assert worked.out.splitlines()[1].split("\t")[-1] == "10 embedded"
-    assert "10 of 10 texts" in worked.err
+    assert worked.out.splitlines()[1].split("\t")[-1] == "6 embedded"
+    assert "6 of 6 texts" in worked.err
     status = fresh("status", "--json").json
     assert (status["embedder"], status["upgrade"]) == ("hashed", None)
     assert fresh("status").err == ""

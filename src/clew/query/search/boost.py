@@ -37,9 +37,9 @@ def document_boost(
 ) -> Strategy:
     """Vector search in which a chunk gains from the similarity of its document.
 
-    Every document of a candidate chunk counts by the cosine of its summary, a page without one by that of the mean of
-    its chunks, 0 up to `min_similarity` if that is set; a thread by its best chunk. The `max_documents` nearest by
-    summary add their best chunks to the candidates, whatever their rank among all.
+    Every document of a candidate chunk counts by the cosine of its summary, 0 up to `min_similarity` if that is set; a
+    document without one by its best chunk. Where no document has a summary, a page counts by the mean of its chunks.
+    The `max_documents` nearest by summary add their best chunks to the candidates, whatever their rank among all.
     """
     if not 0 <= weight <= 1:
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
@@ -60,8 +60,9 @@ def document_boost(
             found = {hit.chunk.doc_id for hit in hits} - near.keys()
             if found:
                 near |= store.search_documents(vector, len(found), _inside(query.where, found))
-            pages = {hit.chunk.doc_id for hit in hits if hit.document.kind != THREAD_KIND}
-            near |= {doc_id: _compare_mean(store, vector, doc_id) for doc_id in sorted(pages - near.keys())}
+            if not near:  # no document has a summary
+                pages = {hit.chunk.doc_id for hit in hits if hit.document.kind != THREAD_KIND}
+                near = {doc_id: _compare_mean(store, vector, doc_id) for doc_id in sorted(pages)}
             floor = -1.0 if min_similarity is None else min_similarity
             counted = {doc_id: cosine if cosine > floor else 0.0 for doc_id, cosine in near.items()}
             boosted = _add_document_scores(hits, counted, weight)

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from clew import Engine, Settings
+from clew.core.settings import IngestionConfig
 from clew.core.types import Document
 from clew.drivers.store.embedded import build
 
-SETTINGS = Settings()
-SHARD = Settings(store=replace(SETTINGS.store, exact_below=0))
+SETTINGS = Settings(ingestion=IngestionConfig(summaries="extractive"))
+SHARD = replace(SETTINGS, store=replace(SETTINGS.store, exact_below=0))
 
 
 def make_document(number: int, version: int = 0) -> Document:

@@ -252,6 +252,9 @@ _HOMES = {
 }
 # Names of an earlier Clew: what takes their place.
 _REMOVED = {
+    "KeepsTokens": "late interaction is gone; the strategy rerank gains more",
+    "TokenEncoder": "late interaction is gone; the strategy rerank gains more",
+    "late": "late interaction is gone; the strategy rerank gains more",
     "Finding": "an erasure searches for nothing; `Receipt.overwritten` and `Receipt.undone` say what was done",
     "enqueue_tuning": "`clew.tune` tunes in this process, `clew tune` on the command line",
     "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",

@@ -96,3 +96,12 @@ def test_a_page_without_a_summary_counts_by_the_mean_of_its_chunks() -> None:
         mean = vectors.mean(axis=0)
         asked = engine.opened.embedder.embed(["vault keys"], role="query")[0]
     assert first.scores["document"] == pytest.approx(asked @ mean / np.linalg.norm(mean), abs=1e-6)
+
+
+def test_a_page_that_is_dropped_meanwhile_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document("keys", "Keys of the vault."), Document("tides", "Tides of the harbour.")])
+        store: Any = engine.opened.store
+        read = store.chunks
+        monkeypatch.setattr(store, "chunks", lambda doc_id: (store.drop([doc_id]), read(doc_id))[1])
+        assert engine.search("vault keys", strategy="document_boost")

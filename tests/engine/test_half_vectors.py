@@ -1,5 +1,7 @@
 """`store.vectors = "half"`: two bytes a number, in every store, with the same answers."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +143,28 @@ def test_the_setting_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "clew.toml").write_text("[embedder]\nint8 = true\n")
     done = CliRunner().invoke(app, ["status"])
     assert 'it is store.vectors = "half" now' in " ".join(done.output.split())
+
+
+def test_an_export_of_int8_vectors_is_restored_under_the_name_of_its_model(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    embedder = HashedEmbedder()
+    embedder.name = "hashed#int8"  # as an earlier Clew called it
+    with Engine.open(tmp_path / "old.clew", embedder=embedder) as engine:
+        engine.add_documents(DOCUMENTS[:3])
+        engine.export(tmp_path / "old.export")
+    done = CliRunner().invoke(app, ["-p", str(tmp_path / "new.clew"), "restore", str(tmp_path / "old.export")])
+    assert done.exit_code == 0, done.output
+    with Engine.open(tmp_path / "new.clew") as engine:
+        assert (engine.status().embedder, engine.status().documents) == ("hashed", 3)
+
+
+def test_a_damaged_record_gets_its_width_back(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "a.clew", embedder="hashed:64", settings=HALF) as engine:
+        engine.add_documents(DOCUMENTS[:4])
+    with closing(sqlite3.connect(tmp_path / "a.clew" / "default" / "clew.db", isolation_level=None)) as db:
+        db.execute("UPDATE meta SET dim = dim + 1")
+    done = CliRunner().invoke(app, ["-p", str(tmp_path / "a.clew"), "--embedder", "hashed:64", "doctor", "--repair"])
+    assert done.exit_code == 0, done.output
+    with Engine.open(tmp_path / "a.clew") as engine:
+        assert engine.status().dim == 64
+        assert engine.search("keys")

@@ -71,7 +71,8 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
     if model != config.name and model in EMBEDDERS:
         raise NotFound(
             f"there is no embedder {config.name!r}: shorter vectors (#128) and two embedders as one (a+b) were removed "
-            f'and int8 vectors are store.vectors = "half"; name {model}'
+            f'and int8 vectors are store.vectors = "half"; name {model}; a collection that has such vectors is first '
+            "re-embedded by the Clew that wrote it"
         )
     embedder = cast(Embedder, _import_factory(config.name, EMBEDDERS, "embedder")(config))
     if config.cache:

@@ -59,10 +59,11 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
     opened, file = engine.opened, Path(path)
     manifest = bundle.read_manifest(file)
     stats = opened.store.stats()
-    if (manifest.embedder, manifest.dim) != (stats.embedder, stats.dim):
+    if (_name_model(manifest.embedder), manifest.dim) != (stats.embedder, stats.dim):
         raise StoreMismatch(
             f"{file} has vectors of {manifest.embedder} ({manifest.dim} dimensions), this collection has vectors of "
-            f"{stats.embedder} ({stats.dim}); restore into a new collection, or re-embed one of the two"
+            f"{stats.embedder} ({stats.dim}); restore into a new collection, or re-embed one of the two, with the Clew "
+            "that wrote it"
         )
     bundle.verify_bundle(file, _make_progress_counter("checking", len(manifest.parts), "parts", on_progress))
     work = _Restore(opened.store, manifest)
@@ -219,7 +220,12 @@ def read_export_embedder(path: str | Path) -> str:
     """The name of the embedder of an exported file, after its checksums have been verified."""
     from clew.drivers.store import bundle
 
-    return bundle.verify_bundle(Path(path)).embedder
+    return _name_model(bundle.verify_bundle(Path(path)).embedder)
+
+
+def _name_model(embedder: str) -> str:
+    """The embedder of exported vectors; an earlier Clew named with it that they were rounded to int8."""
+    return embedder.removesuffix("#int8")
 
 
 def _make_progress_counter(

@@ -108,6 +108,6 @@ def other_format_error(place: str, found: int, known: int, *, target: str = "col
         )
     return StoreMismatch(
         f"{place} was written by an earlier Clew (format {found}, this one reads {known}); nothing was changed; "
-        f"`clew export` it with the Clew that wrote it and `clew restore` the file into a new {target}, or add the "
-        "sources to a new one"
+        f"`clew export` it with the Clew that wrote it and `clew restore` the file into a new {target} (another --path "
+        "or --collection), or add the sources to a new one"
     )

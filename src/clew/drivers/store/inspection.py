@@ -95,7 +95,7 @@ class InspectedStore(ABC):
             defects = [*self.inspect_tables(is_quick=is_sample), *_inspect_documents(self, ids)]
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
             return Inspection((Defect("truth", str(error)),))
-        checked = {"documents": len(chosen), "chunks": sum(each.chunks for each in chosen)}
+        checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
         names = {each.id: each.name for each in listed if each.name}
         return Inspection(tuple(defects), checked, ids, is_sample, names)
 

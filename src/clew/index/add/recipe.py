@@ -57,7 +57,8 @@ def check_summary_model(settings: Settings, llm: LLM | None) -> None:
     """Raises SettingsError if a model is to make the summaries and there is none."""
     if settings.ingestion.summaries == "llm" and llm is None:
         raise SettingsError(
-            'ingestion.summaries is "llm", and there is no language model; set llm.name, or leave out --summaries'
+            'ingestion.summaries is "llm", and there is no language model; set llm.name, or '
+            'ingestion.summaries = "extractive"'
         )
 
 

@@ -1,17 +1,18 @@
 """Two-level retrieval: documents by their summaries, chunks by themselves, both mixed into one score."""
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
-from clew.core.errors import SettingsError
+from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
 from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.thread import THREAD_KIND
-from clew.core.trace import step
+from clew.core.trace import note, step
 from clew.core.types import Hit, Query, Vector
 from clew.query.search.evidence import EvidenceSource, assess
 from clew.query.search.retrieve import embed_query
@@ -60,9 +61,10 @@ def document_boost(
             found = {hit.chunk.doc_id for hit in hits} - near.keys()
             if found:
                 near |= store.search_documents(vector, len(found), _inside(query.where, found))
-            if not near:  # no document has a summary
+            if hits and not near:
+                note("documents", "no document has a summary: each page counts by the mean of its chunks")
                 pages = {hit.chunk.doc_id for hit in hits if hit.document.kind != THREAD_KIND}
-                near = {doc_id: _compare_mean(store, vector, doc_id) for doc_id in sorted(pages)}
+                near = dict(_compare_means(store, vector, sorted(pages)))
             floor = -1.0 if min_similarity is None else min_similarity
             counted = {doc_id: cosine if cosine > floor else 0.0 for doc_id, cosine in near.items()}
             boosted = _add_document_scores(hits, counted, weight)
@@ -134,11 +136,15 @@ def _mix_relevances(hits: Sequence[Hit], by_summary: Mapping[str, float], weight
     return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
-def _compare_mean(store: Store, vector: Vector, doc_id: str) -> float:
-    """The cosine of a vector and the mean of the first chunks of a document."""
-    chunks = list(islice(store.chunks(doc_id), MEAN_CHUNKS))
-    mean = np.mean(list(store.vectors([chunk.id for chunk in chunks]).values()), axis=0)
-    return float(vector @ mean / (np.linalg.norm(mean) or 1.0))
+def _compare_means(store: Store, vector: Vector, documents: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """The cosine of a vector and the mean of the first chunks of each document; none where it was dropped meanwhile."""
+    for doc_id in documents:
+        with suppress(NotFound):
+            chunks = islice(store.chunks(doc_id), MEAN_CHUNKS)
+            vectors = list(store.vectors([chunk.id for chunk in chunks]).values())
+            if vectors:
+                mean = np.mean(vectors, axis=0)
+                yield doc_id, float(vector @ mean / (np.linalg.norm(mean) or 1.0))
 
 
 def _inside(where: Filter, documents: Set[str]) -> Filter:

@@ -60,7 +60,7 @@ EXIT_CODES = (
     (INCOMPLETE, "incomplete: a source not readable, something not erased"),
     (5, "driver not installed"),
     (6, "model, disk or database failed"),
-    (7, "collection was filled with another embedder or by a newer Clew"),
+    (7, "collection was filled with another embedder or by another version of Clew"),
     (CITATIONS_INVALID, "citations no longer match their documents (check)"),
     (LIMIT_REACHED, "stopped at a limit on cost, calls or tokens"),
     (ANSWER_UNSUPPORTED, "unsupported answer (with answer.unsupported = raise)"),
@@ -83,6 +83,7 @@ SYNONYMS = {
 # Options of an earlier Clew, by command: what takes their place.
 _NO_CLUSTER = "an evaluation asks in one process; only `clew add` and `clew reembed` use a Ray cluster"
 REMOVED_OPTIONS = {
+    ("plan", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
     ("add", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
     ("evaluate", "--ray"): _NO_CLUSTER,
     ("evaluate", "--workers"): _NO_CLUSTER,

@@ -63,9 +63,7 @@ ChunkSize = Annotated[int | None, typer.Option("--chunk-size", metavar="N", help
 ChunkOverlap = Annotated[
     int | None, typer.Option("--chunk-overlap", metavar="N", help="Tokens shared by neighbouring chunks.")
 ]
-NoSemantic = Annotated[
-    bool, typer.Option("--no-semantic", help="Split into fixed windows, not at headings and paragraphs.")
-]
+NoSemantic = Annotated[bool, typer.Option("--no-semantic", help="Split at paragraphs, whatever the headings.")]
 Contextual = Annotated[
     bool, typer.Option("--contextual", help="Embed each chunk with a sentence that places it in its document.")
 ]

@@ -14,6 +14,7 @@ from clew.core.time import parse_iso_or_none
 from clew.drivers.store import checksums
 from clew.drivers.store.embedded import connection, schema, sums
 from clew.drivers.store.embedded.folder import read_last_change, write_last_change
+from clew.drivers.store.embedded.vectors import find_width
 
 COUNTS = {
     "documents": "SELECT count(*) FROM documents",
@@ -105,13 +106,12 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
         counted = {name: db.execute(sql).fetchone()[0] for name, sql in COUNTS.items()}
         (revision,) = db.execute("SELECT coalesce(max(revision), 0) FROM documents").fetchone()
         (last,) = db.execute("SELECT coalesce(max(row), 0) FROM chunks").fetchone()
-        sizes = db.execute("SELECT length(vector) FROM signals LIMIT 1").fetchall()
-        widths = [size // each for (size,) in sizes for each in (4, 2)]  # bytes of a number
+        (vector,) = db.execute("SELECT vector FROM signals LIMIT 1").fetchone() or (b"",)
         change = max(last_change, revision) + 1
         made = {
             **counted,
             "embedder": _find_embedder(db, place, stored[0], embedder, known),
-            "dim": stored[1] if stored[1] in widths or not widths else widths[0],
+            "dim": find_width(vector) or stored[1],
             "change": change,
             "last": last,
             "pruned": change,

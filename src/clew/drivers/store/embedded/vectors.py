@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clew.core.types import Matrix, Vector
+from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.checksums import damaged_error
 
 
@@ -45,6 +46,16 @@ def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
     if any(len(each) not in forms for each in stored):
         raise damaged_error("a vector")
     return np.stack([np.frombuffer(each, forms[len(each)]).astype(np.float32) for each in stored])
+
+
+def find_width(stored: bytes) -> int:
+    """The width at which a stored vector has unit length; 0 if there is none."""
+    for form in (np.float32, np.float16):
+        if len(stored) % np.dtype(form).itemsize == 0:
+            numbers = np.frombuffer(stored, form).astype(np.float64)
+            if abs(float(numbers @ numbers) - 1.0) < 2 * UNIT_TOLERANCE:
+                return len(numbers)
+    return 0
 
 
 def unpack_vector(stored: bytes, dim: int) -> Vector:

@@ -112,7 +112,9 @@ class ChatConsole:
             render.print_line((f"current: {self.strategy or 'from the settings'}; available: {known}", ""))
             return
         if name not in self.engine.strategies:
-            raise NotFound(f"there is no strategy {name!r}; there are {known}")
+            from clew.query.search.strategies import no_strategy_error
+
+            raise no_strategy_error(name, self.engine.strategies)
         self.strategy = name
         render.print_line((f"strategy: {name}", "dim"), err=True)
 

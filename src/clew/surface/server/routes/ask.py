@@ -12,6 +12,7 @@ from clew.core.events import EventStream
 from clew.core.trace import record
 from clew.engine import Engine
 from clew.engine.opened import resolve_document
+from clew.query.search.strategies import no_strategy_error
 from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
 from clew.surface.server.errors import NotAllowed
@@ -98,7 +99,7 @@ def check_question(body: AskBody, engine: Engine) -> Engine:
     arguments = build_agent_arguments(body, engine) if body.agent else build_ask_arguments(body, engine)
     known = engine.strategies
     if arguments["strategy"] not in (None, *known):
-        raise NotFound(f"there is no strategy {arguments['strategy']!r}; there are {', '.join(known)}")
+        raise no_strategy_error(arguments["strategy"], known)
     return engine
 
 

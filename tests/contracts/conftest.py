@@ -8,9 +8,7 @@ import pytest
 
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
-from clew.drivers.store.embedded.store import EmbeddedStore
-from clew.drivers.store.lance import LanceStore
-from clew.drivers.store.postgres import PostgresStore
+from clew.drivers.store.sqlite.open import open_store
 from tests.azure_server import AZURITE
 from tests.pooler import PGBOUNCER, find_database, started_pooler
 from tests.soak import choose_runs
@@ -72,9 +70,10 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             url = request.getfixturevalue(remote) if remote else f"lance://{place}"
             opened.append(LanceStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
         elif request.param == "memory":
-            opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))
+            opened.append(open_store(None, embedder=embedder, dim=dim, config=config))
         else:
-            opened.append(EmbeddedStore(place / collection, embedder=embedder, dim=dim, config=config))
+            folder = place / collection
+            opened.append(open_store(folder, embedder=embedder, dim=dim, config=config))
         return opened[-1]
 
     yield make

@@ -21,8 +21,8 @@ from clew.core.stored import NewDocument, StagedModel
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
-from clew.drivers.store import batches, staging
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store import batches, staged
+from clew.drivers.store.sqlite.open import open_store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib", "keel", "lamp", "mast")
@@ -753,7 +753,7 @@ def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore
     put(store, bundle("note", ["deck"], chunk_meta={"channel": "c"}))
     store.append("note", " more", (Section(4, 9),), [Chunk("note/x", "note", 1, 2, "more", 5, 9)], vectors(3, 1), [{}])
     put(store, bundle("empty", []))
-    other = EmbeddedStore(None, embedder=MODEL, dim=DIM)
+    other = open_store(None, embedder=MODEL, dim=DIM)
     moved = list(store.stored_documents())
     assert [each.document.id for each in moved] == ["log", "note", "empty"]
     assert moved[0].document == store.document("log")
@@ -925,7 +925,7 @@ def test_what_changes_while_another_model_works_is_caught_up_with(make_store: Ma
 def test_work_of_another_model_that_was_broken_off_goes_on(
     make_store: MakeStore, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "BATCH", 2)
+    monkeypatch.setattr(staged, "BATCH", 2)
     store, told = make_store(), list[tuple[int, int]]()
     for n in range(5):
         put(store, bundle(f"d{n}", [f"anchor {n}"]))

@@ -162,7 +162,7 @@ def _name_denied_files() -> Iterator[None]:
     try:
         yield
     except PermissionError as error:
-        from clew.drivers.store.embedded.folder import denied_error
+        from clew.drivers.store.sqlite.folder import denied_error
 
         raise denied_error(error) from error
 
@@ -184,10 +184,10 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
 
         name, dim = embedder.name, embedder.dim
         return PostgresStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
-    from clew.drivers.store.embedded.store import EmbeddedStore
+    from clew.drivers.store.sqlite.open import open_store
 
     folder = None if str(path) == MEMORY else resolve_folder(path) / collection
-    return EmbeddedStore(folder, embedder=embedder.name, dim=embedder.dim, config=config)
+    return open_store(folder, embedder=embedder.name, dim=embedder.dim, config=config)
 
 
 @_name_denied_files()
@@ -201,7 +201,7 @@ def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
         from clew.drivers.store import postgres
 
         return postgres.read_stored_embedder_name(str(path), collection)
-    from clew.drivers.store.embedded import database
+    from clew.drivers.store.sqlite import database
 
     return None if str(path) == MEMORY else database.read_stored_embedder_name(resolve_folder(path) / collection)
 
@@ -217,7 +217,7 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
         from clew.drivers.store import postgres
 
         return postgres.list_collections(str(path))
-    from clew.drivers.store.embedded.folder import list_collections
+    from clew.drivers.store.sqlite.folder import list_collections
 
     root = resolve_folder(path)
     if not root.is_dir():
@@ -236,7 +236,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
         from clew.drivers.store import postgres
 
         return DroppedCollection(postgres.drop_collection(str(path), name))
-    from clew.drivers.store.embedded import folder as folders
+    from clew.drivers.store.sqlite import folder as folders
 
     folder = resolve_folder(path) / name
     known = {record.name: record for record in list_collections(path)}
@@ -252,7 +252,7 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()
-    from clew.drivers.store.embedded.accept import accept_what_is_there
+    from clew.drivers.store.sqlite.accept import accept_what_is_there
 
     return tuple(accept_what_is_there(folder, embedder, list(EMBEDDERS)))
 

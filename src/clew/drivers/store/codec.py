@@ -178,8 +178,8 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
     if piece is not None:
         if before is None:
             raise checksums.damaged_error(f"the place of the chunk {chunk_id!r} in the document {doc_id!r}")
-        chars = before >> _CHUNK_BITS
-        number, start, end = number + before - (chars << _CHUNK_BITS), start + chars, end + chars
+        chars, chunks = before
+        number, start, end = number + chunks, start + chars, end + chars
     return Chunk(
         chunk_id,
         doc_id,

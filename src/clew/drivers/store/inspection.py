@@ -9,6 +9,7 @@ import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,9 +23,12 @@ from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
 from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
-from clew.drivers.store import codec
+from clew.drivers.store import codec, write
+from clew.drivers.store import rows as made
+from clew.drivers.store.backend import CHUNK, DOCUMENT, PIECE, Backend, Select, Snapshot, Transaction, select
 from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
 from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chunk
+from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
@@ -51,28 +55,10 @@ class Listed(NamedTuple):
     name: str
 
 
-class InspectedStore(ABC):
-    """The part of a store that `doctor` asks; each store says how its rows are read and repaired."""
+class InspectMethods(ABC):
+    """What `doctor` asks of a store; part of BackendStore."""
 
-    @abstractmethod
-    def list_raw(self) -> list[Listed]:
-        """Every document."""
-
-    @abstractmethod
-    def inspect_tables(self, *, is_quick: bool) -> Iterable[Defect]:
-        """What is wrong with the tables and the index as a whole; quickly, without what takes long."""
-
-    @abstractmethod
-    def read_raw(self, doc_id: str) -> RawDocument | None:
-        """The rows of a document; None if it is not there."""
-
-    @abstractmethod
-    def read_facets(self, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
-
-    @abstractmethod
-    def make_facets(self, document: Document, chunk: Chunk | None = None) -> Any:
-        """The facets that the store writes."""
+    _backend: Backend
 
     @abstractmethod
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
@@ -86,18 +72,73 @@ class InspectedStore(ABC):
     def change_number(self) -> int:
         """The number of the last change."""
 
+    def list_raw(self) -> list[Listed]:
+        """Every document."""
+        with self._backend.read() as snapshot:
+            rows = snapshot.find(Select(DOCUMENT), ("id", "uri", "title", "chunks"))
+        return [Listed(row["id"], _to_int(row["chunks"]), str(row["uri"] or row["title"])) for row in rows]
+
+    def read_raw(self, doc_id: str) -> RawDocument | None:
+        """The rows of a document, whether or not they are as written; None if it is not there."""
+        with self._backend.read() as snapshot:
+            return read_raw(snapshot, doc_id)
+
+    def read_facets(self, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
+        with self._backend.read() as snapshot:
+            wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets"))
+            parts = snapshot.find(select(CHUNK, doc=[row["row"] for row in wholes]), ("id", "facets", "seconds"))
+        seen = {row["id"]: (row["facets"], row["seconds"]) for row in parts}
+        return {row["id"]: row["facets"] for row in wholes}, seen
+
+    def make_facets(self, document: Document, chunk: Chunk | None = None) -> Any:
+        """The facets that the store writes."""
+        return self._backend.pack_facets(facets_to_json(document, chunk))
+
+    def repair(self, defects: list[Defect]) -> None:
+        """Keeps what is sound of damaged documents, deletes what belongs to nothing, and adds up the counts again."""
+        ids = find_ids(defects, "rechunk", "keep", "remove")
+
+        def restore_sound(tx: Transaction) -> None:
+            restore(
+                ids,
+                lambda doc_id: read_raw(tx, doc_id),
+                lambda doc_id: write.drop_documents(tx, [doc_id]),
+                lambda document: write.put_document(tx, document, []),
+            )
+
+        self._backend.repair(defects, ids, restore_sound)
+
     def inspect(self, *, max_chunks: int | None = None) -> Inspection:
         """What is wrong with the tables, each document and the index, and how much was checked."""
         try:
             listed = self.list_raw()
             chosen = _sample(listed, max_chunks)
             ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
-            defects = [*self.inspect_tables(is_quick=is_sample), *_inspect_documents(self, ids)]
+            defects = [*self._backend.inspect(is_quick=is_sample), *_inspect_documents(self, ids)]
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
             return Inspection((Defect("truth", str(error)),))
         checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
         names = {each.id: each.name for each in listed if each.name}
         return Inspection(tuple(defects), checked, ids, is_sample, names)
+
+
+def _to_int(value: Any) -> int:
+    return value if isinstance(value, int) else 0  # damage may leave a text
+
+
+def read_raw(rows: Snapshot | Transaction, doc_id: str) -> RawDocument | None:
+    """The rows of a document, whether or not they are as written; None if it is not there."""
+    for document in rows.find(select(DOCUMENT, id=[doc_id]), made.RECORD):
+        doc = [document["row"]]
+        pieces = rows.find(replace(select(PIECE, doc=doc), order="n"), made.PIECE_COLUMNS)
+        chunks = rows.find(select(CHUNK, doc=doc), made.CHUNK_COLUMNS)
+        return RawDocument(
+            [document[name] for name in made.RECORD],
+            [made.piece_columns(piece) for piece in pieces],
+            [made.chunk_columns(chunk, document, None) for chunk in chunks],
+        )
+    return None
 
 
 def _sample(listed: Sequence[Listed], max_chunks: int | None) -> Sequence[Listed]:
@@ -114,7 +155,7 @@ def _sample(listed: Sequence[Listed], max_chunks: int | None) -> Sequence[Listed
     return chosen
 
 
-def _inspect_documents(store: InspectedStore, ids: Sequence[str]) -> Iterator[Defect]:
+def _inspect_documents(store: InspectMethods, ids: Sequence[str]) -> Iterator[Defect]:
     for start in range(0, len(ids), BATCH):
         batch = ids[start : start + BATCH]
         try:
@@ -136,7 +177,7 @@ def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[],
     return found
 
 
-def _inspect_alone(store: InspectedStore, doc_id: str) -> Iterator[Defect]:
+def _inspect_alone(store: InspectMethods, doc_id: str) -> Iterator[Defect]:
     """What is wrong with one document, which may not be readable."""
     try:
         found = list(store.stored_documents([doc_id]))
@@ -149,7 +190,7 @@ def _inspect_alone(store: InspectedStore, doc_id: str) -> Iterator[Defect]:
     yield from _inspect_found(store, found)
 
 
-def _inspect_found(store: InspectedStore, found: Sequence[StoredDocument]) -> Iterator[Defect]:
+def _inspect_found(store: InspectMethods, found: Sequence[StoredDocument]) -> Iterator[Defect]:
     wholes, parts = store.read_facets([each.document.id for each in found])
     for stored in found:
         yield from inspect_stored(stored)
@@ -165,7 +206,7 @@ def _inspect_found(store: InspectedStore, found: Sequence[StoredDocument]) -> It
             yield Defect("counts", problem, document.id, "rechunk")
 
 
-def _are_places_right(store: InspectedStore, chunks: Sequence[Chunk]) -> bool:
+def _are_places_right(store: InspectMethods, chunks: Sequence[Chunk]) -> bool:
     shown = {chunk.id: chunk for chunk in chunks[:: 1 + len(chunks) // MAX_PLACED]}
     try:
         return store.chunks_by_id(list(shown)) == shown

@@ -1,0 +1,421 @@
+"""What a database brings to the store: rows, transactions, named values and an index; it knows nothing of documents.
+
+`Store` decides every verb over these few methods, so all backends behave alike; `tests/contracts` says what they owe.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clew.core.candidates import Depth
+from clew.core.doctor import Defect
+from clew.core.facets import Condition, find_named_documents
+from clew.core.filter import Filter
+from clew.core.protocols import Embedder
+from clew.core.receipt import Purge
+from clew.core.stored import Hashes, PackedTerms, StagedModel
+from clew.core.types import Matrix, TermMatch, Vector
+
+DOCUMENT, PIECE, CHUNK, BLOCK, STAGED = 1, 2, 3, 4, 5
+Kind = Literal[1, 2, 3, 4, 5]
+Row = dict[str, Any]  # by the name of the column; what is missing is null
+Key = tuple[Any, ...]
+Operator = Literal["in", "<", ">"]
+T = TypeVar("T")
+# The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays, all else is a
+# number, a text or None. `doc` is the number of a document's row. A row is found by the columns in INDEXED.
+COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
+    DOCUMENT: (
+        *("row", "id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta"),
+        *("access", "summary_by", "created", "updated", "sum", "revision", "facets", "vector"),
+    ),
+    PIECE: ("doc", "n", "text", "sections", "chars", "chunks", "message", "parent", "awaits", "sum", "block"),
+    CHUNK: (
+        *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "text", "headings", "context", "at", "meta"),
+        *("channel", "sum", "seconds", "length", "facets", "terms", "counts", "vector"),
+    ),
+    BLOCK: ("doc", "block", "chars", "chunks", "sum"),
+    STAGED: ("row", "vector"),
+}
+KEYS: Final[Mapping[int, tuple[str, ...]]] = {
+    DOCUMENT: ("row",),
+    PIECE: ("doc", "n"),
+    CHUNK: ("row",),
+    BLOCK: ("doc", "block"),
+    STAGED: ("row",),
+}
+INDEXED: Final[Mapping[int, tuple[str, ...]]] = {
+    DOCUMENT: ("row", "id"),
+    PIECE: ("doc", "block", "message", "parent", "awaits"),
+    CHUNK: ("row", "id", "doc", "channel"),
+    BLOCK: ("doc",),
+    STAGED: ("row",),
+}
+_TESTS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "in": lambda value, given: value in given,
+    "<": lambda value, given: value is not None and value < given,
+    ">": lambda value, given: value is not None and value > given,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is said of the whole collection; every change makes it anew."""
+
+    embedder: str
+    dim: int
+    change: int = 0
+    documents: int = 0
+    chunks: int = 0
+    length: int = 0  # of all chunks in terms
+    last: int = 0  # the greatest number of a row so far
+    staged: StagedModel | None = None
+    version: int = 0  # of the backend: another one if anything changed, even where the change number stays
+
+    @property
+    def average_length(self) -> float:
+        """The mean number of terms of a chunk."""
+        return self.length / self.chunks if self.chunks else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Rows of a kind for which all of the conditions hold, and one of the alternatives of a filter if there are any.
+
+    order: The column by which they come, "-" before it for the greatest first; "" for any order.
+    limit: How many of them at most, the first in this order.
+    """
+
+    kind: int
+    where: tuple[tuple[str, Operator, Any], ...] = ()
+    alternatives: tuple[Condition, ...] | None = None
+    order: str = ""
+    limit: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row can be meant."""
+        return self.alternatives == () or any(op == "in" and not given for _, op, given in self.where)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the alternatives may exclude a row."""
+        return self.alternatives is not None and not any(each.is_empty for each in self.alternatives)
+
+    def get_values(self, column: str) -> Collection[Any] | None:
+        """The values that a column may have; None if any."""
+        return next((given for name, op, given in self.where if op == "in" and name == column), None)
+
+    def admits(self, row: Mapping[str, Any]) -> bool:
+        """Whether the conditions hold for a row of the kind, whatever the alternatives."""
+        return all(_TESTS[op](row.get(name), given) for name, op, given in self.where)
+
+    def admits_facets(self, facets: str) -> bool:
+        """Whether facets fulfil one of the alternatives, whatever the time."""
+        present = frozenset(json.loads(facets))
+        return any(each.admits_facets(present) for each in self.alternatives or ())
+
+    def arrange(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows in the order that is asked for, as many as are."""
+        found = list(rows)
+        if self.order:
+            name = self.order.removeprefix("-")
+            found.sort(key=lambda row: row[name], reverse=self.order.startswith("-"))
+        return found if self.limit is None else found[: self.limit]
+
+
+def select(kind: int, alternatives: Sequence[Condition] | None = None, **columns: Collection[Any]) -> Select:
+    """Rows of a kind whose columns have one of the given values each."""
+    where = tuple((name, "in", values) for name, values in columns.items())
+    return Select(kind, where, None if alternatives is None else tuple(alternatives))  # type: ignore[arg-type]
+
+
+def named_documents(alternatives: Sequence[Condition]) -> set[str] | None:
+    """The ids of the only documents that a filter can admit; None if it names none."""
+    named = [find_named_documents(each) for each in alternatives]
+    return None if None in named else {doc_id for each in named for doc_id in each or ()}
+
+
+class Snapshot(Protocol):
+    """One state of a collection."""
+
+    @property
+    def head(self) -> Head:
+        """What is said of the whole."""
+
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant, each with `kind`, its key and at least the named columns; they are never changed.
+
+        CollectionDamaged if `facets`, `vector`, `terms` or `counts` is asked for and not as written, ModelSwitched if
+        `vector` is, and is of another model by now.
+        """
+
+
+class Transaction:
+    """A transaction that is being decided: the rows of a snapshot with its own changes over them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.head = snapshot.head
+        self._last, self._documents, self._chunks, self._length = self.head.last, 0, 0, 0
+        self.removed: dict[Key, Row] = {}
+        self.added: dict[Key, Row] = {}
+        self._added_by: dict[tuple[int, str, Any], dict[Key, Row]] = defaultdict(dict)
+        self._ahead: dict[tuple[int, str], tuple[frozenset[str], Mapping[Any, list[Row]]]] = {}
+
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant, as they will be."""
+        if wanted.is_empty:
+            return []
+        kind = wanted.kind
+        found = self._find_stored(wanted, columns)
+        if not self.added and not self.removed:
+            return found
+        kept = [row for row in found if key_of(kind, row) not in self.removed]
+        return wanted.arrange([*kept, *(row for row in self._list_added(wanted) if wanted.admits(row))])
+
+    def find_one(self, wanted: Select, columns: Sequence[str]) -> Row | None:
+        """The row that is meant, if there is one."""
+        found = self.find(wanted, columns)
+        return found[0] if found else None
+
+    def read_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows of a condition of one column by one read; `find` then has those of each value without another."""
+        found = [] if wanted.is_empty else self._snapshot.find(wanted, columns)
+        ((name, _, given),) = wanted.where
+        by_value: dict[Any, list[Row]] = {value: [] for value in given}
+        for row in found:
+            by_value[row[name]].append(row)
+        self._ahead[wanted.kind, name] = frozenset(columns), by_value
+        return found
+
+    def _find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        if len(wanted.where) == 1 and wanted.alternatives is None:
+            name, op, given = wanted.where[0]
+            read, known = self._ahead.get((wanted.kind, name), (frozenset(), {}))
+            if op == "in" and read.issuperset(columns) and all(each in known for each in given):
+                return [row for each in dict.fromkeys(given) for row in known[each]]
+        if wanted.limit is not None and self.removed:  # some of the first may go
+            wanted = replace(wanted, limit=wanted.limit + len(self.removed))
+        return self._snapshot.find(wanted, columns)
+
+    def _list_added(self, wanted: Select) -> Collection[Row]:
+        for name in INDEXED[wanted.kind]:
+            values = wanted.get_values(name)
+            if values is not None:
+                return [row for value in set(values) for row in self._added_by[wanted.kind, name, value].values()]
+        return [row for row in self.added.values() if row["kind"] == wanted.kind]
+
+    def number(self) -> int:
+        """The number of a new row."""
+        self._last += 1
+        return self._last
+
+    def remove(self, rows: Iterable[Row]) -> None:
+        """Removes rows that were found here; of a chunk its length has to be known."""
+        for row in rows:
+            kind = row["kind"]
+            key = key_of(kind, row)
+            added = self.added.pop(key, None)
+            if added is None:
+                self.removed[key] = row
+            else:
+                for name in INDEXED[kind]:
+                    del self._added_by[kind, name, added.get(name)][key]
+            self._count(kind, row, -1)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Adds rows."""
+        for row in rows:
+            kind = row["kind"]
+            key = key_of(kind, row)
+            self.added[key] = row
+            for name in INDEXED[kind]:
+                self._added_by[kind, name, row.get(name)][key] = row
+            self._count(kind, row, 1)
+
+    def _count(self, kind: int, row: Row, sign: int) -> None:
+        if kind == DOCUMENT:
+            self._documents += sign
+        elif kind == CHUNK:
+            self._chunks += sign
+            self._length += sign * (row["length"] or 0)  # damage may have taken it
+
+    def finish(self, *, is_change: bool) -> Head | None:
+        """The head to commit, with the next change number if this is a change; None if there is nothing to commit."""
+        if not self.added and not self.removed and self.head == self._snapshot.head:
+            return None
+        head = self.head
+        return replace(
+            head,
+            change=head.change + is_change,
+            last=self._last,
+            documents=head.documents + self._documents,
+            chunks=head.chunks + self._chunks,
+            length=head.length + self._length,
+        )
+
+
+def key_of(kind: int, row: Mapping[str, Any]) -> Key:
+    """The kind of a row and the columns that are its own alone."""
+    return (kind, *(row[name] for name in KEYS[kind]))
+
+
+Values = dict[str, Any]  # values of JSON by name, in the order in which they were added
+
+
+class NamedRows(Protocol):
+    """Small values of a kind that are kept by name beside the content: jobs, sessions, claims, records."""
+
+    def read(self, names: Collection[str] | None = None) -> Values:
+        """The values of these names that exist, or all."""
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values of these names, or all, in place; it may be run again.
+
+        No two of a collection and kind run at once, in any process.
+        """
+
+    def clock(self) -> float:
+        """The seconds of a clock that all processes share."""
+
+
+RowScores = list[tuple[int, float]]  # the numbers of rows and their scores, best first
+
+
+@dataclass(frozen=True, slots=True)
+class RowCandidates:
+    """Candidates by the rows of their chunks; the columns are those of `clew.core.candidates.Candidates`."""
+
+    rows: list[int]
+    ids: list[str]
+    has_messages: bool
+    nearest: int
+    by_words: dict[int, float]
+    cosines: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    strengths: NDArray[np.float64]
+
+
+class Index(Protocol):
+    """Finds rows by vector and by terms. It follows the change number: at least up to the given head."""
+
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
+    ) -> RowScores:
+        """The k chunks of greatest cosine, best first, ties by id."""
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The ids of the k documents whose own vector has the greatest cosine, best first, ties by id."""
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
+        """The k chunks of greatest BM25 score that have any of the terms, best first, ties by id."""
+
+    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well the chunks that exist among the ids match terms, with the counts of the whole collection."""
+
+    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
+        """How many chunks have each of the terms, counted up to `at_most`."""
+
+    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of the chunks that exist among the ids, by id."""
+
+    def begin(
+        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter
+    ) -> list[int] | None:
+        """Does at once what searches that are made next share; the rows that they may find.
+
+        None where a search mostly waits for another process, so that several are better made in parallel.
+        """
+
+    def candidates(
+        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
+    ) -> list[RowCandidates] | None:
+        """The candidates of each query in one pass; None where it cannot tell in one, and those above are asked."""
+
+
+class Backend(Protocol):
+    """The database of one collection, opened for one embedder. Several threads may use it."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    @property
+    def dim(self) -> int:
+        """The width of the vectors in use."""
+
+    @property
+    def index(self) -> Index:
+        """What searches the chunks."""
+
+    def head(self, *, is_anew: bool = False) -> Head:
+        """What is said of the whole, at next to no cost, as of the search that runs or `is_anew`.
+
+        ModelSwitched if the vectors are of another model by now.
+        """
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        """One state for several reads; errors of the database become DriverFailed."""
+
+    def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
+        """The result of a transaction, committed whole or not at all; decided again if others were faster.
+
+        DriverFailed if the id of an added chunk or document is taken; of a removed row, its staged vector goes too.
+        """
+
+    def named(self, kind: str) -> NamedRows:
+        """The values of a kind."""
+
+    def swap_vectors(self, change: int) -> bool:
+        """Exchanges the vectors in use with the staged ones, whose model is then in use, as one change.
+
+        False, and nothing happens, if the change number is another by now. Every row that has a vector has a staged
+        one. Whoever has the collection open gets ModelSwitched from then on.
+        """
+
+    def reopen(self, embedder: Embedder) -> "Backend":
+        """The same collection for the model that it has by now, in place of this; StoreMismatch if it is another."""
+
+    def compact(self, *, erase: bool) -> Purge:
+        """Removes from the disk what deletions left there; what was done, and what has to be done again.
+
+        erase: Also what only a search of the bytes could find; others may read and write meanwhile, or wait for it.
+        """
+
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when all writes are on disk and the index is in its best shape; without a new graph if not asked."""
+
+    def maintain(self) -> list[str]:
+        """Removes what deleted rows and old versions leave behind and keeps up the indexes; what was done, in words."""
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:
+        """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+
+    def describe(self) -> tuple[str, int]:
+        """The kind of the index that searches, and the bytes on disk."""
+
+    def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
+        """What is wrong with the tables and the index as a whole; quickly, without what takes long."""
+
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+        """Deletes what belongs to nothing, adds up the counts and builds anew what is derived, as one change.
+
+        ids: Documents whose chunks are written anew by the next put, even if their `print` is the same.
+        restore: Runs in it, before the counts are added up.
+        """
+
+    def pack_facets(self, facets: str) -> Any:
+        """What `find` gives as `facets` for a JSON list."""
+
+    def notes(self) -> list[str]:
+        """What is beyond the reach of an erasure, as sentences: backups, logs of a server."""
+
+    def close(self) -> None:
+        """Releases all resources; closing twice is allowed."""

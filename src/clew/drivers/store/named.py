@@ -1,0 +1,275 @@
+"""What is kept by name beside the content of a collection: jobs, sessions, claims on documents, records."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from clew.core.errors import NotFound
+from clew.core.jobs import ACTIVE, Job, JobState
+from clew.core.protocols.records import RecordKind
+from clew.core.session import ChangeSession, StoredSession, messages_to_json, parse_messages
+from clew.core.suggest import format_suggestion
+from clew.core.time import from_iso, to_iso
+from clew.drivers.store.backend import Backend, NamedRows, Values
+
+MAX_FINISHED = 100  # finished jobs that are kept
+
+
+class NamedJobs:
+    """The jobs of one collection by id, as `JobQueue` describes them."""
+
+    def __init__(self, rows: NamedRows) -> None:
+        self._rows = rows
+
+    def put(self, job: Job) -> Job:
+        """Queues a new job; the oldest finished ones beyond a hundred are removed."""
+        now = datetime.now(UTC)
+
+        def put(values: Values) -> Job:
+            queued = replace(
+                job, created=now, updated=now, heartbeat=self._rows.clock() if job.state in ACTIVE else None
+            )
+            values[job.id] = _job_to_json(queued)
+            ended = [name for name, value in values.items() if _parse_job(value).is_finished]
+            for name in ended[:-MAX_FINISHED]:
+                del values[name]
+            return queued
+
+        return self._rows.change(put)
+
+    def get(self, job_id: str) -> Job:
+        """The job, or NotFound."""
+        found = self._rows.read([job_id])
+        return _parse_job(found[job_id]) if job_id in found else self._raise_not_found(job_id)
+
+    def all(self) -> list[Job]:
+        """All jobs, the oldest first."""
+        return [_parse_job(value) for value in self._rows.read().values()]
+
+    def claim(
+        self,
+        worker: str,
+        *,
+        lease: float,
+        max_attempts: int,
+        host: str = "",
+        alone: bool = False,
+        dead: Set[str] = frozenset(),
+    ) -> Job | None:
+        """The oldest job that is queued or whose worker is gone, now held by `worker`; None if there is none."""
+
+        def claim(values: Values) -> Job | None:
+            now, free = self._rows.clock(), list[Job]()
+            for job in [job for job in map(_parse_job, values.values()) if not job.is_finished]:
+                if job.state in ACTIVE and not _is_abandoned(job, now, lease, dead):
+                    if alone:
+                        return None
+                elif job.state == "cancelling":
+                    _write(values, replace(job, state="cancelled"))
+                elif job.state == "running" and job.attempts >= max_attempts:
+                    reason = f"given up: {job.attempts} workers ended without finishing it, the last was {job.worker}"
+                    _write(values, replace(job, state="failed", error=reason))
+                elif job.host in ("", host):
+                    free.append(job)
+            if not free:
+                return None
+            taken = replace(free[0], state="running", worker=worker, heartbeat=now, attempts=free[0].attempts + 1)
+            return _write(values, taken)
+
+        return self._rows.change(claim)
+
+    def beat(self, job_id: str, worker: str, *, stage: str, done: int, total: int | None) -> JobState | None:
+        """Keeps the lease and the progress; the state of the job, or None if it is no longer this worker's."""
+
+        def beat(values: Values) -> JobState | None:
+            job = _get_held_job(values, job_id, worker)
+            if job is not None:
+                _write(values, replace(job, stage=stage, done=done, total=total, heartbeat=self._rows.clock()))
+            return job.state if job else None
+
+        return self._rows.change(beat, [job_id])
+
+    def finish(
+        self, job_id: str, worker: str, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = ""
+    ) -> bool:
+        """Ends a job, or gives it back with the state "queued"; False, and no change, if it is not this worker's."""
+
+        def finish(values: Values) -> bool:
+            job = _get_held_job(values, job_id, worker)
+            if job is None:
+                return False
+            ended = replace(job, state=state, result=result or {}, error=error, heartbeat=None)
+            if state == "queued":  # the worker did not fail at it, so its attempt does not count
+                ended = replace(ended, worker="", attempts=job.attempts - 1)
+                ended = replace(ended, state="cancelled") if job.state == "cancelling" else ended
+            _write(values, ended)
+            return True
+
+        return self._rows.change(finish, [job_id])
+
+    def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
+        """The job, cancelled, or to be cancelled by the worker that has it; one that is finished stays as it is."""
+
+        def cancel(values: Values) -> Job:
+            job = _parse_job(values[job_id]) if job_id in values else self._raise_not_found(job_id)
+            if job.is_finished:
+                return job
+            is_held = job.state in ACTIVE and not _is_abandoned(job, self._rows.clock(), lease, dead)
+            return _write(values, replace(job, state="cancelling" if is_held else "cancelled"))
+
+        return self._rows.change(cancel, [job_id])
+
+    def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
+        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not.
+
+        A job is matched by its id, and by its request, result and error: lines of JSON or of text.
+        """
+
+        def drop(values: Values) -> tuple[int, list[str]]:
+            found = [job for job in map(_parse_job, values.values()) if matches(job.id, _list_texts(values[job.id]))]
+            ended = [job.id for job in found if job.is_finished]
+            for job_id in ended:
+                del values[job_id]
+            return len(ended), [job.id for job in found if not job.is_finished]
+
+        return self._rows.change(drop)
+
+    def _raise_not_found(self, job_id: str) -> Job:
+        hint = format_suggestion(job_id, list(self._rows.read())) or "`clew jobs` lists them"
+        raise NotFound(f"there is no job {job_id!r}; {hint}")
+
+
+def _get_held_job(values: Values, job_id: str, worker: str) -> Job | None:
+    """The job if this worker has it."""
+    job = _parse_job(values[job_id]) if job_id in values else None
+    return job if job and job.worker == worker and job.state in ACTIVE else None
+
+
+def _write(values: Values, job: Job) -> Job:
+    """The job, written with the time of the change."""
+    changed = replace(job, updated=datetime.now(UTC))
+    values[job.id] = _job_to_json(changed)
+    return changed
+
+
+def _is_abandoned(job: Job, now: float, lease: float, dead: Set[str]) -> bool:
+    return job.worker in dead or job.heartbeat is None or now - job.heartbeat > lease
+
+
+def _job_to_json(job: Job) -> Values:
+    times = {"created": to_iso(job.created), "updated": to_iso(job.updated)}
+    return {**asdict(replace(job, request=dict(job.request), result=dict(job.result))), **times}
+
+
+def _parse_job(value: Values) -> Job:
+    return Job(**{**value, "created": from_iso(value["created"]), "updated": from_iso(value["updated"])})
+
+
+def _list_texts(value: Values) -> str:
+    return "\n".join([json.dumps(value["request"]), json.dumps(value["result"]), value["error"]])
+
+
+class NamedSessions:
+    """The sessions of one collection by name, as `SessionStore` describes them."""
+
+    def __init__(self, rows: NamedRows) -> None:
+        self._rows = rows
+
+    def get(self, name: str) -> StoredSession | None:
+        """The session of that name, or None."""
+        found = self._rows.read([name])
+        return _parse_session(found[name]) if name in found else None
+
+    def update(self, name: str, change: ChangeSession) -> StoredSession:
+        """Replaces a session by what `change` makes of it, in one transaction."""
+
+        def update(values: Values) -> StoredSession:
+            made = change(_parse_session(values[name]) if name in values else StoredSession())
+            values[name] = [list(made.documents), messages_to_json(made.messages), made.used, made.kept]
+            return made
+
+        return self._rows.change(update, [name])
+
+    def drop(self, names: Sequence[str]) -> int:
+        """Deletes sessions; returns how many existed."""
+        return self._rows.change(lambda values: _drop(values, values.keys() & set(names)), names)
+
+    def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
+        """Deletes old sessions that are not kept; returns how many."""
+
+        def prune(values: Values) -> int:
+            loose = [(name != current, -used, name) for name, (_, _, used, kept) in values.items() if not kept]
+            ordered = [name for *_, name in sorted(loose)]
+            old = {name for name in ordered if values[name][2] < used_since} | set(ordered[max_sessions:])
+            return _drop(values, old - {current})
+
+        return self._rows.change(prune)
+
+    def names(self) -> list[str]:
+        """The names of all sessions, sorted."""
+        return sorted(self._rows.read())
+
+
+def _drop(values: Values, names: Collection[str]) -> int:
+    for name in names:
+        del values[name]
+    return len(names)
+
+
+def _parse_session(value: Sequence[Any]) -> StoredSession:
+    documents, messages, used, kept = value
+    return StoredSession(tuple(documents), parse_messages(messages), used, kept)
+
+
+def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, seconds: float) -> set[str]:
+    """Claims the documents that nobody else has claimed, by the numbers of their rows; their ids."""
+
+    def claim(values: Values) -> set[str]:
+        now = rows.clock()
+        _drop(values, [name for name, (_, until) in values.items() if until <= now])
+        free = {doc_id for doc_id in doc_ids if values.get(doc_id, (owner, 0))[0] == owner}
+        values.update({doc_id: [owner, now + seconds] for doc_id in free})
+        return free
+
+    return rows.change(claim) if doc_ids else set()
+
+
+class NamedRecords:
+    """The records of one collection by kind and name, as `RecordStore` describes them; each line is a value."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def names(self, kind: RecordKind) -> list[str]:
+        """The names of the texts of a kind, sorted."""
+        return sorted({name.rpartition("/")[0] for name in self._backend.named(kind).read()})
+
+    def read(self, kind: RecordKind, name: str = "") -> str:
+        """The text, empty if there is none."""
+        found = self._backend.named(kind).read()
+        return "".join(str(text) for key, text in found.items() if key.rpartition("/")[0] == name)
+
+    def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
+        """Replaces a text in one transaction; an empty one deletes it."""
+
+        def write(values: Values) -> None:
+            _drop(values, [key for key in values if key.rpartition("/")[0] == name])
+            if text:
+                values[f"{name}/0"] = text
+
+        self._backend.named(kind).change(write)
+
+    def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
+        """Adds to the end of a text, at a cost that does not grow with it."""
+        rows = self._backend.named(kind)
+        key = f"{name}/{rows.clock():.6f}"
+        rows.change(lambda values: values.update({key: values.get(key, "") + text}), [key])
+
+    def describe(self, kind: RecordKind, name: str = "") -> str:
+        """The value of the text."""
+        return f"the value {name!r} of {kind} in {self._backend.place}"
+
+    def locate(self, kind: RecordKind, name: str = "") -> None:
+        """None: there is no file."""

@@ -1,0 +1,250 @@
+"""Reads of documents, chunks and vectors from a state of a collection, as they were put."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clew.core.facets import Condition, expand_document_filter, expand_filter
+from clew.core.filter import Filter
+from clew.core.stored import StoredDocument
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Vector
+from clew.drivers.store import checksums, codec
+from clew.drivers.store import rows as made
+from clew.drivers.store.backend import (
+    BLOCK,
+    CHUNK,
+    DOCUMENT,
+    PIECE,
+    Backend,
+    Row,
+    Select,
+    Snapshot,
+    Transaction,
+    named_documents,
+    select,
+)
+from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
+from clew.drivers.store.checks import not_found_error
+
+_PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
+Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
+
+
+def find_document(rows: Snapshot | Transaction, doc_id: str, columns: Sequence[str] = ()) -> Row:
+    """The row of a document with its record, or NotFound."""
+    found = rows.find(select(DOCUMENT, id=[doc_id]), (*made.RECORD, *columns))
+    if not found:
+        raise not_found_error(doc_id)
+    return found[0]
+
+
+def find_pieces(rows: Snapshot | Transaction, docs: Iterable[int]) -> list[Row]:
+    """The pieces of documents, in order."""
+    found = rows.find(select(PIECE, doc=list(docs)), made.PIECE_COLUMNS)
+    return sorted(found, key=lambda row: (row["doc"], row["n"]))
+
+
+def read_document(snapshot: Snapshot, doc_id: str) -> Document:
+    """The document with its text, or NotFound."""
+    row = find_document(snapshot, doc_id)
+    pieces = find_pieces(snapshot, [row["row"]])
+    return codec.build_whole_document(made.parse_record(row), [made.piece_columns(piece) for piece in pieces])
+
+
+def list_records(snapshot: Snapshot, where: Filter) -> Iterator[DocumentRecord]:
+    """The records of the documents that a filter admits, by uri and id."""
+    alternatives = expand_document_filter(where)
+    named = named_documents(alternatives)
+    wanted = select(DOCUMENT, alternatives) if named is None else select(DOCUMENT, alternatives, id=named)
+    found = snapshot.find(wanted, made.RECORD)
+    return iter([made.parse_record(row) for row in sorted(found, key=lambda row: (row["uri"], row["id"]))])
+
+
+def add_up_before(snapshot: Snapshot, chunks: Iterable[Row], documents: Mapping[int, Row]) -> Before:
+    """What stands before each message that chunks are of; without those that cannot be proved by what is stored."""
+    wanted = {(row["doc"], row["piece"] >> codec.BLOCK_BITS) for row in chunks if row["piece"] is not None}
+    if not wanted:
+        return {}
+    docs, numbers = {doc for doc, _ in wanted}, {block for _, block in wanted}
+    sizes = ("doc", "n", "block", "chars", "chunks")
+    pieces = snapshot.find(select(PIECE, doc=docs, block=numbers), sizes)
+    pieces = [row for row in pieces if (row["doc"], row["block"]) in wanted]
+    starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), made.BLOCK_COLUMNS), documents)
+    before: dict[tuple[int, int], tuple[int, int]] = {}
+    ends: dict[tuple[int, int], tuple[int, int]] = {}
+    for row in sorted(pieces, key=lambda row: (row["doc"], row["n"])):
+        block = row["doc"], row["block"]
+        if block in starts:
+            at = before[row["doc"], row["n"]] = ends.get(block) or starts[block][0]
+            ends[block] = (at[0] + row["chars"], at[1] + row["chunks"])
+    wrong = {block for block in wanted if block not in starts or ends.get(block) != starts[block][1]}
+    if not wrong:
+        return before
+    return {(doc, n): at for (doc, n), at in before.items() if (doc, n >> codec.BLOCK_BITS) not in wrong}
+
+
+def _add_up_blocks(
+    blocks: Iterable[Row], documents: Mapping[int, Row]
+) -> dict[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]]:
+    """What stands before each block and up to its end, of the threads whose blocks are as written."""
+    starts: dict[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]] = {}
+    for doc, own in made.group_by_document(blocks).items():
+        at, found = (0, 0), dict[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]]()
+        for row in sorted(own, key=lambda row: int(row["block"])):
+            if not checksums.matches(row["sum"], doc, row["block"], row["chars"], row["chunks"]):
+                break
+            end = (at[0] + row["chars"], at[1] + row["chunks"])
+            found[doc, row["block"]] = at, end
+            at = end
+        document = documents.get(doc)
+        if document is not None and at == (document["chars"], document["chunks"]):
+            starts |= found
+    return starts
+
+
+def parse_chunks(snapshot: Snapshot, chunks: Sequence[Row], documents: Mapping[int, Row] | None = None) -> list[Chunk]:
+    """Rows of chunks as chunks."""
+    if documents is None:
+        found = snapshot.find(select(DOCUMENT, row={row["doc"] for row in chunks}), _PLACED)
+        documents = {row["row"]: row for row in found}
+    try:
+        before = add_up_before(snapshot, chunks, documents)
+        return [made.parse_chunk(row, documents[row["doc"]], before.get((row["doc"], row["piece"]))) for row in chunks]
+    except (KeyError, TypeError) as error:  # of no document, or a text in place of a number
+        raise checksums.damaged_error("the place of a chunk that was found") from error
+
+
+def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
+    """The chunks of a document in order, or NotFound."""
+    document = find_document(snapshot, doc_id)
+    found = snapshot.find(select(CHUNK, doc=[document["row"]]), made.CHUNK_COLUMNS)
+    chunks = parse_chunks(snapshot, sorted(found, key=made.order_of), {document["row"]: document})
+    _check_numbers(document, chunks)
+    return chunks
+
+
+def _check_numbers(document: Row, chunks: Sequence[Chunk]) -> None:
+    if len(chunks) != document["chunks"] or any(chunk.index != at for at, chunk in enumerate(chunks)):
+        raise checksums.damaged_error(f"the list of the chunks of the document {document['id']!r}")
+
+
+def read_chunks_by_id(
+    snapshot: Snapshot, chunk_ids: Sequence[str], alternatives: Sequence[Condition] | None = None
+) -> dict[str, Chunk]:
+    """Those of the chunks that exist, and that a filter admits if there is one, by id."""
+    wanted = set(chunk_ids)
+    found = snapshot.find(select(CHUNK, alternatives, id=wanted), made.CHUNK_COLUMNS)
+    if any(row["id"] not in wanted for row in found):
+        raise checksums.damaged_error("the index of the chunks")
+    return {chunk.id: chunk for chunk in parse_chunks(snapshot, found)}
+
+
+def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
+    """The k chunks of a channel that were added last, the last one at the end."""
+    if k < 1:
+        return []
+    wanted = replace(select(CHUNK, channel=[channel]), order="-row", limit=k)
+    return parse_chunks(snapshot, snapshot.find(wanted, made.CHUNK_COLUMNS)[::-1])
+
+
+def list_channels(snapshot: Snapshot) -> list[str]:
+    """The channels that have chunks, by name: each is looked up after the one before it."""
+    channels: list[str] = []
+    while True:
+        after = (("channel", ">", channels[-1] if channels else ""),)
+        found = snapshot.find(Select(CHUNK, after, order="channel", limit=1), ("channel",))  # type: ignore[arg-type]
+        if not found:
+            break
+        channels.append(found[0]["channel"])
+    has_empty = snapshot.find(replace(select(CHUNK, channel=[""]), limit=1), ("channel",))
+    return ["", *channels] if has_empty else channels
+
+
+def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
+    """The chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
+    found = snapshot.find(select(CHUNK, row=numbers), made.CHUNK_COLUMNS)
+    wanted = select(DOCUMENT, row={row["doc"] for row in found})
+    documents = {row["row"]: row for row in snapshot.find(wanted, made.RECORD)}
+    records = {number: made.parse_record(row) for number, row in documents.items()}
+    chunks = parse_chunks(snapshot, found, documents)
+    return {row["row"]: Hit(chunk, records[row["doc"]], 0.0) for row, chunk in zip(found, chunks, strict=True)}
+
+
+def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+    """The vectors of those of the chunks that exist."""
+    return {row["id"]: row["vector"] for row in snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "vector"))}
+
+
+def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
+    """All documents, or those named, in the order they were added; one batch is in memory at a time."""
+    named = () if doc_ids is None else (("id", "in", set(doc_ids)),)
+    after = 0
+    while True:
+        wanted = Select(DOCUMENT, (("row", ">", after), *named), order="row", limit=DOCUMENT_PAGE)  # type: ignore[arg-type]
+        with backend.read() as snapshot:
+            sizes = snapshot.find(wanted, ("row", "chunks", "chars"))
+            numbers = take_batch((row["row"], row["chunks"], row["chars"]) for row in sizes)
+            batch = list(_read_document_batch(snapshot, numbers))
+        if not numbers:
+            return
+        after = numbers[-1]
+        yield from batch
+
+
+def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator[StoredDocument]:
+    found = {row["row"]: row for row in snapshot.find(select(DOCUMENT, row=numbers), made.WHOLE)}
+    pieces = made.group_by_document(find_pieces(snapshot, numbers))
+    columns = (*made.CHUNK_COLUMNS, "length", "terms", "counts", "vector")
+    rows = sorted(snapshot.find(select(CHUNK, doc=numbers), columns), key=lambda row: (row["doc"], made.order_of(row)))
+    parsed = dict(zip([row["row"] for row in rows], parse_chunks(snapshot, rows, found), strict=True))
+    chunks = made.group_by_document(rows)
+    for number, document in sorted(found.items()):
+        own = chunks.get(number, [])
+        _check_numbers(document, [parsed[row["row"]] for row in own])
+        texts = [made.piece_columns(piece) for piece in pieces.get(number, [])]
+        vectors: Any = np.stack([row["vector"] for row in own]) if own else np.zeros((0, snapshot.head.dim), np.float32)
+        yield StoredDocument(
+            codec.build_whole_document(made.parse_record(document), texts),
+            tuple(parsed[row["row"]] for row in own),
+            vectors,
+            tuple(made.read_terms(row) for row in own),
+            document["vector"],
+        )
+
+
+class FilteredChunks:
+    """Reads the chunks that a filter admits, for a scan; each call is of one state."""
+
+    def __init__(self, backend: Backend, where: Filter) -> None:
+        self._backend, self._alternatives = backend, expand_filter(where)
+
+    def read_chunk_page(self, after: str | None, limit: int) -> list[Chunk]:
+        """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
+        named = named_documents(self._alternatives)
+        conditions: tuple[Any, ...] = () if named is None else (("id", "in", named),)
+        page: list[Chunk] = []
+        with self._backend.read() as snapshot:
+            while True:
+                start = () if after is None else (("id", ">", after),)
+                wanted = Select(DOCUMENT, (*conditions, *start), order="id", limit=limit)
+                documents = {row["row"]: row for row in snapshot.find(wanted, _PLACED)}
+                rows = snapshot.find(select(CHUNK, self._alternatives, doc=list(documents)), made.CHUNK_COLUMNS)
+                rows.sort(key=lambda row: (documents[row["doc"]]["id"], made.order_of(row)))
+                page += parse_chunks(snapshot, rows[: limit - len(page)], documents)
+                if len(page) >= limit or len(documents) < limit:
+                    return page
+                after = max(row["id"] for row in documents.values())
+
+    def read_chunk_ids(self, doc_id: str) -> list[str]:
+        """The ids of the chunks of a document, in order."""
+        with self._backend.read() as snapshot:
+            found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
+            wanted = select(CHUNK, self._alternatives, doc=[row["row"] for row in found])
+            return [row["id"] for row in sorted(snapshot.find(wanted, ("id", "piece", "idx")), key=made.order_of)]
+
+    def read_chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """The chunks with these ids that are still there, by id."""
+        with self._backend.read() as snapshot:
+            return read_chunks_by_id(snapshot, chunk_ids, self._alternatives)

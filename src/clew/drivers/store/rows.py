@@ -1,0 +1,156 @@
+"""Documents, pieces and chunks as rows, and back."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from clew.core.stored import PackedTerms
+from clew.core.time import to_iso
+from clew.core.types import Chunk, Document, DocumentRecord, Vector
+from clew.drivers.store import checksums, codec
+from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Row
+from clew.drivers.store.entries import Entry, facets_to_json
+from clew.drivers.store.pieces import Piece, Placed
+
+RECORD = (
+    *("id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access"),
+    *("summary_by", "created", "updated", "row", "sum"),
+)
+WHOLE = (*RECORD, "revision", "vector")  # of the row of a document that is written again
+PIECE_COLUMNS = (*Piece._fields, "doc", "sum")
+CHUNK_COLUMNS = (
+    "id",
+    "doc",
+    "piece",
+    "idx",
+    "start",
+    "stop",
+    "text",
+    "headings",
+    "context",
+    "at",
+    "meta",
+    "row",
+    "sum",
+)
+BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sum")
+
+
+def make_document_row(
+    document: Document, chunks: int, *, row: int, created: str | None, revision: int, vector: Vector | None
+) -> Row:
+    """The row of a document."""
+    first, last = codec.times_to_text(document, created)
+    return seal_document(
+        {
+            "kind": DOCUMENT,
+            "row": row,
+            "id": document.id,
+            "title": document.title,
+            "uri": document.uri,
+            "document_kind": document.kind,
+            "hash": document.hash,
+            "stamp": document.stamp,
+            "chars": len(document.text),
+            "chunks": chunks,
+            "summary": document.summary,
+            "meta": codec.meta_to_json(document.meta),
+            "access": codec.access_to_json(document.access),
+            "summary_by": document.summary_by,
+            "created": first,
+            "updated": last,
+            "revision": revision,
+            "facets": facets_to_json(document),
+            "vector": vector,
+        }
+    )
+
+
+def seal_document(row: Row) -> Row:
+    """The row of a document with its facets, and the checksum of its columns."""
+    columns = [row[name] for name in RECORD[:-1]]
+    facets = row.get("facets") or codec.record_to_facets(columns)
+    return {**row, "facets": facets, "sum": checksums.hash_values(*columns)}
+
+
+def make_piece_row(piece: Piece, doc: int) -> Row:
+    """The row of a piece of a document; that of a message is in a block."""
+    block = None if piece.message is None else piece.n >> codec.BLOCK_BITS
+    return {"kind": PIECE, "doc": doc, **piece._asdict(), "sum": checksums.hash_values(doc, *piece), "block": block}
+
+
+def make_block_row(doc: int, block: int, chars: int, chunks: int) -> Row:
+    """The row of a block: the sizes of the messages in it."""
+    made = dict(zip(BLOCK_COLUMNS, (doc, block, chars, chunks), strict=False))
+    return {"kind": BLOCK, **made, "sum": checksums.hash_values(doc, block, chars, chunks)}
+
+
+def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
+    """The row of a chunk."""
+    chunk = entry.chunk
+    headings, at, meta = codec.headings_to_json(chunk.headings), to_iso(chunk.at), codec.meta_to_json(chunk.meta)
+    channel = chunk.meta.get("channel")
+    return {
+        "kind": CHUNK,
+        "row": row,
+        "id": chunk.id,
+        "doc": doc,
+        "piece": place.piece,
+        "idx": place.number,
+        "start": place.start,
+        "stop": place.end,
+        "print": entry.fingerprint,
+        "text": chunk.text,
+        "headings": headings,
+        "context": chunk.context,
+        "at": at,
+        "meta": meta,
+        "channel": channel if isinstance(channel, str) else None,
+        "sum": checksums.hash_values(row, doc, *place, headings, chunk.context, at, meta, chunk.text, chunk.id),
+        "seconds": entry.seconds,
+        "length": entry.length,
+        "facets": entry.facets,
+        "terms": np.frombuffer(entry.terms, np.int64),
+        "counts": np.frombuffer(entry.counts, np.uint16),
+        "vector": np.frombuffer(entry.vector, np.float32),
+    }
+
+
+def parse_record(row: Mapping[str, Any]) -> DocumentRecord:
+    """The record of a document; CollectionDamaged if it is not as written."""
+    return codec.parse_record([row[name] for name in RECORD])
+
+
+def piece_columns(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A piece as `codec.PIECE_COLUMNS`."""
+    return tuple(row[name] for name in PIECE_COLUMNS)
+
+
+def parse_chunk(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> Chunk:
+    """A chunk of a document; `before` are the characters and chunks before its message, of a thread."""
+    return codec.parse_chunk(chunk_columns(row, document, before))
+
+
+def chunk_columns(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> list[Any]:
+    """A chunk as `codec.CHUNK_COLUMNS`."""
+    shown = [row[name] for name in ("text", "headings", "context", "at", "meta", "row", "doc", "piece", "idx")]
+    return [row["id"], document["id"], before, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
+
+
+def read_terms(row: Mapping[str, Any]) -> PackedTerms:
+    """The terms of a chunk."""
+    return PackedTerms(row["terms"], row["counts"], row["length"])
+
+
+def order_of(row: Mapping[str, Any]) -> tuple[int, int]:
+    """What the chunks of a document are ordered by."""
+    return (-1 if row["piece"] is None else row["piece"], row["idx"])
+
+
+def group_by_document(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    """Rows by their document."""
+    grouped: dict[int, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row["doc"], []).append(row)
+    return grouped

@@ -1,0 +1,252 @@
+"""The SQLite backend: the rows of a collection in its database, transactions, named values."""
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+
+from clew.core.doctor import Defect
+from clew.core.errors import CollectionDamaged
+from clew.core.protocols import Embedder
+from clew.core.receipt import Purge
+from clew.core.settings import StoreConfig
+from clew.drivers.store import checksums
+from clew.drivers.store.backend import Head, T, Transaction, Values
+from clew.drivers.store.inspection import inspect_while_unchanged
+from clew.drivers.store.sqlite import eraser, inspect, sums
+from clew.drivers.store.sqlite.database import Database
+from clew.drivers.store.sqlite.folder import measure_disk_usage
+from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes
+from clew.drivers.store.sqlite.searches import SqliteIndex
+
+MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
+
+
+class SqliteBackend:
+    """One collection in a folder, or in memory where the folder is None; see `Backend`."""
+
+    def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig) -> None:
+        self._folder, self._config = folder, config
+        self._use_database(Database(folder, embedder=embedder, dim=dim))
+
+    def _use_database(self, database: Database) -> None:
+        self._database = database
+        self.index = SqliteIndex(database, self._folder, self._config)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return self._database.place
+
+    @property
+    def dim(self) -> int:
+        """The width of the vectors in use."""
+        return self._database.dim
+
+    def head(self, *, is_anew: bool = False) -> Head:
+        """What is said of the whole."""
+        return self._database.read_state_anew() if is_anew else self._database.read_state()
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteSnapshot]:
+        """One state for several reads."""
+        with self._database.read_transaction(any_model=True) as (db, head):
+            yield SqliteSnapshot(db, head, model=self._database.embedder, place=self.place)
+
+    def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
+        """The result of a transaction; SQLite lets one process write at a time, so it is decided once."""
+        with self._database.write_transaction() as (db, state):
+            tx = Transaction(SqliteSnapshot(db, state))
+            result = decide(tx)
+            head = tx.finish(is_change=is_change)
+            if head is not None:
+                apply_changes(db, tx, head, state)
+        if head is not None and head.last > state.last:
+            self.index.keep_up()
+        return result
+
+    def named(self, kind: str) -> "SqliteNamed":
+        """The values of a kind."""
+        return SqliteNamed(self._database, kind)
+
+    def swap_vectors(self, change: int) -> bool:
+        """Exchanges the vectors in use with the staged ones; the collection gets a new id, so that no index is taken
+        for one of the new vectors.
+        """
+        with self._database.write_transaction() as (db, state):
+            if state.change != change or state.staged is None:
+                return False
+            if db.execute(f"SELECT 1 FROM staged WHERE sum <> {sums.FIXED['staged']} LIMIT 1").fetchone():
+                raise CollectionDamaged(
+                    "a vector of the model to switch to is damaged; `clew reembed --discard` deletes those vectors, "
+                    "and `clew reembed --to` makes them again"
+                )
+            db.execute(
+                "CREATE TEMP TABLE used AS SELECT row, vector FROM signals UNION ALL"
+                " SELECT row, vector FROM documents WHERE vector IS NOT NULL"
+            )
+            for table in ("signals", "documents"):
+                db.execute(f"UPDATE {table} SET vector = (SELECT s.vector FROM staged s WHERE s.row = {table}.row)")
+            db.execute(f"UPDATE signals SET sum = {sums.FIXED['signals']}")
+            db.execute(f"UPDATE documents SET found_sum = row_sum({', '.join(sums.FOUND_BY)})")
+            db.execute("DELETE FROM staged")
+            db.execute("INSERT INTO staged SELECT row, vector, row_sum(row, vector) FROM used")
+            db.execute("DROP TABLE used")
+            sums.write_meta(
+                db,
+                embedder=state.staged.embedder,
+                dim=state.staged.dim,
+                change=state.change + 1,
+                birth=uuid.uuid4().hex,
+                staged=json.dumps({"embedder": state.embedder, "dim": state.dim, "was_used": True}),
+            )
+        return True
+
+    def reopen(self, embedder: Embedder) -> "SqliteBackend":
+        """The same collection for the model that it has by now."""
+        other = copy(self)
+        other._use_database(self._database.reopen_for_model_in_use(embedder))
+        self.index.close()
+        return other
+
+    def compact(self, *, erase: bool) -> Purge:
+        """Takes what was deleted from the disk: tombstones, the index, free pages, the log."""
+        if erase:
+            with self._database.write_transaction() as (db, state):
+                db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
+                sums.write_meta(db, change=state.change + 1, pruned=state.change + 1)
+        if self._folder is None:
+            return Purge()
+        index, database = self.index.discard() if erase else [], eraser.rewrite_database(self._folder)
+        done = (
+            *(() if index or not erase else ("the files of the index: deleted and built again",)),
+            *(() if database else ("clew.db: rewritten (secure_delete, VACUUM), its log emptied",)),
+        )
+        return Purge(done, again=(*index, *database))
+
+    def notes(self) -> list[str]:
+        """What is beyond the folder."""
+        if self._folder is None:
+            return []
+        return ["backups and exports of the collection, and the free blocks of the disk, are beyond this erasure"]
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:
+        """Rewrites the database without free pages, where these are such a share of it; what could not be done."""
+        if self._folder is None:
+            return None
+        with self._database.reader as db:
+            share = eraser.measure_free_share(db, self._folder)
+        return eraser.rewrite_database(self._folder) if share >= min_share else None
+
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when all that was put is safe on disk and the index is in its best shape."""
+        if self.index.flush(with_graph=with_graph):
+            self._prune_tombstones()
+        self._database.flush()
+
+    def _prune_tombstones(self) -> None:
+        """Deletes the oldest tombstones; an index that is further behind is rebuilt."""
+        with self._database.write_transaction() as (db, _):
+            sql = "SELECT change FROM gone ORDER BY change DESC LIMIT 1 OFFSET ?"
+            oldest = db.execute(sql, (MAX_TOMBSTONES,)).fetchone()
+            if oldest:
+                db.execute("DELETE FROM gone WHERE change <= ?", oldest)
+                sums.write_meta(db, pruned=oldest[0])
+
+    def maintain(self) -> list[str]:
+        """Brings the index into its best shape; nothing else needs it: SQLite uses freed pages again."""
+        self.index.flush(is_thorough=True)
+        self._prune_tombstones()
+        self._database.flush()
+        return [f"index kept up: {self.describe()[0]}"]
+
+    def describe(self) -> tuple[str, int]:
+        """The kind of the index that searches, and the bytes on disk."""
+        return self.index.get_name(), measure_disk_usage(self._folder) if self._folder else 0
+
+    def inspect(self, *, is_quick: bool) -> Iterator[Defect]:
+        """What is wrong with the file, the tables and the index."""
+        with self._database.read_transaction() as (db, state):
+            yield from inspect.inspect_tables(db, state, is_quick=is_quick)
+        yield from inspect_while_unchanged(
+            lambda: self.head(is_anew=True).change, lambda: self.index.inspect(is_quick=is_quick)
+        )
+
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+        """Mends the tables; every index is then too far behind, and is built again by the next search."""
+        self.index.discard()
+        with self._database.write_transaction() as (db, state):
+            inspect.prepare_repair(db, ids)
+            tx = Transaction(SqliteSnapshot(db, state))
+            restore(tx)
+            head = tx.finish(is_change=True)
+            if head is not None:
+                apply_changes(db, tx, head, state)
+            inspect.finish_repair(db, defects)
+
+    def pack_facets(self, facets: str) -> str:
+        """Facets are kept as they are."""
+        return facets
+
+    def close(self) -> None:
+        """Closes the index and the database."""
+        self.index.close()
+        self._database.close()
+
+
+class SqliteNamed:
+    """The values of a kind in the table `named`, whatever the model: a job may be to switch to another."""
+
+    def __init__(self, database: Database, kind: str) -> None:
+        self._database, self._kind = database, kind
+
+    def read(self, names: Collection[str] | None = None) -> Values:
+        """The values of these names that exist, or all."""
+        with self._database.reader as db:
+            return self._read(db, names)
+
+    def _read(self, db: sqlite3.Connection, names: Collection[str] | None) -> Values:
+        condition, params = "", [self._kind]
+        if names is not None:
+            condition, params = " AND name IN (SELECT value FROM json_each(?))", [self._kind, json.dumps(list(names))]
+        sql = f"SELECT name, value, sum FROM named WHERE kind = ?{condition} ORDER BY number"
+        values: Values = {}
+        for name, value, stored in db.execute(sql, params):
+            checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
+            values[name] = json.loads(value)
+        return values
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values in place; what is deleted is overwritten."""
+        with self._database.reader as db:
+            db.execute("PRAGMA secure_delete = ON")
+            try:
+                return self._change(decide, names)
+            finally:
+                db.execute("PRAGMA secure_delete = OFF")
+
+    def _change(self, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
+        with self._database.write_transaction(any_model=True) as (db, _):
+            before = {name: json.dumps(value) for name, value in self._read(db, names).items()}
+            values = {name: json.loads(value) for name, value in before.items()}
+            result = decide(values)
+            after = {name: json.dumps(value) for name, value in values.items()}
+            gone = [(self._kind, name) for name in before.keys() - after.keys()]
+            db.executemany("DELETE FROM named WHERE kind = ? AND name = ?", gone)
+            db.executemany(
+                "INSERT INTO named(kind, name, value, sum) VALUES(?1, ?2, ?3, row_sum(?1, ?2, ?3))"
+                " ON CONFLICT(kind, name) DO UPDATE SET value = excluded.value, sum = excluded.sum",
+                [(self._kind, name, value) for name, value in after.items() if before.get(name) != value],
+            )
+        if gone and self._kind == "erasing":
+            with self._database.reader as db:
+                eraser.truncate_log(db)
+        return result
+
+    def clock(self) -> float:
+        """The seconds of this machine's clock, on which all processes are."""
+        return time.time()

@@ -1,0 +1,273 @@
+"""An open collection database: one SQLite connection, its transactions, and the state of the collection."""
+
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from clew.core.errors import CollectionDamaged, DriverFailed
+from clew.core.protocols import Embedder
+from clew.core.scope import get_search_scope
+from clew.core.stored import StagedModel
+from clew.drivers.store import checksums
+from clew.drivers.store.backend import Head
+from clew.drivers.store.sqlite import connection, schema, sums
+from clew.drivers.store.sqlite.accept import is_foreign_log
+from clew.drivers.store.sqlite.folder import (
+    MARKER,
+    check_database_exists,
+    has_marker,
+    lost_error,
+    read_last_change,
+    write_last_change,
+    write_marker,
+)
+from clew.drivers.store.staged import check_model_in_use, model_switched_error
+
+MAX_CHECKED = 100_000  # rows that are remembered as checked
+_STATE = f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionState(Head):
+    """The head of a collection, and what an index has to know besides."""
+
+    pruned: int = 0  # tombstones up to this change have been deleted
+    collection_id: str = ""  # random, new with every switch of model: an index records which one it is of
+
+
+class FrozenFile:
+    """A database that is read without locks, because it cannot be written and has no log; notices when it gets one."""
+
+    def __init__(self, file: Path, prepare: Callable[[sqlite3.Connection], None]) -> None:
+        self._file, self._prepare = file, prepare
+        self._seen = _describe_file(file)
+
+    def has_changed(self) -> bool:
+        """Whether another process, which may write, has opened it since."""
+        return not connection.is_frozen(self._file) or _describe_file(self._file) != self._seen
+
+    def reopen(self, old: sqlite3.Connection) -> tuple[sqlite3.Connection, "FrozenFile | None"]:
+        """A new connection in place of an old one, and the frozen file if it is one still."""
+        frozen = FrozenFile(self._file, self._prepare) if connection.is_frozen(self._file) else None
+        opened = connection.open_read_only_connection(self._file)
+        self._prepare(opened)
+        old.close()
+        return opened, frozen
+
+
+class Reader:
+    """`with reader as connection`: one thread at a time, errors of SQLite as DriverFailed. Nests."""
+
+    __slots__ = ("_connection", "_depth", "_frozen", "_lock", "_place")
+
+    def __init__(self, opened: sqlite3.Connection, place: str, frozen: FrozenFile | None = None) -> None:
+        self._connection, self._place, self._frozen = opened, place, frozen
+        self._lock, self._depth = threading.RLock(), 0
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._lock.acquire()
+        try:
+            if self._frozen and not self._depth and self._frozen.has_changed():
+                self._connection, self._frozen = self._frozen.reopen(self._connection)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._depth += 1
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._depth -= 1
+        frozen = self._frozen
+        self._lock.release()
+        if frozen and isinstance(error, (sqlite3.Error, CollectionDamaged)) and frozen.has_changed():
+            raise DriverFailed(f"{self._place}: another process began to write while it was read; try again") from error
+        if error:
+            schema.raise_if_sqlite_error(self._place, error)
+
+
+class CheckedRows(dict[int, int]):
+    """The checksums of signals that matched when they were first read, by row, which never changes."""
+
+    def add(self, row: int, stored: int) -> None:
+        """Remembers a row, and forgets all others when there are too many."""
+        if len(self) >= MAX_CHECKED:
+            self.clear()
+        self[row] = stored
+
+
+class Database:
+    """The database of a collection. `folder=None` keeps it in memory. Several threads may use it."""
+
+    def __init__(self, folder: Path | None, *, embedder: str, dim: int) -> None:
+        self.dim = dim
+        self.embedder = embedder
+        self.place = str(folder / schema.FILE) if folder else "the collection in memory"
+        self._folder = folder
+        self._known = tuple[Any, ...]()  # the record of the collection that was checked last
+        self.checked = CheckedRows()  # the signals that were
+        if folder:
+            check_database_exists(folder)
+        last = read_last_change(folder) if folder else None  # before the database: it is written after it
+        if folder and last and is_foreign_log(folder, last[0]):  # before it is connected: to close would merge the two
+            raise CollectionDamaged(_describe_foreign_log(self.place))
+        frozen = FrozenFile(folder / schema.FILE, self._prepare) if folder and _is_frozen(folder) else None
+        self._connection = connection.connect(folder)
+        self.reader = Reader(self._connection, self.place, frozen)
+        try:
+            if folder and has_marker(folder) and not schema.has_tables(self._connection, self.place):
+                raise lost_error(folder, "has no tables", [MARKER])
+            self._prepare(self._connection)
+            if folder:
+                write_marker(folder)
+            with self.reader as db:
+                state = self._read_state(db)
+            self.collection_id = state.collection_id
+            if last and last[0] == state.collection_id and last[1] > state.change:
+                raise CollectionDamaged(_describe_lost_changes(self.place, last[1] - state.change))
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, opened: sqlite3.Connection) -> None:
+        schema.prepare_tables(opened, self.place, embedder=self.embedder, dim=self.dim, collection_id=uuid.uuid4().hex)
+
+    def read_state(self) -> CollectionState:
+        """The state now, or when the search that runs began; StoreMismatch after a switch to another model."""
+        scope = get_search_scope()
+        known = scope.get(self) if scope is not None else None
+        return known if isinstance(known, CollectionState) else self.read_state_anew()
+
+    def read_state_anew(self) -> CollectionState:
+        """The state now, whatever search runs; StoreMismatch after a switch to another model."""
+        with self.reader as db:
+            state = self.check_model_unchanged(db)
+        scope = get_search_scope()
+        if scope is not None:
+            scope[self] = state
+        return state
+
+    def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
+        """The state inside a transaction; StoreMismatch if it was switched to another model since it was opened."""
+        state = self._read_state(db)
+        if state.collection_id != self.collection_id:
+            (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
+            raise model_switched_error(self.place, embedder, self.embedder)
+        return state
+
+    @contextmanager
+    def read_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
+        """A read transaction: several reads that see the same state; `any_model` as in `write_transaction`."""
+        read_state = self._read_state if any_model else self.check_model_unchanged
+        with self.reader as db:
+            if db.in_transaction:  # it nests
+                yield db, read_state(db)
+                return
+            try:
+                db.execute("BEGIN")
+                yield db, read_state(db)
+            finally:
+                if db.in_transaction:  # an interrupt may come before BEGIN, or right after it
+                    db.execute("COMMIT")
+
+    @contextmanager
+    def write_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
+        """A write transaction: committed as a whole, or rolled back where anything raises.
+
+        `any_model`: also of a collection that was switched to another model, for what has nothing to do with vectors.
+        """
+        with self.reader as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                before = self._read_state(db) if any_model else self.check_model_unchanged(db)
+                yield db, before
+                after = self._read_state(db)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            if (scope := get_search_scope()) is not None:
+                scope.pop(self, None)
+            if self._folder and after.change != before.change:
+                write_last_change(self._folder, after.collection_id, after.change)
+
+    def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
+        """A copy of this on the same connection for the model it has been switched to meanwhile."""
+        with self.reader as db:
+            name, dim, collection_id = db.execute("SELECT embedder, dim, birth FROM meta").fetchone()
+        check_model_in_use(self.place, embedder, name, dim)
+        return self.reopen_for_model(embedder=name, dim=dim, collection_id=collection_id)
+
+    def reopen_for_model(self, *, embedder: str, dim: int, collection_id: str) -> Self:
+        """A copy of this on the same connection, for another model; this one raises StoreMismatch from then on."""
+        other = copy(self)
+        other.embedder, other.dim, other.collection_id = embedder, dim, collection_id
+        return other
+
+    def flush(self) -> None:
+        """Copies the write-ahead log into the database as far as readers allow."""
+        with self.reader as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        with self.reader as db:
+            connection.close_connection(db, self._folder)
+
+    def _read_state(self, db: sqlite3.Connection) -> CollectionState:
+        """The state in the record of the collection; CollectionDamaged if that is not as written."""
+        found = db.execute(_STATE).fetchone()
+        if found is None:
+            raise checksums.damaged_error(f"{self.place}: the record of the collection")
+        *columns, stored, data_version = found
+        if found[:-1] != self._known:
+            schema.check_record(self.place, stored, columns)
+            self._known = found[:-1]
+        embedder, dim, change, documents, chunks, length, last, pruned, birth, _, staged = columns
+        model = StagedModel(**json.loads(staged)) if staged else None
+        counts = (change, documents, chunks, length, last)
+        return CollectionState(embedder, dim, *counts, model, data_version, pruned, birth)
+
+
+def read_stored_embedder_name(folder: Path) -> str | None:
+    """The name of the embedder that a folder's collection was filled with; None if there is no collection."""
+    check_database_exists(folder)
+    file = folder / schema.FILE
+    if not file.exists():
+        return None
+    with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
+        if not schema.has_tables(db, str(file)):
+            return None
+        (name,) = schema.read_meta(db, str(file), "embedder")
+        return str(name)
+
+
+def _is_frozen(folder: Path) -> bool:
+    return (folder / schema.FILE).exists() and connection.is_frozen(folder / schema.FILE)
+
+
+def _describe_file(file: Path) -> tuple[int, int, int]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _describe_foreign_log(place: str) -> str:
+    return (
+        f"{place}: the log beside it ({connection.LOG}) is of another collection; put its own log back, or restore a "
+        "backup of the folder; if the files were put here on purpose, `clew doctor --repair` goes on with what is there"
+    )
+
+
+def _describe_lost_changes(place: str, lost: int) -> str:
+    return (
+        f"{place}: the last {lost} changes are missing: the log beside it is damaged or gone, or an older copy was put "
+        "in its place; put the newer one back, or run `clew doctor --repair` to go on with what is there, then add the "
+        "sources again"
+    )

@@ -1,0 +1,212 @@
+"""The folder of a collection: which files in it are Clew's, what they say without being opened, and its removal."""
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from clew.core.collection import CollectionRecord
+from clew.core.errors import CollectionLost, DriverFailed
+from clew.core.pattern import compile_pattern
+from clew.core.time import from_iso, to_iso
+from clew.drivers.store import checksums
+from clew.drivers.store.records import FILES
+from clew.drivers.store.sqlite import schema
+from clew.drivers.store.sqlite.connection import open_read_only_connection
+from clew.drivers.store.sqlite.files import list_files, open_private
+from clew.drivers.store.sqlite.lock import try_lock
+
+MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
+HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
+_SHARD = compile_pattern("shard-[0-9a-f]{12}")
+SESSIONS = "sessions"
+_LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
+LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
+_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
+_NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
+
+
+def check_database_exists(folder: Path) -> None:
+    """Raises CollectionLost if there is no database, or an empty file, in a folder that had one.
+
+    Opening such a folder would make a new, empty collection, and SQLite would delete the log of the old one.
+    """
+    # What is left is read before the database: another process that creates it now leaves a trace only afterwards.
+    left = _list_traces(folder)
+    file = folder / schema.FILE
+    with suppress(OSError):  # it is not there; a file in place of the folder is the opener's error
+        if file.stat().st_size:
+            return
+    if left:
+        raise lost_error(folder, "is empty" if file.exists() else "is gone", left)
+
+
+def denied_error(error: PermissionError) -> DriverFailed:
+    """The error for a folder or file of a collection that this user may not read."""
+    return DriverFailed(
+        f"{error.filename}: this user may not read it ({error.strerror}); give the user the rights to the folder of "
+        "the collection and the files in it, run Clew as their owner, or give another folder with --path"
+    )
+
+
+def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
+    """The error for a folder whose database is gone, empty or without tables."""
+    return CollectionLost(
+        f"{folder / schema.FILE} {what}, but this was a collection (still there: {', '.join(left)}), and its documents "
+        f"were in that file; put it back from a backup, or give the collection up with "
+        f"`clew --path {folder.parent} collections drop {folder.name}` and add the sources, or restore an export, again"
+    )
+
+
+def write_marker(folder: Path) -> None:
+    """Marks a folder as one that has a database, once; a folder that cannot be written stays without."""
+    if not (folder / MARKER).exists():
+        made = {"made": to_iso(datetime.now(UTC)), "note": _NOTE}
+        with suppress(OSError), open(folder / MARKER, "w", encoding="utf-8", opener=open_private) as file:
+            file.write(json.dumps(made, indent=2) + "\n")
+
+
+def write_last_change(folder: Path, collection_id: str, change: int) -> None:
+    """Notes the number of the last change after its commit; it may come late, and is never ahead of the database."""
+    text = f"{collection_id} {change:020}"
+    with suppress(OSError):
+        handle = open_private(folder / LAST_CHANGE, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.write(handle, f"{text} {checksums.hash_values(text):+020}\n".encode())
+        finally:
+            os.close(handle)
+
+
+def read_last_change(folder: Path) -> tuple[str, int] | None:
+    """The id of the collection and the number of the last change that were noted; None if there are none."""
+    try:
+        collection_id, change, stored = (folder / LAST_CHANGE).read_text("utf-8").split()
+        if int(stored) == checksums.hash_values(f"{collection_id} {change}"):
+            return collection_id, int(change)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def has_marker(folder: Path) -> bool:
+    """Whether a database was completed in this folder before."""
+    return (folder / MARKER).exists()
+
+
+def list_collections(root: Path) -> list[CollectionRecord]:
+    """The collections in a folder of collections, by name; one that cannot be read says why."""
+    found = []
+    for folder in sorted(root.iterdir()):
+        try:
+            if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
+                found.append(read_record(folder))
+        except DriverFailed as error:
+            found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
+        except PermissionError as error:
+            found.append(CollectionRecord(folder.name, problem=str(denied_error(error))))
+    return found
+
+
+def is_collection(folder: Path) -> bool:
+    """Whether a folder is a collection, whole or not."""
+    return (folder / schema.FILE).exists() or bool(_list_traces(folder))
+
+
+def _list_traces(folder: Path) -> list[str]:
+    """What an opened collection leaves in its folder besides the database."""
+    left = [name for name in (MARKER, LOCK, *_LOGS) if (folder / name).exists()]
+    return [*left, HOME] if list_own_shards(folder / HOME) else left
+
+
+def list_own_shards(home: Path) -> list[Path]:
+    """The folders in `index/` that Clew made: by their name and what is in them; nothing else there is ever touched."""
+    found = [each for each in home.iterdir() if _SHARD.fullmatch(each.name)] if home.is_dir() else []
+    return sorted(each for each in found if not each.is_symlink() and each.is_dir() and _is_own_shard(each))
+
+
+def _is_own_shard(folder: Path) -> bool:
+    try:
+        names = {each.name for each in folder.iterdir()}
+    except FileNotFoundError:  # deleted meanwhile
+        return False
+    return not names or bool(names & {"shard", "mark.json"})
+
+
+def read_record(folder: Path) -> CollectionRecord:
+    """What the database says of the collection; DriverFailed if it is lost or damaged."""
+    check_database_exists(folder)
+    file = folder / schema.FILE
+    with schema.translate_errors(str(file)), closing(open_read_only_connection(file)) as db:
+        if not schema.has_tables(db, str(file)):
+            if has_marker(folder):
+                raise lost_error(folder, "has no tables", [MARKER])
+            return CollectionRecord(folder.name, problem=f"{file} is not a collection of Clew, or was never finished")
+        documents, chunks, embedder = schema.read_meta(db, str(file), "documents", "chunks", "embedder")
+        created, updated = _read_time(db, "meta", "created"), _read_time(db, "documents", "updated")
+    size = measure_disk_usage(folder)
+    return CollectionRecord(folder.name, documents, chunks, embedder, created, updated, bytes=size)
+
+
+def _read_time(db: sqlite3.Connection, table: str, column: str) -> datetime | None:
+    """The latest time of a column; None if there is none, or an earlier version does not have the column."""
+    known = {name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+    return from_iso(db.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]) if column in known else None
+
+
+def remove_collection(folder: Path) -> tuple[str, ...]:
+    """Removes what is Clew's in a collection's folder, and the folder if nothing else is in it; what is left.
+
+    DriverFailed, and nothing is removed, while another process or engine has the collection open.
+    """
+    busy = f"{folder}: the collection is open elsewhere; close the programs that use it and drop it again"
+    try:
+        lock = try_lock(folder / LOCK)
+    except OSError as error:
+        raise DriverFailed(f"{folder}: the collection cannot be removed ({error}); check its permissions") from error
+    if lock is None:
+        raise DriverFailed(busy)
+    try:
+        if not _is_unused(folder / schema.FILE):
+            raise DriverFailed(busy)
+        for name in _OWN_FILES:
+            (folder / name).unlink(missing_ok=True)
+        for shard in list_own_shards(folder / HOME):
+            shutil.rmtree(shard)
+        for session in (folder / SESSIONS).glob("*.json"):
+            session.unlink(missing_ok=True)
+        for pattern in FILES.values():
+            for record in folder.glob(pattern):
+                record.unlink(missing_ok=True)
+        for inner in (HOME, SESSIONS, *{str(Path(pattern).parent) for pattern in FILES.values()} - {"."}):
+            with suppress(OSError):  # it is not there, or holds something else
+                (folder / inner).rmdir()
+    except OSError as error:
+        raise DriverFailed(f"{folder}: the collection cannot be removed ({error}); check its permissions") from error
+    finally:
+        lock.close()
+    (folder / LOCK).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+    return tuple(sorted(left.name for left in folder.iterdir())) if folder.exists() else ()
+
+
+def _is_unused(file: Path) -> bool:
+    """Whether no other connection has the database open; a damaged or missing one counts as unused."""
+    if not file.exists() or not file.stat().st_size:
+        return True
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as db:
+        try:
+            db.execute("PRAGMA journal_mode = DELETE")  # possible only for the last connection
+            db.execute("BEGIN EXCLUSIVE")
+            db.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            return error.sqlite_errorcode & schema.PRIMARY_CODE not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return True
+
+
+def measure_disk_usage(folder: Path) -> int:
+    """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
+    return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for _, stat in list_files(folder))

@@ -1,0 +1,95 @@
+"""A cache of signals by row: the vectors and terms of candidates, which one search asks for several times."""
+
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clew.core.types import Matrix
+from clew.drivers.store.checksums import check_signal, damaged_error
+from clew.drivers.store.sqlite.database import CollectionState, Database
+from clew.drivers.store.sqlite.signals import BATCH, COLUMNS, RowTerms, make_placeholders
+from clew.drivers.store.sqlite.vectors import unpack_vectors
+
+MAX_BYTES = 32_000_000
+_ROW_BYTES = 300  # what a row takes besides its terms and its vector
+_SIGNALS = ", ".join(f"s.{name}" for name in COLUMNS.split(", "))
+StoredRow = tuple[Any, ...]  # COLUMNS
+
+
+class RowCache:
+    """The signals that were read last; any change of the collection clears it. Several threads may use it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._rows: dict[int, StoredRow] = {}
+        self._by_id: dict[str, StoredRow] = {}
+        self._bytes = 0
+        self._cached_at = (-1, -1)
+
+    def load_rows(self, state: CollectionState, rows: Sequence[int]) -> list[StoredRow]:
+        """Those of the rows that still exist; none after a switch of model."""
+        with self._lock:
+            self._clear_if_changed(state)
+            known = self._rows
+            missing = [row for row in rows if row not in known]
+            if missing:
+                known = {row: found for row in rows if (found := known.get(row))}
+                for start in range(0, len(missing), BATCH):
+                    some = missing[start : start + BATCH]
+                    known |= {each[0]: each for each in self._read(f"s.row IN ({make_placeholders(some)})", some)}
+            return [found for row in rows if (found := known.get(row))]
+
+    def load_chunks(self, state: CollectionState, chunk_ids: Sequence[str]) -> list[StoredRow]:
+        """The rows of those of the chunks that exist, each once."""
+        with self._lock:
+            self._clear_if_changed(state)
+            known = self._by_id
+            found = {each: row for each in chunk_ids if (row := known.get(each))}
+            missing = [each for each in chunk_ids if each not in found]
+            if missing:
+                rows = "s.row IN (SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?)))"
+                fresh = {each[1]: each for each in self._read(rows, (json.dumps(missing),))}
+                if not fresh.keys() <= set(missing):
+                    raise damaged_error("the index of the chunks")
+                found |= fresh
+            return list(found.values())
+
+    def _clear_if_changed(self, state: CollectionState) -> None:
+        if self._cached_at != (state.change, state.version) or self._bytes > MAX_BYTES:
+            self._rows, self._by_id, self._bytes = {}, {}, 0
+            self._cached_at = state.change, state.version
+
+    def _read(self, condition: str, params: Sequence[object]) -> list[StoredRow]:
+        """Reads rows and checks those that this open store has not read before."""
+        database = self._database
+        sql = f"SELECT {_SIGNALS} FROM signals s WHERE (SELECT birth FROM meta) = ? AND {condition}"
+        with database.reader as db:
+            read = db.execute(sql, (database.collection_id, *params)).fetchall()
+        for columns in read:
+            if database.checked.get(columns[0]) != columns[-1]:
+                check_signal(columns[:-1], columns[-1])
+                database.checked.add(columns[0], columns[-1])
+            self._rows[columns[0]] = self._by_id[columns[1]] = columns
+            self._bytes += len(columns[5]) + len(columns[6]) + len(columns[7]) + _ROW_BYTES
+        return read
+
+
+def stack_vectors(read: Sequence[StoredRow], dim: int) -> Matrix:
+    """The vectors of rows as a matrix."""
+    return unpack_vectors([each[7] for each in read], dim)
+
+
+def join_terms(read: Sequence[StoredRow]) -> RowTerms:
+    """The terms of rows, one after the other."""
+    return RowTerms(
+        [each[0] for each in read],
+        [each[1] for each in read],
+        np.array([each[4] for each in read], np.float64),
+        np.frombuffer(b"".join([each[5] for each in read]), np.int64),
+        np.frombuffer(b"".join([each[6] for each in read]), np.uint16),
+        np.array([len(each[5]) for each in read], np.int64) // 8,
+    )

@@ -1,0 +1,262 @@
+"""The rows of a collection in SQLite: which are meant as SQL, and what a transaction decided written to the tables."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from clew.core.errors import DriverFailed
+from clew.core.facets import Condition, get_facet_field, get_facet_values
+from clew.drivers.store import checksums, codec
+from clew.drivers.store.backend import (
+    BLOCK,
+    CHUNK,
+    COLUMNS,
+    DOCUMENT,
+    KEYS,
+    PIECE,
+    STAGED,
+    Head,
+    Key,
+    Row,
+    Select,
+    Transaction,
+)
+from clew.drivers.store.sqlite import sums
+from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
+from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
+from clew.drivers.store.staged import model_switched_error
+
+MAX_VALUES = 500  # in one condition, else they are a JSON list
+_TABLES: Final[Mapping[int, str]] = {
+    DOCUMENT: "documents",
+    PIECE: "pieces",
+    CHUNK: "chunks",
+    BLOCK: "blocks",
+    STAGED: "staged",
+}
+_OF_STAGED: Final = ("row", "vector")  # what its checksum is of
+_OF_SIGNAL: Final = ("seconds", "length", "facets", "terms", "counts", "vector")
+_CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
+_STORED: Final[Mapping[int, tuple[str, ...]]] = {
+    **COLUMNS,
+    CHUNK: tuple(name for name in COLUMNS[CHUNK] if name not in _OF_SIGNAL),
+}
+# Without statistics, SQLite would read all messages of a thread instead of looking a few up.
+_INDEXES: Final[Mapping[tuple[int, str], str]] = {
+    (PIECE, name): f" INDEXED BY pieces_{name}" for name in ("message", "parent", "awaits", "block")
+}
+_FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
+
+
+class SqliteSnapshot:
+    """The rows as a transaction sees them."""
+
+    def __init__(self, db: sqlite3.Connection, head: Head, *, model: str = "", place: str = "") -> None:
+        self._db, self.head = db, head
+        self._model, self._place = model or head.embedder, place
+
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant."""
+        if wanted.is_empty:
+            return []
+        kind = wanted.kind
+        if "vector" in columns and self.head.embedder != self._model:
+            raise model_switched_error(self._place, self.head.embedder, self._model)
+        names = list(dict.fromkeys((*KEYS[kind], *columns)))
+        names += [name for name in _list_checked(wanted, names) if name not in names]
+        sql, params = _make_query(wanted, names)
+        rows = [{"kind": kind, **dict(zip(names, values, strict=True))} for values in self._fetch(sql, params)]
+        if kind in (DOCUMENT, CHUNK, STAGED):
+            self._parse(kind, names, rows)
+        if kind == DOCUMENT and wanted.is_filtered:
+            return [row for row in rows if wanted.admits_facets(row["facets"])]
+        return rows
+
+    def _fetch(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(sql, params).fetchall()
+        except sqlite3.OperationalError as error:
+            if "could not decode" not in str(error).lower():
+                raise
+        before, self._db.text_factory = self._db.text_factory, lambda data: data.decode("utf-8", "replace")
+        try:  # bytes that are no text are read as a text that no checksum has
+            return self._db.execute(sql, params).fetchall()
+        finally:
+            self._db.text_factory = before
+
+    def _parse(self, kind: int, names: Collection[str], rows: list[Row]) -> None:
+        """Compares rows with the checksums of what they are found by, and makes arrays of bytes."""
+        for row in rows:
+            if kind == CHUNK and "signal_sum" in names:
+                if row["signal_sum"] is None:
+                    raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
+                checksums.check_signal([row[name] for name in SIGNALS.split(", ")[:-1]], row["signal_sum"])
+                row["terms"] = np.frombuffer(row["terms"], np.int64)
+                row["counts"] = np.frombuffer(row["counts"], np.uint16)
+            elif kind == DOCUMENT and "found_sum" in names:
+                made = [row[name] for name in sums.FOUND_BY]
+                checksums.check(f"the summary of the document {row['id']!r}", row["found_sum"], *made)
+            elif kind == STAGED and "vector" in names:
+                checksums.check("a vector of the model that is not in use", row["sum"], row["row"], row["vector"])
+            if row.get("vector") is not None:
+                dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
+                row["vector"] = unpack_vector(row["vector"], dim)
+
+
+def _list_checked(wanted: Select, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that have to be read to compare the named ones with their checksum."""
+    if wanted.kind == CHUNK and any(name in _CHECKED for name in names):
+        return ("id", *_OF_SIGNAL, "signal_sum")
+    if wanted.kind == DOCUMENT and (wanted.is_filtered or "facets" in names or "vector" in names):
+        return (*sums.FOUND_BY, "found_sum")
+    return ("sum",) if wanted.kind == STAGED and "vector" in names else ()
+
+
+def _make_query(wanted: Select, names: Sequence[str]) -> tuple[str, list[Any]]:
+    """The statement that reads columns of the rows that are meant, and its parameters."""
+    kind, params, conditions, hint = wanted.kind, list[Any](), list[str](), ""
+    for name, op, given in wanted.where:
+        column = _name_column(kind, name)
+        if op != "in":
+            conditions.append(f"{column} {op} ?")
+            params.append(given)
+            continue
+        values = list(dict.fromkeys(given))
+        if len(values) <= MAX_VALUES:
+            conditions.append(f"{column} IN ({','.join('?' * len(values))})")
+            params += values
+        else:
+            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
+            params.append(json.dumps(values))
+        hint = hint or _INDEXES.get((kind, name), "")
+    if kind == CHUNK and wanted.is_filtered:
+        alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()]
+        conditions.append(f"({' OR '.join(f'({sql})' for sql, _ in alternatives)})")
+        params += [param for _, some in alternatives for param in some]
+    source = f"{_TABLES[kind]} t{hint}"
+    if kind == CHUNK and (wanted.is_filtered or any(_name_column(kind, name).startswith("s.") for name in names)):
+        source += " LEFT JOIN signals s ON s.row = t.row"
+    sql = f"SELECT {', '.join(_name_column(kind, name) for name in names)} FROM {source}"
+    if conditions:
+        sql += f" WHERE {' AND '.join(conditions)}"
+    if wanted.order:
+        order = _name_column(kind, wanted.order.removeprefix("-"))
+        sql += f" ORDER BY {order}{' DESC' if wanted.order.startswith('-') else ''}"
+    return (sql if wanted.limit is None else f"{sql} LIMIT {wanted.limit}"), params
+
+
+def _name_column(kind: int, name: str) -> str:
+    if kind == CHUNK and name in _OF_SIGNAL:
+        return f"s.{name}"
+    if kind == CHUNK and name == "signal_sum":
+        return "s.sum"
+    return "t.kind" if name == "document_kind" else f"t.{name}"
+
+
+def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
+    """A condition of a filter on a chunk `t` and its signal `s`, and its parameters."""
+    parts, params = ["s.row IS NOT NULL"], list[object]()
+    for group in condition.groups:
+        if get_facet_field(group) == "document":  # by the index of ids
+            parts.append("t.doc IN (SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?)))")
+            params.append(codec.to_json(get_facet_values(group)))
+        else:
+            parts.append(f"EXISTS ({_FACETS_AMONG})")
+            params.append(codec.to_json(sorted(group)))
+    if condition.forbidden:
+        parts.append(f"NOT EXISTS ({_FACETS_AMONG})")
+        params.append(codec.to_json(sorted(condition.forbidden)))
+    for operator, at in ((">=", condition.since), ("<", condition.until)):
+        if at is not None:
+            parts.append(f"s.seconds {operator} ?")
+            params.append(at)
+    return " AND ".join(parts), params
+
+
+def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: Head) -> None:
+    """Writes what a transaction decided."""
+    removed, added = _group(tx.removed), _group(tx.added)
+    numbers = [key[1] for kind in (DOCUMENT, CHUNK) for key in removed[kind] if key not in tx.added]
+    _write_tombstones(db, [key[1] for key in removed[CHUNK] if key not in tx.added], head.change)
+    if before.staged is not None:
+        db.executemany("DELETE FROM staged WHERE row = ?", [(number,) for number in numbers])
+        if head.staged is None:
+            db.execute("DELETE FROM staged")
+    for kind, keys in removed.items():
+        condition = " AND ".join(f"{name} = ?" for name in KEYS[kind])
+        db.executemany(f"DELETE FROM {_TABLES[kind]} WHERE {condition}", [key[1:] for key in keys])
+    for kind, rows in added.items():
+        _insert(db, kind, list(rows.values()), removed[CHUNK])
+    sums.write_meta(
+        db,
+        **{name: getattr(head, name) for name in ("change", "documents", "chunks", "length", "last")},
+        staged=None if head.staged is None else json.dumps(asdict(head.staged)),
+    )
+
+
+def _group(rows: Mapping[Key, Row]) -> dict[int, dict[Key, Row]]:
+    grouped: dict[int, dict[Key, Row]] = defaultdict(dict)
+    for key, row in rows.items():
+        grouped[key[0]][key] = row
+    return grouped
+
+
+def _write_tombstones(db: sqlite3.Connection, rows: Sequence[int], change: int) -> None:
+    keys = [(row,) for row in rows]
+    sql = "INSERT INTO gone SELECT ?1, row, terms, row_sum(?1, row, terms) FROM signals WHERE row = ?2"
+    db.executemany(sql, [(change, row) for row in rows])
+    db.executemany("DELETE FROM signals WHERE row = ?", keys)
+
+
+def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mapping[Key, Row]) -> None:
+    """Inserts rows; of a chunk that stays in its row, the signal is the one that is there."""
+    names, vectors = list(_STORED[kind]), dict[int, bytes]()
+    has_vector = [row for row in rows if row.get("vector") is not None]
+    if has_vector:
+        packed = pack_vectors(np.stack([row["vector"] for row in has_vector]))
+        vectors = dict(zip([row["row"] for row in has_vector], packed, strict=True))
+    values = [[row.get(name) for name in names] for row in rows]
+    if kind in (DOCUMENT, STAGED):
+        for row, made in zip(rows, values, strict=True):
+            made[names.index("vector")] = vectors.get(row["row"])
+            own = row | {"vector": vectors.get(row["row"])}
+            made.append(
+                checksums.hash_values(*(own[name] for name in (sums.FOUND_BY if kind == DOCUMENT else _OF_STAGED)))
+            )
+    extra = {DOCUMENT: ["found_sum"], STAGED: ["sum"]}.get(kind, [])
+    listed = ", ".join("kind" if name == "document_kind" else name for name in [*names, *extra])
+    marks = ", ".join("?" * (len(names) + len(extra)))
+    try:
+        db.executemany(f"INSERT INTO {_TABLES[kind]}({listed}) VALUES({marks})", values)
+    except sqlite3.IntegrityError as error:
+        raise DriverFailed(
+            f"a chunk id is given twice, or is taken by another document ({error}); nothing was stored"
+        ) from error
+    if kind == CHUNK:
+        new = [row for row in rows if (CHUNK, row["row"]) not in kept]
+        _insert_signals(db, new, vectors)
+
+
+def _insert_signals(db: sqlite3.Connection, rows: Sequence[Row], vectors: Mapping[int, bytes]) -> None:
+    signals = [
+        (
+            row["row"],
+            row["id"],
+            row["facets"],
+            row["seconds"],
+            row["length"],
+            row["terms"].tobytes(),
+            row["counts"].tobytes(),
+            vectors[row["row"]],
+        )
+        for row in rows
+    ]
+    db.executemany(
+        f"INSERT INTO signals({SIGNALS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*each, checksums.hash_signal(each)) for each in signals],
+    )

@@ -1,0 +1,37 @@
+"""Checksums in SQLite: what each is of, the functions that compute them, and the record of the collection."""
+
+import sqlite3
+from typing import Any
+
+from clew.drivers.store import checksums
+
+META = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pruned", "birth", "created", "staged")
+FOUND_BY = ("row", "id", "facets", "vector", "revision")  # of a document: what it is found by
+FIXED = {
+    "pieces": "row_sum(doc, n, text, sections, chars, chunks, message, parent, awaits)",
+    "blocks": "row_sum(doc, block, chars, chunks)",
+    "chunks": "row_sum(row, doc, piece, idx, start, stop, headings, context, at, meta, text, id)",
+    "signals": "signal_sum(row, id, facets, seconds, length, terms, counts, vector)",
+    "gone": "row_sum(change, row, terms)",
+    "staged": "row_sum(row, vector)",
+    "named": "row_sum(kind, name, value)",
+}
+
+
+def register_functions(connection: sqlite3.Connection) -> None:
+    """Gives a connection the functions that compute checksums."""
+    functions = {
+        "text_chars": (lambda data: len(data.decode("utf-8", "replace")), 1),  # SQLite's own counts up to a NUL
+        "row_sum": (checksums.hash_values, -1),
+        "signal_sum": (lambda *columns: checksums.hash_signal(columns), 8),
+    }
+    for name, (function, width) in functions.items():
+        connection.create_function(name, width, function, deterministic=True)
+
+
+def write_meta(db: sqlite3.Connection, **columns: Any) -> None:
+    """Changes columns of the record of the collection, and its checksum."""
+    record = dict(zip(META, db.execute(f"SELECT {', '.join(META)} FROM meta").fetchone(), strict=True)) | columns
+    values = [record[name] for name in META]
+    assigned = ", ".join(f"{name} = ?" for name in (*META, "sum"))
+    db.execute(f"UPDATE meta SET {assigned}", (*values, checksums.hash_values(*values)))

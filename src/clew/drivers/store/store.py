@@ -1,0 +1,399 @@
+"""The store of one collection: every verb once, decided over the rows of a backend."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from clew.core.candidates import Candidates, Depth
+from clew.core.facets import expand_filter
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.protocols import Embedder, Mode
+from clew.core.receipt import Purge
+from clew.core.stored import NewDocument, StagedModel, StoredDocument
+from clew.core.text import Terms
+from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
+from clew.core.thread_view import ThreadView
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
+from clew.drivers.store import checks, read, staged, threads, write
+from clew.drivers.store.backend import DOCUMENT, Backend, Head, RowScores, Transaction, select
+from clew.drivers.store.batches import scan_chunks
+from clew.drivers.store.checksums import damaged_error
+from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
+from clew.drivers.store.inspection import InspectMethods
+from clew.drivers.store.languages import LanguageMethods
+from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
+from clew.drivers.store.term_ids import hash_terms, pack_terms
+
+MAX_HITS = 8192  # that are kept for the next search
+MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
+
+
+class HitCache:
+    """The chunks that were shown last, by row, without scores; any change of the collection clears it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lock = threading.Lock()
+        self._hits: dict[int, Hit] = {}
+        self._head: Head | None = None
+
+    def load(self, head: Head, rows: Sequence[int]) -> dict[int, Hit]:
+        """The chunks in some rows, without those removed meanwhile."""
+        with self._lock:
+            if self._head != head:
+                self._hits, self._head = {}, head
+            cached = self._hits
+        with suppress(KeyError):
+            return {row: cached[row] for row in rows}
+        loaded = {row: hit for row in rows if (hit := cached.get(row))}
+        with self._backend.read() as snapshot:
+            fresh = read.read_hits(snapshot, [row for row in rows if row not in loaded])
+            is_same = snapshot.head.change == head.change
+        if is_same:
+            if len(cached) + len(fresh) > MAX_HITS:
+                cached.clear()
+            cached.update(fresh)
+        return loaded | fresh
+
+    def clear(self) -> None:
+        """Forgets all hits, after a write that does not change the change number."""
+        self._head = None
+
+
+class StoreEraser:
+    """What an erasure needs beyond `drop`; see `Eraser`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend, self._text = backend, backend.named("erasing")
+
+    def pending(self) -> str:
+        """The text about an unfinished erasure, or an empty one."""
+        return str(self._text.read().get("", ""))
+
+    def set_pending(self, text: str) -> None:
+        """Replaces the text about an unfinished erasure; an empty one deletes it, and its bytes."""
+        self._text.change(lambda values: values.update({"": text}) if text else values.clear())
+
+    def drop_jobs(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
+        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not."""
+        return NamedJobs(self._backend.named("jobs")).drop(matches)
+
+    def purge(self) -> Purge:
+        """Overwrites what was deleted before."""
+        return self._backend.compact(erase=True)
+
+    def notes(self) -> list[str]:
+        """What is beyond its reach."""
+        return self._backend.notes()
+
+
+class BackendStore(InspectMethods, LanguageMethods):
+    """One collection; see `Store`. Several threads may use it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._hits = HitCache(backend)
+        self.jobs = NamedJobs(backend.named("jobs"))
+        self.sessions = NamedSessions(backend.named("sessions"))
+        self.records = NamedRecords(backend)
+
+    # -- changes
+
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        *,
+        expected_text: str | None = None,
+        summary_vector: Vector | None = None,
+    ) -> None:
+        """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
+        new = make_new_entries(NewDocument(document, chunks, vectors, terms, summary_vector), self._backend.dim)
+        vector = new.summary_vector
+        self._backend.write(
+            lambda tx: write.put_document(tx, document, new.entries, expected_text=expected_text, summary_vector=vector)
+        )
+
+    def put_many(self, documents: Sequence[NewDocument]) -> None:
+        """Replaces documents and all their chunks as one change: all of them or none."""
+        made = [make_new_entries(each, self._backend.dim) for each in documents]
+        self._backend.write(lambda tx: write.put_documents(tx, made))
+
+    def put_stored(self, stored: StoredDocument) -> None:
+        """Replaces a document by one from another store, atomically."""
+        given = checks.check_stored_document(stored, self._backend.dim)
+        entries, vector = make_entries_from_stored(given), given.summary_vector
+        self._backend.write(
+            lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector, keeps_vector=False)
+        )
+
+    def append(
+        self,
+        doc_id: str,
+        text: str,
+        sections: Sequence[Section],
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+    ) -> None:
+        """Extends a document at its end, atomically; only what is new is written."""
+        matrix = checks.check_vectors(vectors, chunks, terms, self._backend.dim)
+        self._backend.write(lambda tx: write.append_to_document(tx, doc_id, text, sections, chunks, matrix, terms))
+
+    def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
+        """Changes threads, all or none; ConcurrentChange if one is not the one that was read."""
+        dim = self._backend.dim
+        made = [
+            (e, make_entries(e.document, e.chunks, checks.check_vectors(e.vectors, e.chunks, e.terms, dim), e.terms))
+            for e in edits
+        ]
+        self._backend.write(lambda tx: write.edit_threads(tx, made))
+
+    def summarise(
+        self, doc_id: str, summary: str, vector: Vector, *, by: str = "", expected_text: str | None = None
+    ) -> None:
+        """Sets a document's summary, the summary's vector and who made it."""
+        columns = {"summary": summary, "summary_by": by, "vector": checks.check_vector(vector, self._backend.dim)}
+        self._backend.write(lambda tx: write.change_named_document(tx, doc_id, expected_text=expected_text, **columns))
+
+    def set_stamp(self, doc_id: str, stamp: str) -> None:
+        """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
+        self._backend.write(lambda tx: write.set_stamp(tx, doc_id, stamp), is_change=False)
+        self._hits.clear()
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """Removes documents with everything that belongs to them; how many existed."""
+        return self._backend.write(lambda tx: write.drop_documents(tx, doc_ids))
+
+    def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
+        """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
+        with self._backend.read() as snapshot:
+            found = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id"))
+        ids = {str(row["row"]): row["id"] for row in found}  # so that no id outlives an erasure
+        free = claim_documents(self._backend.named("claims"), ids, owner=owner, seconds=seconds)
+        return {ids[number] for number in free}
+
+    def eraser(self) -> StoreEraser:
+        """What takes deleted content from the disk."""
+        return StoreEraser(self._backend)
+
+    # -- staged vectors
+
+    def staged_model(self) -> StagedModel | None:
+        """The model of the staged vectors, if there are any."""
+        return self._backend.head().staged
+
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Makes the vectors of another model that are missing, beside those in use; how many were made."""
+        return staged.stage_vectors(self._backend, embedder, on_progress)
+
+    def switch_to_staged(self, embedder: Embedder) -> "BackendStore":
+        """The same collection with the staged vectors in use; those used so far are then the staged ones."""
+        staged.switch_to_staged_model(self._backend, embedder)
+        return self.with_model_in_use(embedder)
+
+    def with_model_in_use(self, embedder: Embedder) -> "BackendStore":
+        """The same collection for the model that it has been switched to."""
+        return BackendStore(self._backend.reopen(embedder))
+
+    def discard_staged(self) -> bool:
+        """Deletes the staged vectors; whether there were any."""
+        return staged.discard_staged_vectors(self._backend)
+
+    # -- reads
+
+    def document(self, doc_id: str) -> Document:
+        """The document with its text, or NotFound."""
+        with self._backend.read() as snapshot:
+            return read.read_document(snapshot, doc_id)
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
+        with self._backend.read() as snapshot:
+            return read.list_records(snapshot, where)
+
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
+        """Every document, or those named, with everything stored of it, in batches, in the order they were added."""
+        return read.read_stored_documents(self._backend, doc_ids)
+
+    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
+        """The named messages of a thread and all that an edit of them needs, or NotFound."""
+        with self._backend.read() as snapshot:
+            return threads.read_thread_part(snapshot, doc_id, message_ids, reach)
+
+    def thread_view(self, doc_id: str) -> ThreadView:
+        """A thread whose messages are parsed when they are asked for, or NotFound."""
+        with self._backend.read() as snapshot:
+            return threads.read_thread_view(snapshot, doc_id)
+
+    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
+        """The messages of a channel that answer those, which were not stored when they came."""
+        with self._backend.read() as snapshot:
+            return threads.find_waiting_messages(snapshot, message_ids, channel)
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The chunks of a document in order, or NotFound."""
+        with self._backend.read() as snapshot:
+            return read.read_document_chunks(snapshot, doc_id)
+
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of the chunks that exist, by id."""
+        with self._backend.read() as snapshot:
+            return read.read_chunks_by_id(snapshot, chunk_ids)
+
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
+        """The k chunks of a channel that were added last, the last one at the end."""
+        with self._backend.read() as snapshot:
+            return read.read_latest_chunks(snapshot, channel, k)
+
+    def channels(self) -> list[str]:
+        """The channels that have chunks, by name."""
+        with self._backend.read() as snapshot:
+            return read.list_channels(snapshot)
+
+    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+        """Every chunk that a filter admits, by document id and index, read in batches."""
+        return scan_chunks(read.FilteredChunks(self._backend, where)) if expand_filter(where) else iter(())
+
+    # -- searches
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that exist."""
+        return self._backend.index.vectors(self._backend.head(), chunk_ids)
+
+    def search_vectors(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The k chunks of greatest cosine, best first, ties by id."""
+        checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
+        return self._read_found(
+            lambda head: nearest(head, checked, k, where, is_exact=mode == "exact", breadth=breadth), k
+        )
+
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The k chunks of greatest BM25 score, best first, ties by id."""
+        packed, matching = pack_terms(terms), self._backend.index.matching
+        return self._read_found(lambda head: matching(head, packed, k, where), k) if len(packed.hashes) else []
+
+    def _read_found(self, search: Callable[[Head], RowScores], k: int) -> list[Hit]:
+        """The hits of a search; it is made again where rows were removed before they were read."""
+        hits = list[Hit]()
+        for _ in range(MAX_ATTEMPTS):
+            head = self._backend.head()
+            if k < 1 or not head.chunks:
+                return []
+            found = search(head)
+            loaded = self._hits.load(head, [row for row, _ in found])
+            hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
+            is_complete = len(hits) == min(k, head.chunks)
+            if is_complete or self._backend.head(is_anew=True).change == head.change:
+                if not is_complete and len(hits) < len(found):
+                    raise damaged_error("the table of the chunks")
+                break
+        return hits
+
+    def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
+        """Searches all of them in one pass where that helps, and reads the chunks that they may find at once."""
+        head = self._backend.head()
+        packed = [each for each in map(pack_terms, terms) if len(each.hashes)]
+        rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, where)
+        if rows:
+            self._hits.load(head, rows)
+        return rows is not None
+
+    def _check_matrix(self, vectors: Matrix) -> Matrix:
+        for vector in vectors:
+            checks.check_vector(vector, self._backend.dim)
+        return vectors
+
+    def find_candidates(
+        self, vectors: Matrix, terms: Sequence[Terms], near: Depth, matching: Depth, where: Filter = EVERYTHING
+    ) -> list[Candidates] | None:
+        """The candidates of each query; None where any is in doubt."""
+        head = self._backend.head()
+        if not head.chunks:
+            return None
+        packed = [pack_terms(each) for each in terms]
+        found = self._backend.index.candidates(head, self._check_matrix(vectors), packed, near, matching, where)
+        if found is None:
+            return None
+        is_short = any(each.nearest < min(near.kept, head.chunks) for each in found)
+        if is_short and self._backend.head(is_anew=True).change != head.change:
+            return None  # rows were removed before the index followed to them
+        return [
+            Candidates(
+                each.ids,
+                each.has_messages,
+                each.nearest,
+                each.by_words,
+                each.cosines,
+                each.shares,
+                each.strengths,
+                partial(self._read_places, head, each.rows),
+            )
+            for each in found
+        ]
+
+    def _read_places(self, head: Head, rows: Sequence[int], places: Sequence[int]) -> list[Hit]:
+        """The hits at some places of rows; LookupError if one is gone."""
+        wanted = [rows[place] for place in places]
+        loaded = self._hits.load(head, list(dict.fromkeys(wanted)))
+        return [loaded[row] for row in wanted]
+
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
+        checked = checks.check_vector(vector, self._backend.dim)
+        return self._backend.index.nearest_documents(self._backend.head(), checked, k, where) if k > 0 else []
+
+    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well the chunks that exist match the terms of a query, by id."""
+        return self._backend.index.match_terms(self._backend.head(), pack_terms(terms), chunk_ids)
+
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        """How many chunks of the whole collection have each of the terms, up to `at_most`."""
+        return self._backend.index.count_having(self._backend.head(), hash_terms(terms), at_most)
+
+    # -- the collection
+
+    def calibration(self) -> str:
+        """The text about the collection that was kept last, or an empty one."""
+        return str(self._backend.named("calibration").read().get("", ""))
+
+    def set_calibration(self, text: str) -> None:
+        """Keeps a text about the collection; the change number grows."""
+
+        def count_change(tx: Transaction) -> None:
+            tx.head = replace(tx.head, change=tx.head.change + 1)
+
+        self._backend.named("calibration").change(lambda values: values.update({"": text}))
+        self._backend.write(count_change, is_change=False)
+
+    def stats(self) -> StoreStats:
+        """Counts, the embedder, and a number that grows with every change."""
+        head = self._backend.head()
+        kind, size = self._backend.describe()
+        return StoreStats(head.documents, head.chunks, head.embedder, head.dim, head.change, kind, size)
+
+    def change_number(self) -> int:
+        """The number of the last change."""
+        return self._backend.head().change
+
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when all that was put is safe on disk and the index is in its best shape."""
+        self._backend.flush(with_graph=with_graph)
+
+    def maintain(self) -> list[str]:
+        """Removes what deleted rows leave behind and keeps up the indexes; what was done, in words."""
+        return self._backend.maintain()
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:
+        """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+        return self._backend.reclaim_room(min_share)
+
+    def close(self) -> None:
+        """Releases all resources; a closed store raises when it is used."""
+        self._backend.close()

@@ -1,0 +1,239 @@
+"""Changes to a collection. Each function decides within a transaction, and may be run again if others were faster."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from clew.core.thread_edit import ThreadEdit
+from clew.core.time import to_iso
+from clew.core.types import Chunk, Document, Matrix, Section, Vector
+from clew.drivers.store import codec, pieces
+from clew.drivers.store import rows as made
+from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, STAGED, Row, Transaction, select
+from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
+from clew.drivers.store.entries import DocumentEntries, Entry, make_entries
+from clew.drivers.store.pieces import Piece, Placed
+
+_OLD = ("id", "doc", "print", "length", "text", "headings", "context")  # of a chunk that may stay
+
+
+def put_document(
+    tx: Transaction,
+    document: Document,
+    entries: Sequence[Entry],
+    *,
+    expected_text: str | None = None,
+    summary_vector: Vector | None = None,
+    keeps_vector: bool = True,
+) -> None:
+    """Replaces a document and its chunks; a chunk that has not changed keeps the number of its row."""
+    old = tx.find_one(select(DOCUMENT, id=[document.id]), made.WHOLE)
+    if expected_text is not None:
+        check_text_unchanged(document.id, expected_text, _read_text(tx, old))
+    chunks: Sequence[Row] = ()
+    vector = summary_vector
+    if old is not None:
+        doc = [old["row"]]
+        chunks = tx.find(select(CHUNK, doc=doc), _OLD)
+        tx.remove([old, *tx.find(select(PIECE, doc=doc), ("doc", "n")), *tx.find(select(BLOCK, doc=doc), ("doc",))])
+        if vector is None and keeps_vector and document.summary and document.summary == old["summary"]:
+            vector = old["vector"]
+        else:
+            _drop_staged(tx, old)
+    number = old["row"] if old else tx.number()
+    split = pieces.split_document(document, [entry.chunk for entry in entries])
+    created, revision = old["created"] if old else None, tx.head.change + 1
+    row = made.make_document_row(document, len(entries), row=number, created=created, revision=revision, vector=vector)
+    tx.add([row])
+    add_pieces(tx, number, split.pieces)
+    replace_chunks(tx, number, chunks, entries, split.places)
+
+
+def _drop_staged(tx: Transaction, document: Row) -> None:
+    """Removes the staged vector of a summary that goes or changes."""
+    if tx.head.staged is not None:
+        tx.remove(tx.find(select(STAGED, row=[document["row"]]), ("row",)))
+
+
+def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None:
+    """Replaces documents; what is stored of them is read at once for all, not for each of them."""
+    found = tx.read_ahead(select(DOCUMENT, id={each.document.id for each in documents}), made.WHOLE)
+    docs = [row["row"] for row in found]
+    tx.read_ahead(select(PIECE, doc=docs), ("doc", "n"))
+    tx.read_ahead(select(BLOCK, doc=docs), ("doc",))
+    tx.read_ahead(select(CHUNK, doc=docs), _OLD)
+    for each in documents:
+        put_document(tx, each.document, each.entries, summary_vector=each.summary_vector)
+
+
+def add_pieces(tx: Transaction, doc: int, given: Sequence[Piece]) -> None:
+    """Adds pieces of a document, and the sizes of the blocks that they are in."""
+    tx.add([made.make_piece_row(piece, doc) for piece in given])
+    refresh_blocks(tx, doc, [piece.n for piece in given if piece.message is not None])
+
+
+def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int]) -> None:
+    """Adds up again the blocks of messages that these numbers are in."""
+    blocks = {n >> codec.BLOCK_BITS for n in numbers}
+    if not blocks:
+        return
+    tx.remove(tx.find(select(BLOCK, doc=[doc], block=blocks), ("doc", "block")))
+    sizes = dict.fromkeys(sorted(blocks), (0, 0))
+    for row in tx.find(select(PIECE, doc=[doc], block=blocks), ("block", "chars", "chunks")):
+        chars, chunks = sizes[row["block"]]
+        sizes[row["block"]] = (chars + row["chars"], chunks + row["chunks"])
+    tx.add([made.make_block_row(doc, block, *size) for block, size in sizes.items()])
+
+
+def replace_chunks(
+    tx: Transaction, doc: int, old: Sequence[Row], entries: Sequence[Entry], places: Sequence[Placed]
+) -> None:
+    """Replaces chunks of a document; one that has not changed keeps the number of its row."""
+    tx.remove(old)
+    known = {row["id"]: row for row in old}
+    for entry, place in zip(entries, places, strict=True):
+        before = known.get(entry.chunk.id)
+        number = before["row"] if before and _is_unchanged(before, entry) else tx.number()
+        tx.add([made.make_chunk_row(entry, place, row=number, doc=doc)])
+
+
+def _is_unchanged(row: Row, entry: Entry) -> bool:
+    chunk = entry.chunk
+    shown = (entry.fingerprint, chunk.text, codec.headings_to_json(chunk.headings), chunk.context)
+    return shown == (row["print"], row["text"], row["headings"], row["context"])
+
+
+def append_to_document(
+    tx: Transaction,
+    doc_id: str,
+    text: str,
+    sections: Sequence[Section],
+    chunks: Sequence[Chunk],
+    vectors: Matrix,
+    terms: Sequence[Any],
+) -> None:
+    """Extends a document at its end."""
+    old = _find_document(tx, doc_id)
+    check_append(doc_id, sections, old["chars"], text)
+    record = made.parse_record(old)
+    appended = Document(doc_id, text, tuple(sections), kind=record.kind, meta=record.meta, access=record.access)
+    entries = make_entries(appended, chunks, vectors, terms)
+    found = tx.find(replace(select(PIECE, doc=[old["row"]]), order="n"), ("n", "message"))
+    before = [(row["n"], row["message"]) for row in found if row["message"] is not None]
+    number = found[-1]["n"] + 1 if found else 0
+    split = pieces.split_append(appended, list(chunks), start=old["chars"], number=number, before=before)
+    add_pieces(tx, old["row"], split.pieces)
+    replace_chunks(tx, old["row"], [], entries, split.places)
+    sizes = {"chars": old["chars"] + len(text), "chunks": old["chunks"] + len(entries)}
+    change_document(tx, old, **sizes, **_no_summary(tx))
+
+
+def _find_document(tx: Transaction, doc_id: str) -> Row:
+    found = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
+    if found is None:
+        raise not_found_error(doc_id)
+    return found
+
+
+def _no_summary(tx: Transaction) -> Row:
+    """What changes of a document with its text: it has another revision and time, and no summary any more."""
+    times: Row = {"updated": to_iso(datetime.now(UTC)), "revision": tx.head.change + 1}
+    return {**times, "summary": "", "summary_by": "", "vector": None}
+
+
+def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
+    """Replaces the row of a document by one with other columns."""
+    tx.remove([old])
+    if old["vector"] is not None and "vector" in columns:
+        _drop_staged(tx, old)
+    tx.add([made.seal_document({**old, **columns})])
+
+
+def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | None = None, **columns: Any) -> None:
+    """Replaces columns of a document; NotFound if it is not there, ConcurrentChange if its text is another."""
+    old = _find_document(tx, doc_id)
+    if expected_text is not None:
+        check_text_unchanged(doc_id, expected_text, _read_text(tx, old))
+    change_document(tx, old, **columns)
+
+
+def set_stamp(tx: Transaction, doc_id: str, stamp: str) -> None:
+    """Sets the stamp of a document, if it is there."""
+    old = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
+    if old is not None:
+        change_document(tx, old, stamp=stamp)
+
+
+def drop_documents(tx: Transaction, doc_ids: Sequence[str]) -> int:
+    """Removes documents with everything that belongs to them; how many existed."""
+    found = tx.find(select(DOCUMENT, id=set(doc_ids)), ("row",))
+    docs = [row["row"] for row in found]
+    tx.remove(found)
+    tx.remove(tx.find(select(PIECE, doc=docs), ("doc", "n")))
+    tx.remove(tx.find(select(BLOCK, doc=docs), ("doc", "block")))
+    tx.remove(tx.find(select(CHUNK, doc=docs), ("doc", "length")))
+    return len(found)
+
+
+def _read_text(tx: Transaction, document: Row | None) -> str:
+    if document is None:
+        return ""
+    found = tx.find(replace(select(PIECE, doc=[document["row"]]), order="n"), ("n", "text"))
+    return "".join(row["text"] for row in found)
+
+
+def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Entry]]]) -> None:
+    """Changes threads; ConcurrentChange if one is not the one that was read."""
+    found = _find_threads(tx, edits)
+    for edit, _ in edits:
+        stored = found.get(edit.document.id)
+        pieces.check_revision(edit.document.id, edit.revision, stored["revision"] if stored else 0)
+    for edit, _ in edits:
+        if edit.removed:
+            _remove_messages(tx, found[edit.document.id], edit.removed)
+    found = _find_threads(tx, edits)
+    for edit, entries in edits:
+        if edit.revision:
+            _write_messages(tx, found[edit.document.id], edit, entries)
+        else:
+            put_document(tx, edit.document, entries)
+
+
+def _find_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Entry]]]) -> dict[str, Row]:
+    """The rows of the threads, by id."""
+    ids = {edit.document.id for edit, _ in edits}
+    return {row["id"]: row for row in tx.find(select(DOCUMENT, id=ids), made.WHOLE)}
+
+
+def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> None:
+    """Removes messages of a thread with their chunks; a thread that is left empty stays for now."""
+    doc = [document["row"]]
+    gone = tx.find(select(PIECE, doc=doc, n=set(numbers)), ("doc", "n", "chars"))
+    chunks = tx.find(select(CHUNK, doc=doc, piece=set(numbers)), ("doc", "length"))
+    tx.remove([*gone, *chunks])
+    refresh_blocks(tx, document["row"], numbers)
+    sizes = {"chars": document["chars"] - sum(row["chars"] for row in gone)}
+    change_document(tx, document, **sizes, chunks=document["chunks"] - len(chunks))
+
+
+def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: Sequence[Entry]) -> None:
+    """Writes the messages of an edit with their chunks; a thread that is left empty goes."""
+    split = pieces.split_edit(edit)
+    numbers, doc = {piece.n for piece in split.pieces}, document["row"]
+    old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), ("doc", "n", "chars"))
+    old_chunks = tx.find(select(CHUNK, doc=[doc], piece=numbers), _OLD)
+    tx.remove(old_pieces)
+    add_pieces(tx, doc, split.pieces)
+    replace_chunks(tx, doc, old_chunks, entries, split.places)
+    chars = sum(piece.chars for piece in split.pieces) - sum(row["chars"] for row in old_pieces)
+    columns: Row = {
+        **_no_summary(tx),
+        "chars": document["chars"] + chars,
+        "chunks": document["chunks"] + len(entries) - len(old_chunks),
+    }
+    if not edit.is_append:
+        columns |= {"title": edit.document.title, "hash": ""}
+    change_document(tx, document, **columns)
+    if edit.removed and not tx.find(replace(select(PIECE, doc=[doc]), limit=1), ("doc", "n")):
+        drop_documents(tx, [edit.document.id])

@@ -54,6 +54,8 @@ class Listed(NamedTuple):
 class InspectedStore(ABC):
     """The part of a store that `doctor` asks; each store says how its rows are read and repaired."""
 
+    remedy_unreadable: Remedy = ""  # of tables that cannot be read to their end
+
     @abstractmethod
     def list_raw(self) -> list[Listed]:
         """Every document."""
@@ -94,7 +96,7 @@ class InspectedStore(ABC):
             ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
             defects = [*self.inspect_tables(is_quick=is_sample), *_inspect_documents(self, ids)]
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
-            return Inspection((Defect("truth", str(error)),))
+            return Inspection((Defect("truth", str(error).partition("; ")[0], "", self.remedy_unreadable),))
         checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
         names = {each.id: each.name for each in listed if each.name}
         return Inspection(tuple(defects), checked, ids, is_sample, names)

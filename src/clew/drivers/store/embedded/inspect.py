@@ -2,17 +2,16 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clew.core.doctor import Area, Defect
+from clew.core.doctor import Area, Defect, Remedy
 from clew.core.pattern import compile_pattern
 from clew.core.types import Chunk, Document
 from clew.drivers.store import codec
 from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.embedded import put, sums
-from clew.drivers.store.embedded.accept import COUNTS
+from clew.drivers.store.embedded.accept import COUNTS, ORPHANED, rewrite_database
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.manager import IndexManager
@@ -32,14 +31,22 @@ from clew.drivers.store.inspection import (
 )
 
 MAX_PROBLEMS = 100  # that SQLite lists
+RECOVERED, SHOWN = "recovered-", 60  # the id of a document whose record is gone, and characters of it that are told
 MAX_STAGED = 1000  # staged vectors whose length is computed
-_OF_INDEX = ("missing from index", "wrong # of entries in index", "non-unique entry in index", "out of order")
 _PART = compile_pattern(r"\s*CREATE (?:INDEX|TRIGGER) (\w+) ")
+_PARTS = [made.group(1) for statement in STATEMENTS if (made := _PART.match(statement))]
 _ORPHANS = {
-    **dict.fromkeys(("pieces", "blocks", "chunks"), "doc NOT IN (SELECT row FROM documents)"),
+    **dict.fromkeys(("pieces", "blocks", "chunks"), f"doc NOT IN (SELECT row FROM documents UNION {ORPHANED})"),
     **dict.fromkeys(("signals", "shadows"), "row NOT IN (SELECT row FROM chunks)"),
     **dict.fromkeys(("summary_shadows", "claims"), "row NOT IN (SELECT row FROM documents)"),
 }
+# Documents whose record is gone: where each begins, and a record for each that matches no checksum.
+_LOST = f"""SELECT doc, coalesce(
+  (SELECT CAST(text AS BLOB) FROM pieces WHERE doc = lost.doc ORDER BY n LIMIT 1),
+  (SELECT CAST(text AS BLOB) FROM chunks WHERE doc = lost.doc ORDER BY piece, idx LIMIT 1)) FROM ({ORPHANED}) lost"""
+_ADD_RECORDS = f"""INSERT INTO documents(
+  row, id, uri, title, kind, summary, meta, facets, hash, stamp, chars, chunks, pieces, sum, found_sum)
+  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '{{}}', '[]', '', '', 0, 0, 0, 0, 0 FROM ({ORPHANED})"""
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
     (
@@ -73,6 +80,7 @@ _UNREAD = {
 class InspectMethods(InspectedStore):
     """What `doctor` asks of a store; part of EmbeddedStore."""
 
+    remedy_unreadable: Remedy = "copy"
     _database: Database
     _indexes: IndexManager
     _hits: HitCache
@@ -122,10 +130,12 @@ class InspectMethods(InspectedStore):
         Every index is then too far behind, and is built again by the next search.
         """
         self._indexes.discard()
+        if any(each.remedy == "copy" for each in defects):
+            with self._database.reader as db:
+                rewrite_database(db)
+            return  # what is wrong with the rows is asked anew
         with self._database.write_transaction() as db:
-            for name in _find_missing_parts(db):
-                db.execute(_list_parts()[name])
-            db.execute("REINDEX")
+            db.execute(_ADD_RECORDS)
             ids = find_ids(defects, "rechunk", "keep", "remove")
             restore(
                 ids,
@@ -170,21 +180,11 @@ def _inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]
     check = "quick_check" if is_quick else "integrity_check"
     for (problem,) in db.execute(f"PRAGMA {check}({MAX_PROBLEMS})").fetchall():
         if problem != "ok":
-            is_index = any(sign in problem for sign in _OF_INDEX)
-            yield Defect("index" if is_index else "truth", f"SQLite: {problem}", "", "rebuild" if is_index else "")
-    for name in _find_missing_parts(db):
-        yield Defect("index", f"{name} is missing among the indexes and triggers of the tables", "", "rebuild")
-
-
-@lru_cache(1)
-def _list_parts() -> Mapping[str, str]:
-    """The indexes and triggers by name, with the statement that makes each."""
-    return {made.group(1): statement for statement in STATEMENTS if (made := _PART.match(statement))}
-
-
-def _find_missing_parts(db: sqlite3.Connection) -> list[str]:
+            yield Defect("index" if " index " in problem else "truth", f"SQLite: {problem}", "", "copy")
     there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger')")}
-    return [name for name in _list_parts() if name not in there]
+    for name in _PARTS:
+        if name not in there:
+            yield Defect("index", f"{name} is missing among the indexes and triggers of the tables", "", "copy")
 
 
 def _inspect_rows(db: sqlite3.Connection) -> Iterator[Defect]:
@@ -198,6 +198,11 @@ def _inspect_rows(db: sqlite3.Connection) -> Iterator[Defect]:
     for area, problem, sql in _WRONG:
         for (doc_id,) in db.execute(sql):
             yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
+    for doc, text in db.execute(_LOST):
+        start = bytes(text).decode("utf-8", "replace")[:SHOWN]
+        problem, name = f"the record of the document that begins {start!r} is gone", f"{RECOVERED}{doc}"
+        advice = f"its text is kept as {name}, which nobody sees by a label; add its source again, then drop {name}"
+        yield Defect("truth", problem, name, "keep", next_step=advice)
     for table, condition in _ORPHANS.items():
         (count,) = db.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()
         if count:

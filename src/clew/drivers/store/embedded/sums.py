@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from clew.drivers.store import checksums, codec
 
-_RECORD = tuple(name.strip().removeprefix("d.") for name in codec.RECORD_COLUMNS.split(","))[:-1]
+RECORD = tuple(name.strip().removeprefix("d.") for name in codec.RECORD_COLUMNS.split(","))[:-1]
 META = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pruned", "birth", "created")
 FOUND_BY = ("row", "id", "facets", "vector", "pieces", "revision")  # of a document: what it is found by
 SESSION = ("name", "documents", "messages", "used", "kept")
 # What each checksum is of, by table and column: of rows that change in place, and of those that do not.
 CHANGING: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "documents": {"sum": _RECORD, "found_sum": FOUND_BY},
+    "documents": {"sum": RECORD, "found_sum": FOUND_BY},
     "meta": {"sum": META},
     "sessions": {"sum": SESSION},
     "calibration": {"sum": ("text",)},

@@ -28,8 +28,8 @@ Row = dict[str, Any]  # by the name of the column; what is missing is null
 Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]
 T = TypeVar("T")
-# The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays, all else is a
-# number, a text or None. `doc` is the number of a document's row. A row is found by the columns in INDEXED.
+# The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays,
+# all else is a number, a text or None. `doc` is the number of a document's row. A row is found by the columns in INDEXED.
 COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta"),
@@ -40,7 +40,7 @@ COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
         *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "text", "headings", "context", "at", "meta"),
         *("channel", "sum", "seconds", "length", "facets", "terms", "counts", "vector"),
     ),
-    BLOCK: ("doc", "block", "chars", "chunks", "sum"),
+    BLOCK: ("doc", "block", "chars", "chunks", "sizes", "sum"),
     STAGED: ("row", "vector"),
 }
 KEYS: Final[Mapping[int, tuple[str, ...]]] = {

@@ -166,14 +166,13 @@ class Database:
         """A read transaction: several reads that see the same state; `any_model` as in `write_transaction`."""
         read_state = self._read_state if any_model else self.check_model_unchanged
         with self.reader as db:
-            if db.in_transaction:  # it nests
-                yield db, read_state(db)
-                return
+            is_outer = not db.in_transaction
             try:
-                db.execute("BEGIN")
+                if is_outer:
+                    db.execute("BEGIN")
                 yield db, read_state(db)
             finally:
-                if db.in_transaction:  # an interrupt may come before BEGIN, or right after it
+                if is_outer and db.in_transaction:  # an interrupt may come before BEGIN, or right after it
                     db.execute("COMMIT")
 
     @contextmanager

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final
@@ -28,6 +28,7 @@ from clew.drivers.store.backend import (
     Transaction,
 )
 from clew.drivers.store.sqlite import sums
+from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
 from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
 from clew.drivers.store.staged import model_switched_error
@@ -58,9 +59,17 @@ _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT va
 class SqliteSnapshot:
     """The rows as a transaction sees them."""
 
-    def __init__(self, db: sqlite3.Connection, head: Head, *, model: str = "", place: str = "") -> None:
-        self._db, self.head = db, head
-        self._model, self._place = model or head.embedder, place
+    def __init__(self, db: sqlite3.Connection, read_head: Callable[[], Head], *, model: str, place: str) -> None:
+        self._db, self._read_head = db, read_head
+        self._head: Head | None = None
+        self._model, self._place = model, place
+
+    @property
+    def head(self) -> Head:
+        """What is said of the whole; read when it is asked for."""
+        if self._head is None:
+            self._head = self._read_head()
+        return self._head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows that are meant."""
@@ -115,6 +124,11 @@ class SqliteSnapshot:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
             if row["vector"] is not None:
                 row["vector"] = unpack_vector(row["vector"], dim)
+
+
+def make_snapshot(database: Database, db: sqlite3.Connection, state: Head) -> SqliteSnapshot:
+    """The rows of a state whose transaction is open."""
+    return SqliteSnapshot(db, lambda: state, model=database.embedder, place=database.place)
 
 
 @lru_cache(4096)

@@ -291,7 +291,7 @@ class LanceBackend:
             done.append(f"removed {len(removed)} old versions")
         return [*done, f"indexes kept up: {', '.join(names)}"] if names else done
 
-    def reclaim_room(self, min_share: float) -> None:  # noqa: ARG002
+    def reclaim_room(self, min_share: float) -> None:
         """None: old versions are kept for a time, and then removed."""
 
     def describe(self) -> tuple[str, int]:
@@ -348,7 +348,8 @@ class LanceBackend:
 
     def close(self) -> None:
         """Lets go of all datasets."""
-        for each in (self._table, *self._named.values()):
+        self._table.close()
+        for each in self._named.values():
             each.close()
 
 
@@ -363,7 +364,7 @@ def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -
     if snapshot.head.staged is not None:
         gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
         wanted = select(STAGED) if head.staged is None else select(STAGED, row=gone)
-        removed += [row for row in snapshot.find(wanted, ())]
+        removed += snapshot.find(wanted, ())
     addresses = {snapshot.address, *(row["_rowaddr"] for row in removed)}
     return Change(addresses, make_table([head.to_row(), *tx.added.values()], make_schema(head)))
 

@@ -24,6 +24,7 @@ class Signals:
     """What chunks are searched by, each an entry of every list: vectors, and terms one after the other."""
 
     rows: NDArray[np.int64]
+    docs: NDArray[np.int64]
     ids: Sequence[Any]
     vectors: Matrix
     lengths: NDArray[np.float64]
@@ -95,6 +96,7 @@ class Segment:
             sizes = [len(row["terms"]) for row in chunks]
             self._signals = Signals(
                 np.array([row["row"] for row in chunks], np.int64),
+                np.array([row["doc"] for row in chunks], np.int64),
                 [row["id"] for row in chunks],
                 np.stack([row["vector"] for row in chunks]) if chunks else np.zeros((0, self._dim), np.float32),
                 np.array([row["length"] for row in chunks], np.float64),

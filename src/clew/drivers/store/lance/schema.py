@@ -21,8 +21,7 @@ HEAD: Final = 0  # the kind of the row that every commit replaces
 FORMAT: Final = 2  # of the columns
 ARRAYS: Final = ("facets", "terms", "counts", "vector", "staged")
 _NUMBERS: Final = frozenset(
-    ("row", "doc", "chars", "chunks", "sum", "revision", "n", "block", "piece", "idx", "start", "stop", "print")
-    + ("length",)
+    "row doc chars chunks sum revision n block piece idx start stop print length".split()  # all others are texts
 )
 SCALARS: Final = (
     "kind",

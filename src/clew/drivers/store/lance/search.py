@@ -27,7 +27,7 @@ from clew.drivers.store.read import read_vectors_by_chunk_id
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched
 MAX_COUNTS = 100_000  # terms whose number of chunks is kept
-_SIGNALS = ("row", "id", "length", "terms", "counts")
+_SIGNALS = ("row", "doc", "id", "length", "terms", "counts")
 
 
 class LanceIndex:
@@ -103,7 +103,7 @@ class _Found:
         """Those that may be among the k nearest."""
         places = select_candidates(self.vectors @ vector, k, SLACK).tolist()
         rows, ids = ([each[place] for place in places] for each in (self.rows, self.ids))
-        return _Found(rows, ids, self.vectors[places])  # type: ignore[arg-type]
+        return _Found(rows, ids, self.vectors[places])
 
 
 def _find_nearest(
@@ -111,7 +111,7 @@ def _find_nearest(
     vector: Vector,
     k: int,
     wanted: Select,
-    is_exact: bool = False,  # noqa: FBT001, FBT002
+    is_exact: bool = False,
     breadth: int | None = None,
 ) -> list[_Scored]:
     """The k rows among those that are meant of greatest cosine, best first."""
@@ -148,24 +148,26 @@ def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
 def _search_index(snapshot: LanceSnapshot, vector: Vector, candidates: int, wanted: Select) -> _Found:
     """The nearest by the index of Lance, with their exact vectors; rows that it does not cover yet are searched too."""
     table = snapshot.dataset.to_table(
-        columns=["row", "id", "vector", "_distance"],
+        columns=["row", "doc", "id", "vector", "_distance"],
         filter=to_sql(wanted),
         prefilter=True,
         nearest={"column": "vector", "q": vector, "k": candidates, "nprobes": DEFAULT_PROBES, "refine_factor": 2},
     )
-    return _read_found(table, snapshot.head.dim)
+    return _read_found(snapshot, table)
 
 
-def _read_found(table: Any, dim: int) -> _Found:
-    return _Found(table["row"].to_pylist(), table["id"].to_pylist(), read_vector_column(table["vector"], dim))
+def _read_found(snapshot: LanceSnapshot, table: Any) -> _Found:
+    rows, docs, ids = (table[name].to_pylist() for name in ("row", "doc", "id"))
+    snapshot.note_owners(rows, docs)
+    return _Found(rows, ids, read_vector_column(table["vector"], snapshot.head.dim))
 
 
 def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select) -> _Found:
     """All rows that may be among the k nearest, of every one that is meant."""
     found = _Found([], [], np.zeros((0, snapshot.head.dim), np.float32))
     sql = f"{to_sql(wanted)} AND vector IS NOT NULL"
-    for batch in snapshot.dataset.to_batches(columns=["row", "id", "vector"], filter=sql):
-        more = _read_found(batch, snapshot.head.dim)
+    for batch in snapshot.dataset.to_batches(columns=["row", "doc", "id", "vector"], filter=sql):
+        more = _read_found(snapshot, batch)
         vectors = np.concatenate([found.vectors, more.vectors])
         found = _Found(found.rows + more.rows, found.ids + more.ids, vectors)
         if len(found.rows) > 4 * k:
@@ -192,6 +194,7 @@ def _search_terms(
             own[~np.isin(signals.rows, admitted)] = 0.0
         places = np.flatnonzero(own)
         places = places[select_candidates(own[places], k, 0.0)]
+        snapshot.note_owners(signals.rows[places].tolist(), signals.docs[places].tolist())
         scored += [_Scored(int(signals.rows[at]), str(signals.ids[at]), float(own[at])) for at in places.tolist()]
     best = sorted(scored, key=lambda each: (-each.score, each.id))[:k]
     return [(each.row, each.score) for each in best]
@@ -245,6 +248,7 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
         sizes = batch["terms"].value_lengths().to_numpy(zero_copy_only=False)
         yield Signals(
             batch["row"].to_numpy(),
+            batch["doc"].to_numpy(),
             batch["id"],
             np.zeros((0, 0), np.float32),
             batch["length"].to_numpy().astype(np.float64),

@@ -10,12 +10,14 @@ from lance.dataset import ColumnOrdering
 
 from clew.core.errors import NotFound
 from clew.core.facets import Condition
-from clew.drivers.store.backend import CHUNK, DOCUMENT, KEYS, STAGED, Row, Select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, KEYS, STAGED, Row, Select, select
 from clew.drivers.store.lance.memory import Segment
 from clew.drivers.store.lance.schema import HEAD, LanceHead, parse_head, read_rows
+from clew.drivers.store.rows import RECORD
 from clew.drivers.store.staged import model_switched_error
 
 MAX_VALUES = 1000  # of one condition of a scan
+MAX_OWNERS = 10_000  # chunks whose document is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class LanceSnapshot:
     segments: Mapping[tuple[str, str], Segment] | None
     model: str = ""
     having: dict[int, int] = field(default_factory=dict, compare=False)  # chunks that have a term, as far as counted
+    owners: dict[int, int] = field(default_factory=dict, compare=False)  # the documents of chunks that were found
+    ahead: dict[int, Row] = field(default_factory=dict, compare=False)  # documents that were read with their chunks
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows that are meant, each with its address; those from memory have all columns."""
@@ -43,10 +47,34 @@ class LanceSnapshot:
         names = (*KEYS[wanted.kind], *columns)
         if wanted.kind == STAGED:
             names = tuple("staged" if name == "vector" else name for name in names)
+        if (numbers := wanted.get_values("row")) and wanted == select(wanted.kind, row=numbers):
+            found = self._find_hits(wanted.kind, numbers, names)
+            if found is not None:
+                return found
         parts = list(_split(wanted))
         if len(parts) == 1:
             return self._scan(to_sql(wanted), names, order=wanted.order, limit=wanted.limit)
         return wanted.arrange(row for part in parts for row in self._scan(to_sql(part), names))
+
+    def _find_hits(self, kind: int, numbers: Collection[int], columns: Sequence[str]) -> list[Row] | None:
+        """Chunks that a search has found, read in one scan with their documents, and these then; None for others."""
+        rows = set(numbers)
+        if kind == DOCUMENT and set(columns) <= set(RECORD):
+            known = [self.ahead.get(row) for row in rows]
+            return None if None in known else [row for row in known if row is not None]
+        docs = {self.owners.get(row, 0) for row in rows}
+        if kind != CHUNK or 0 in docs or len(rows) > MAX_VALUES:
+            return None
+        found = self._scan(_compare("row", "in", rows | docs), (*columns, *RECORD))
+        self.ahead.clear()
+        self.ahead.update({row["row"]: row for row in found if row["kind"] == DOCUMENT})
+        return [row for row in found if row["kind"] == CHUNK and row["row"] in rows]
+
+    def note_owners(self, rows: Sequence[int], docs: Sequence[int]) -> None:
+        """Keeps the documents of chunks that a search has found: they are read with them."""
+        if len(self.owners) > MAX_OWNERS:
+            self.owners.clear()
+        self.owners.update(zip(rows, docs, strict=True))
 
     def find_ids(self, ids: Collection[str]) -> list[Row]:
         """The documents and chunks with these ids."""

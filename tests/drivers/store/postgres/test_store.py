@@ -23,7 +23,6 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
-from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import (
     PostgresStore,
     drop_collection,
@@ -37,6 +36,7 @@ from clew.drivers.store.postgres.search import vectors as vector_search
 from clew.drivers.store.postgres.search.filters import SqlFragment
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import NearestQuery
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -112,7 +112,7 @@ TEXTS = (
 def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.drivers.store.postgres.insert.BATCH", 4)
     drawn = np.random.default_rng(8)
-    server, embedded = open_store(config=StoreConfig()), EmbeddedStore(None, embedder="m", dim=DIM)
+    server, embedded = open_store(config=StoreConfig()), open_sqlite(None, embedder="m", dim=DIM)
     for n in range(40):
         texts = [" ".join(drawn.choice(TEXTS, drawn.integers(1, 4))) for _ in range(drawn.integers(1, 9))]
         at = datetime(2025, 1, 1 + n % 28, tzinfo=UTC) if n % 3 else None

@@ -14,7 +14,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from clew.core.doctor import Defect
+from clew.core.doctor import Defect, Remedy
 from clew.core.errors import DriverFailed, NotFound, ReadOnlyStore
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
@@ -61,6 +61,8 @@ class LanceBackend:
 
     With `config.as_of` it shows the version of that time, and only reads.
     """
+
+    remedy_unreadable: Remedy = ""
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
         self._url, self._collection, self._config = url, collection, config

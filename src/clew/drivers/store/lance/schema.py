@@ -20,8 +20,8 @@ from clew.drivers.store.checks import other_format_error
 HEAD: Final = 0  # the kind of the row that every commit replaces
 FORMAT: Final = 2  # of the columns
 ARRAYS: Final = ("facets", "terms", "counts", "vector", "staged")
-_NUMBERS: Final = frozenset(
-    "row doc chars chunks sum revision n block piece idx start stop print length".split()  # all others are texts
+_NUMBERS: Final = frozenset(  # all others are texts
+    ["row", "doc", "chars", "chunks", "sum", "revision", "n", "block", "piece", "idx", "start", "stop", "print"]
 )
 SCALARS: Final = (
     "kind",
@@ -42,7 +42,7 @@ def make_schema(head: Head) -> pa.Schema:
 
 
 def _get_type(name: str) -> pa.DataType:
-    special = {"kind": pa.uint8(), "seconds": pa.float64()}
+    special = {"kind": pa.uint8(), "seconds": pa.float64(), "length": pa.int64()}
     return special.get(name) or (pa.int64() if name in _NUMBERS else pa.string())
 
 

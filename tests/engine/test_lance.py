@@ -12,7 +12,6 @@ from typing import Any
 import lance
 import numpy as np
 import pytest
-from clew.drivers.store.lance.select import select
 from typer.testing import CliRunner
 
 from clew import (

@@ -113,9 +113,7 @@ class LanceBackend:
     @contextmanager
     def read(self) -> Iterator[LanceSnapshot]:
         """The last version, or the one that the search that runs began with."""
-        snapshot = self._read()
-        with translate_errors(self.place):
-            yield snapshot
+        yield self._read()
 
     def _read(self, *, is_anew: bool = False) -> LanceSnapshot:
         scope = get_search_scope()
@@ -128,9 +126,9 @@ class LanceBackend:
         return snapshot
 
     def _read_since(self, head: Head) -> LanceSnapshot:
-        """A version that is not older than a head."""
+        """The version of a head, or a later one."""
         known = self._snapshot
-        return known if known is not None and known.head.version >= head.version else self._read_latest()
+        return known if known is not None and known.head.version == head.version else self._read()
 
     def _read_latest(self) -> LanceSnapshot:
         """The last version, or the one that the collection was opened as of."""
@@ -145,7 +143,7 @@ class LanceBackend:
             return self._snapshot
 
     def _load(self, dataset: lance.LanceDataset, before: LanceSnapshot | None) -> LanceSnapshot:
-        return read_snapshot(dataset, self._config.exact_below, before, self._embedder)
+        return read_snapshot(dataset, self.place, self._config.exact_below, before, self._embedder)
 
     # -- changes
 
@@ -168,12 +166,12 @@ class LanceBackend:
             with translate_errors(self.place):
                 if snapshot.dataset.version != dataset.version:
                     snapshot = self._load(dataset, snapshot)
-                if snapshot.head.paused > time.time() and not is_eraser:
-                    raise Paused
-                self._check_model(snapshot.head)
-                tx = Transaction(snapshot)
-                result = decide(tx)
-                return _make_change(snapshot, tx, is_change=is_change), result
+            if snapshot.head.paused > time.time() and not is_eraser:
+                raise Paused
+            self._check_model(snapshot.head)
+            tx = Transaction(snapshot)
+            result = decide(tx)
+            return _make_change(snapshot, tx, is_change=is_change), result
 
         result = self._table.run(attempt)
         if (scope := get_search_scope()) is not None:

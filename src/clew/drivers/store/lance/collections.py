@@ -34,7 +34,7 @@ def read_stored_embedder_name(url: str, collection: str) -> str | None:
     if not table.exists():
         return None
     with translate_errors(table.place):
-        return read_snapshot(table.latest()).head.embedder
+        return read_snapshot(table.latest(), table.place).head.embedder
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
@@ -48,7 +48,7 @@ def _read_record(table: Table, name: str) -> CollectionRecord | None:
     if not table.exists():
         return None
     with translate_errors(table.place):
-        snapshot = read_snapshot(table.latest())
+        snapshot = read_snapshot(table.latest(), table.place)
         times = [row["updated"] for row in snapshot.find(Select(DOCUMENT), ("updated",))]
         size = measure_bytes(snapshot.dataset)
     head, updated = snapshot.head, from_iso(max(times, default=None))

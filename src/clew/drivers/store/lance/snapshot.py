@@ -11,6 +11,7 @@ from lance.dataset import ColumnOrdering
 from clew.core.errors import NotFound
 from clew.core.facets import Condition
 from clew.drivers.store.backend import CHUNK, DOCUMENT, KEYS, STAGED, Row, Select, select
+from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.memory import Segment
 from clew.drivers.store.lance.schema import HEAD, LanceHead, parse_head, read_rows
 from clew.drivers.store.rows import RECORD
@@ -28,6 +29,7 @@ class LanceSnapshot:
     """
 
     dataset: lance.LanceDataset
+    place: str  # for messages
     head: LanceHead
     address: int  # of the row of the head
     segments: Mapping[tuple[str, str], Segment] | None
@@ -41,7 +43,7 @@ class LanceSnapshot:
         if wanted.is_empty:
             return []
         if "vector" in columns and self.model not in ("", self.head.embedder):
-            raise model_switched_error(self.dataset.uri, self.head.embedder, self.model)
+            raise model_switched_error(self.place, self.head.embedder, self.model)
         if self.segments is not None:
             return wanted.arrange(row for segment in self.segments.values() for row in segment.find(wanted))
         names = (*KEYS[wanted.kind], *columns)
@@ -85,14 +87,11 @@ class LanceSnapshot:
         return [row for part in parts for row in self._scan(f"{kinds} AND {_compare('id', 'in', part)}", ("id", "row"))]
 
     def _scan(self, sql: str, columns: Sequence[str], *, order: str = "", limit: int | None = None) -> list[Row]:
-        table = self.dataset.to_table(
-            columns=list(dict.fromkeys(["kind", *columns])),
-            filter=sql,
-            order_by=[ColumnOrdering(order.removeprefix("-"), ascending=not order.startswith("-"))] if order else None,
-            limit=limit,
-            with_row_address=True,
-        )
-        return read_rows(table, self.head.dim)
+        by = [ColumnOrdering(order.removeprefix("-"), ascending=not order.startswith("-"))] if order else None
+        names = list(dict.fromkeys(["kind", *columns]))
+        with translate_errors(self.place):
+            table = self.dataset.to_table(columns=names, filter=sql, order_by=by, limit=limit, with_row_address=True)
+            return read_rows(table, self.head.dim)
 
     def scan_batches(self, sql: str, columns: Sequence[str]) -> Iterator[list[Row]]:
         """The rows that a condition admits, a batch at a time, from the dataset itself."""
@@ -149,13 +148,13 @@ def _split(wanted: Select) -> Iterator[Select]:
 
 
 def read_snapshot(
-    dataset: lance.LanceDataset, exact_below: int = 0, before: LanceSnapshot | None = None, model: str = ""
+    dataset: lance.LanceDataset, place: str, exact_below: int = 0, before: LanceSnapshot | None = None, model: str = ""
 ) -> LanceSnapshot:
     """The collection as of a version; of a small one only the fragments that differ from those `before` are read."""
     fragments = dataset.get_fragments()
-    head, address = _read_head(dataset, fragments)
+    head, address = _read_head(dataset, fragments, place)
     if head.chunks >= exact_below:
-        return LanceSnapshot(dataset, head, address, None, model)
+        return LanceSnapshot(dataset, place, head, address, None, model)
     known = before.segments if before is not None and before.segments is not None else {}
     by_file = {file: segment for (file, _), segment in known.items()}
     segments: dict[tuple[str, str], Segment] = {}
@@ -168,15 +167,15 @@ def read_snapshot(
             segments[key] = by_file[file].without_deleted(fragment)
         else:
             segments[key] = Segment(fragment, head.dim)
-    return LanceSnapshot(dataset, head, address, segments, model)
+    return LanceSnapshot(dataset, place, head, address, segments, model)
 
 
-def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any]) -> tuple[LanceHead, int]:
+def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str) -> tuple[LanceHead, int]:
     """The head, which is in one of the last fragments, and the address of its row."""
     for fragment in reversed(fragments):
         found = fragment.to_table(columns=["text"], filter=f"kind = {HEAD}", with_row_address=True)
         if found.num_rows:
-            return parse_head(found["text"][0].as_py(), dataset.uri, dataset.version), found["_rowaddr"][0].as_py()
+            return parse_head(found["text"][0].as_py(), place, dataset.version), found["_rowaddr"][0].as_py()
     raise ValueError("the dataset has no head: it is no collection of Clew")
 
 
@@ -186,7 +185,7 @@ def find_version(dataset: Any, at: datetime, place: str) -> Any:
     versions = [(each["timestamp"].astimezone().timestamp(), each["version"]) for each in dataset.versions()]
     kept = [version for made, version in versions if made <= moment]
     if not kept:
-        erased = read_snapshot(dataset).head.erased
+        erased = read_snapshot(dataset, place).head.erased
         first = datetime.fromtimestamp(min(versions)[0], UTC).isoformat(timespec="seconds")
         why = f"an erasure removed those before {erased}" if erased else "older ones were cleaned, or it is younger"
         raise NotFound(f"{place} has no version of {at.isoformat()}: {why}; the first that is kept is of {first}")

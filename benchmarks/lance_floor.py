@@ -13,8 +13,8 @@ from benchmarks.postgres import K
 from clew.core.text import Terms
 from clew.core.types import Vector
 from clew.drivers.store import bm25
-from clew.drivers.store.lance import rows as shown
-from clew.drivers.store.lance.schema import CHUNK, DOCUMENT
+from clew.drivers.store import rows as shown
+from clew.drivers.store.backend import CHUNK, DOCUMENT
 from clew.drivers.store.term_ids import pack_terms
 
 CANDIDATES, PROBES = 200, 50  # as the store asks for
@@ -57,7 +57,7 @@ class LanceFloor:
 
     def _read_rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._find(CHUNK, numbers, shown.CHUNK_COLUMNS)
-        self._find(DOCUMENT, sorted({row["doc"] for row in found}), shown.DOCUMENT_COLUMNS)
+        self._find(DOCUMENT, sorted({row["doc"] for row in found}), shown.RECORD)
         return found
 
     def _find(self, kind: int, numbers: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:

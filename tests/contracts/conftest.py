@@ -8,6 +8,7 @@ import pytest
 
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
+from clew.drivers.store import lance
 from clew.drivers.store.sqlite.open import open_store
 from tests.azure_server import AZURITE
 from tests.pooler import PGBOUNCER, find_database, started_pooler
@@ -68,7 +69,7 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
         elif request.param.startswith("lance"):
             remote = {"lance-s3": "s3", "lance-az": "azure"}.get(request.param)
             url = request.getfixturevalue(remote) if remote else f"lance://{place}"
-            opened.append(LanceStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
+            opened.append(lance.open_store(url, collection=collection, embedder=embedder, dim=dim, config=config))
         elif request.param == "memory":
             opened.append(open_store(None, embedder=embedder, dim=dim, config=config))
         else:

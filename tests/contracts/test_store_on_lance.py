@@ -10,7 +10,7 @@ import pytest
 
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
-from clew.drivers.store.lance import LanceStore
+from clew.drivers.store.lance import open_store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 from tests.contracts.test_eraser import test_what_was_dropped_is_in_no_stored_byte_after_a_purge  # noqa: F401
 from tests.contracts.test_jobs import store, test_workers_take_the_oldest_job_that_nobody_has  # noqa: F401
@@ -43,7 +43,7 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
 
     def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
         config = StoreConfig() if is_remote else StoreConfig(exact_below=0)
-        opened.append(LanceStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
+        opened.append(open_store(url, collection=collection, embedder=embedder, dim=dim, config=config))
         return opened[-1]
 
     yield make

@@ -1,7 +1,6 @@
 """Collections as Lance datasets, through the engine: the answers of other stores, versions, erasure, bad addresses."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import Any
 import lance
 import numpy as np
 import pytest
-from clew.drivers.store.lance.select import select
 from typer.testing import CliRunner
 
 from clew import (
@@ -31,9 +29,9 @@ from clew import (
 )
 from clew.core.protocols import Store
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store.backend import CHUNK, COLUMNS, DOCUMENT, PIECE, Row, Transaction, select
 from clew.drivers.store.lance.errors import explain_error
-from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS, Row
-from clew.drivers.store.lance.snapshot import Snapshot
+from clew.drivers.store.lance.snapshot import LanceSnapshot
 from clew.engine.collections import drop_collection, list_collections
 from clew.surface.cli.app import app
 from tests.leftovers import read_store
@@ -105,15 +103,14 @@ def read_prints(engine: Engine) -> dict[str, str]:
 def damage(engine: Engine, kind: int, doc_id: str, **columns: Any) -> None:
     """Changes columns of the last row of a kind of a document without its checksum; without columns it goes."""
 
-    def decide(draft: Any) -> None:
-        (document,) = draft.find(select(DOCUMENT, id=[doc_id]))
-        rows = draft.find(select(kind, doc=[document["row"]]), (*SCALARS, *ARRAYS))
-        row = max(rows, key=lambda each: (each["n"] or 0, each["idx"] or 0))
-        draft.remove([row])
-        facets = None if row.get("facets") is None else sorted(row["facets"])
-        draft.add([{**row, "facets": facets, **columns}] if columns else [])
+    def decide(tx: Transaction) -> None:
+        (document,) = tx.find(select(DOCUMENT, id=[doc_id]), COLUMNS[DOCUMENT])
+        rows = [document] if kind == DOCUMENT else tx.find(select(kind, doc=[document["row"]]), COLUMNS[kind])
+        row = max(rows, key=lambda each: (each.get("n") or 0, each.get("idx") or 0))
+        tx.remove([row])
+        tx.add([{**row, **columns}] if columns else [])
 
-    engine.opened.store._content.write(decide)  # type: ignore[attr-defined]
+    engine.opened.store._backend.write(decide)  # type: ignore[attr-defined]
 
 
 def read_bytes(store: Store) -> bytes:
@@ -152,11 +149,11 @@ def test_the_index_answers_almost_alike(open_engine: Open, tmp_path: Path) -> No
 def test_scans_do_not_grow_with_the_documents_of_an_add_and_a_search_has_two(
     open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scan, batches, scans = Snapshot._scan, lance.LanceDataset.to_batches, list[str]()
+    scan, batches, scans = LanceSnapshot._scan, lance.LanceDataset.to_batches, list[str]()
 
-    def note_scan(snapshot: Snapshot, sql: str, columns: Sequence[str]) -> list[Row]:
+    def note_scan(snapshot: LanceSnapshot, sql: str, columns: Sequence[str], **options: Any) -> list[Row]:
         scans.append(sql)
-        return scan(snapshot, sql, columns)
+        return scan(snapshot, sql, columns, **options)
 
     def note_batches(dataset: lance.LanceDataset, **options: Any) -> Any:
         scans.append(options["filter"])
@@ -167,7 +164,7 @@ def test_scans_do_not_grow_with_the_documents_of_an_add_and_a_search_has_two(
         work()
         return len(scans)
 
-    monkeypatch.setattr(Snapshot, "_scan", note_scan)
+    monkeypatch.setattr(LanceSnapshot, "_scan", note_scan)
     monkeypatch.setattr(lance.LanceDataset, "to_batches", note_batches)
     counts = []
     for many in (2, 40):
@@ -187,7 +184,7 @@ def test_indexes_that_others_make_meanwhile_are_tried_again(
     engine = fill(open_engine(f"lance://{tmp_path}", settings=SCANNED), 2)
     store = engine.opened.store
     make, optimize = lance.LanceDataset.create_scalar_index, lance.LanceDataset.optimize
-    store._content.table.copy().drop_index("terms")  # type: ignore[attr-defined]
+    store._backend._table.copy().drop_index("terms")  # type: ignore[attr-defined]
     calls = list[str]()
 
     def make_twice(dataset: Any, *given: Any, **options: Any) -> None:
@@ -258,8 +255,8 @@ def test_a_collection_of_another_version_is_refused(tmp_path: Path, number: int,
     place = f"lance://{tmp_path / 'a'}"
     with Engine.open(place, embedder="hashed") as engine:
         fill(engine, 1)
-        content = engine.opened.store._content  # type: ignore[attr-defined]
-        content.write(lambda draft: setattr(draft, "head", replace(draft.head, format=number)))
+        backend = engine.opened.store._backend  # type: ignore[attr-defined]
+        backend.write(lambda tx: setattr(tx, "head", replace(tx.head, format=number)))
     with pytest.raises(StoreMismatch, match=said):
         Engine.open(place, embedder="hashed")
 
@@ -278,9 +275,6 @@ def test_an_erased_document_is_in_no_staged_vector(open_engine: Open, tmp_path: 
     engine = fill(open_engine(place), 4)
     gone, kept = read_vectors(engine, "p1"), read_vectors(engine, "p2")
     engine.reembed("hashed:64")
-    (staged,) = (lake / "default").glob("staged-*.lance")
-    shutil.copytree(staged, lake / "default" / "staged-switch.lance")  # as two interrupted switches leave them
-    shutil.copytree(staged / "data", lake / "default" / "staged-begun.lance" / "data")
     gone += read_vectors(engine, "p1")
     assert all(vector in read_files(lake) for vector in gone)
     assert all(vector in read_bytes(engine.opened.store) for vector in gone)
@@ -293,20 +287,6 @@ def test_an_erased_document_is_in_no_staged_vector(open_engine: Open, tmp_path: 
     engine.reembed("hashed:32")
     assert read_vectors(engine, "p2") == kept
     assert engine.doctor(full=True).defects == ()
-
-
-def test_staged_vectors_that_others_write_meanwhile_are_named(
-    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = fill(open_engine(f"lance://{tmp_path}"), 4)
-    engine.reembed("hashed:64")
-    monkeypatch.setattr("clew.drivers.store.lance.staged.drop_staged", lambda *_: None)
-    receipt = engine.erase(["p1"])
-    assert "others write staged vectors to" in receipt.undone[0]
-    assert not receipt.complete
-    monkeypatch.undo()
-    again = engine.erase()
-    assert (again.resumed, again.undone) == (True, ())
 
 
 def test_staged_vectors_in_object_storage_go_with_the_document_and_the_collection(open_engine: Open, s3: str) -> None:

@@ -171,10 +171,10 @@ def _name_denied_files() -> Iterator[None]:
 def open_store(path: str | Path, collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:
     """The store of a collection: in a folder, in memory, on a PostgreSQL server, or in Lance datasets."""
     if is_lance_address(path):
-        from clew.drivers.store.lance import LanceStore
+        from clew.drivers.store import lance
 
         name, dim = embedder.name, embedder.dim
-        return LanceStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
+        return lance.open_store(str(path), collection=collection, embedder=name, dim=dim, config=config)
     if config.as_of:
         raise SettingsError(
             "store.as_of needs a collection in Lance (s3://…, lance:///folder): others keep no versions"

@@ -12,8 +12,8 @@ from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.lance import LanceStore
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store import lance
+from clew.drivers.store.sqlite.open import open_store
 from tests.soak import choose_runs
 
 DIM, K, QUERIES = 32, 10, choose_runs(6, 40)
@@ -56,13 +56,13 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
     if choose_runs(0, 1):
         places["on S3"] = (request.getfixturevalue("s3"), SCANNED)
     made: dict[str, Store] = {
-        name: LanceStore(url, collection="one", embedder="m", dim=DIM, config=config)
+        name: lance.open_store(url, collection="one", embedder="m", dim=DIM, config=config)
         for name, (url, config) in places.items()
     }
     rng = np.random.default_rng(18)
     centres = draw_vectors(rng, np.zeros((1, DIM), np.float32), 20)
     documents = [draw_document(rng, centres, number) for number in range(DOCUMENTS)]
-    folder: Store = open_sqlite(tmp_path / "folder", embedder="m", dim=DIM)
+    folder: Store = open_store(tmp_path / "folder", embedder="m", dim=DIM)
     for store in (folder, *made.values()):
         store.put_many(documents)
         store.flush()

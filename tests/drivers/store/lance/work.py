@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from clew.core.types import Chunk, Document
-from clew.drivers.store.lance import LanceStore
+from clew.drivers.store import lance
+from clew.drivers.store.store import BackendStore
 
 DIM = 4
 CHUNKS = 3
@@ -25,8 +26,8 @@ def make_document(number: int, version: str) -> tuple[Document, list[Chunk], np.
     return Document(name, "\n".join(texts)), chunks, vectors, [dict.fromkeys(text.split(), 1) for text in texts]
 
 
-def open_store(address: str) -> LanceStore:
-    return LanceStore(address, collection="one", embedder="model", dim=DIM)
+def open_store(address: str) -> BackendStore:
+    return lance.open_store(address, collection="one", embedder="model", dim=DIM)
 
 
 def write(address: str, said: str, writer: str, turns: int) -> None:

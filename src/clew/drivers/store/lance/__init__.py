@@ -1,13 +1,13 @@
-"""The Lance store: collections as Lance datasets in a folder or in object storage."""
+"""The Lance backend: collections as Lance datasets in a folder or in object storage."""
 
 from clew.core.errors import DriverMissing
 
 try:
     from clew.drivers.store.lance.collections import drop_collection, list_collections, read_stored_embedder_name
-    from clew.drivers.store.lance.store import LanceStore
+    from clew.drivers.store.lance.open import open_store
 except ImportError as error:
     raise DriverMissing(
         f'a collection in object storage needs pylance ({error}); install it with: pip install "clew[lance]"'
     ) from error
 
-__all__ = ["LanceStore", "drop_collection", "list_collections", "read_stored_embedder_name"]
+__all__ = ["drop_collection", "list_collections", "open_store", "read_stored_embedder_name"]

@@ -1,15 +1,16 @@
-"""The indexes of a large collection: of its vectors, its terms, its facets and its ids; made and kept up by `flush`."""
+"""Upkeep of a collection: fragments are joined, indexes of a large one follow the rows, old versions are removed."""
 
 import math
+import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
-from clew.drivers.store.lance.content import Content, compact
-from clew.drivers.store.lance.schema import Head
-from clew.drivers.store.lance.table import KEPT
+from clew.drivers.store.lance.errors import is_conflict
+from clew.drivers.store.lance.schema import LanceHead
+from clew.drivers.store.lance.table import KEPT, Table
 
 VECTOR_INDEX = "vectors"
 SCALAR_INDEXES: Mapping[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
@@ -21,8 +22,12 @@ SCALAR_INDEXES: Mapping[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]
     "terms": ("terms", "LABEL_LIST"),
 }
 MIN_TRAINING = 256  # vectors, below which no partition can be learnt
+MAX_FRAGMENTS = 24  # small ones, before a writer joins them
+SMALL = 1024  # rows of a fragment that is small
 ROWS = 1 << 20  # of a fragment
 PARTITION = 4096  # vectors
+MAX_PARTITION_GROWTH = 4  # of the partitions of the index of vectors, above which they are learnt anew
+os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # the statistics of an index need none
 
 
 def has_index(dataset: Any, name: str) -> bool:
@@ -30,27 +35,43 @@ def has_index(dataset: Any, name: str) -> bool:
     return any(index.name == name for index in dataset.describe_indices())
 
 
-def keep_up(content: Content, keep: timedelta, *, vectors: bool) -> None:
+def join_small_fragments(dataset: Any) -> None:
+    """Joins the fragments of single documents now and then, so that a read does not have to open hundreds."""
+    if sum(each.metadata.num_rows < SMALL for each in dataset.get_fragments()) > MAX_FRAGMENTS:
+        join_fragments(dataset, SMALL)
+
+
+def join_fragments(dataset: Any, rows: int = ROWS, *, all_deletions: bool = False) -> bool:
+    """Joins fragments of fewer rows; False if others changed them meanwhile, who will do it then."""
+    try:
+        threshold = 0.0 if all_deletions else 0.1
+        dataset.optimize.compact_files(target_rows_per_fragment=rows, materialize_deletions_threshold=threshold)
+    except (OSError, RuntimeError) as error:
+        if not is_conflict(error):
+            raise
+        return False
+    return True
+
+
+def keep_up(table: Table, head: LanceHead, exact_below: int, keep: timedelta, *, vectors: bool) -> None:
     """Joins fragments, makes the indexes that a large collection lacks or adds to them what is new, cleans versions.
 
     Without `vectors`, theirs is not made.
     """
-    if content.is_past:
+    dataset = table.copy()
+    if head.paused > time.time():
         return
-    snapshot, dataset = content.read(), content.table.copy()
-    if snapshot.head.paused > time.time():
-        return
-    if dataset.version > 1 and is_older(dataset, keep):
-        content.table.forget_versions(max(keep, KEPT))
+    if dataset.version > 1 and _is_older(dataset, keep):
+        table.forget_versions(max(keep, KEPT))
     if len(dataset.get_fragments()) > 1:
-        compact(dataset, ROWS)
-    if snapshot.head.chunks < max(content.exact_below, 1):
+        join_fragments(dataset)
+    if head.chunks < max(exact_below, 1):
         return
     for name in SCALAR_INDEXES:
-        content.table.change_indexes(partial(_make_scalar_index, name=name))
-    if vectors and snapshot.head.chunks >= MIN_TRAINING:
-        content.table.change_indexes(partial(_make_first_vector_index, head=snapshot.head))
-    content.table.change_indexes(lambda latest: latest.optimize.optimize_indices())
+        table.change_indexes(partial(_make_scalar_index, name=name))
+    if vectors and head.chunks >= MIN_TRAINING:
+        table.change_indexes(partial(_make_first_vector_index, head=head))
+    table.change_indexes(lambda latest: latest.optimize.optimize_indices())
 
 
 def _make_scalar_index(dataset: Any, name: str) -> None:
@@ -59,27 +80,38 @@ def _make_scalar_index(dataset: Any, name: str) -> None:
         dataset.create_scalar_index(column, kind, name=name)
 
 
-def _make_first_vector_index(dataset: Any, head: Head) -> None:
+def _make_first_vector_index(dataset: Any, head: LanceHead) -> None:
     if not has_index(dataset, VECTOR_INDEX):
-        make_vector_index(dataset, head.chunks, head.dim)
+        _make_vector_index(dataset, head)
 
 
-def make_vector_index(dataset: Any, chunks: int, dim: int) -> None:
+def _make_vector_index(dataset: Any, head: LanceHead) -> None:
     """Makes the index of vectors: partitions, and in each the vectors in about an eighth of their size."""
-    partitions = max(1, math.ceil(chunks / PARTITION))
-    widths = [each for each in (8, 4, 2, 1) if dim % each == 0]
+    widths = [each for each in (8, 4, 2, 1) if head.dim % each == 0]
     dataset.create_index(
         "vector",
         "IVF_PQ",
         name=VECTOR_INDEX,
         metric="cosine",
-        num_partitions=partitions,
-        num_sub_vectors=dim // widths[0] if dim >= 64 else dim // widths[-1],
+        num_partitions=max(1, math.ceil(head.chunks / PARTITION)),
+        num_sub_vectors=head.dim // widths[0] if head.dim >= 64 else head.dim // widths[-1],
         replace=True,
     )
 
 
-def is_older(dataset: Any, keep: timedelta) -> bool:
+def _is_older(dataset: Any, keep: timedelta) -> bool:
     """Whether a version is kept that is older than that."""
     first = min(each["timestamp"] for each in dataset.versions())
     return bool(first.astimezone(UTC) < datetime.now(UTC) - max(keep, KEPT))
+
+
+def learn_partitions(dataset: Any, head: LanceHead) -> list[str]:
+    """Makes the index of vectors anew if the collection has outgrown it; what was done."""
+    if not has_index(dataset, VECTOR_INDEX):
+        return []
+    parts = dataset.stats.index_stats(VECTOR_INDEX)["indices"]
+    had, needed = max(each["num_partitions"] for each in parts), math.ceil(head.chunks / PARTITION)
+    if needed < MAX_PARTITION_GROWTH * had:
+        return []
+    _make_vector_index(dataset, head)
+    return [f"made the index of vectors anew: {had} partitions became {needed}"]

@@ -1,8 +1,10 @@
 """A small collection in memory: the rows of each fragment are read once, and only what changed is read again."""
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,10 @@ from numpy.typing import NDArray
 from clew.core.facets import Condition
 from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
-from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, SCALARS, Row, read_vector_column
-from clew.drivers.store.lance.select import Select
+from clew.drivers.store.backend import CHUNK, Row, Select
+from clew.drivers.store.lance.schema import ARRAYS, SCALARS, read_rows
 
-_INDEXED = ("id", "row", "doc", "awaits", "channel")
+_INDEXED = ("id", "row", "doc", "message", "parent", "awaits", "channel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Signals:
 
     rows: NDArray[np.int64]
     docs: NDArray[np.int64]
-    ids: Sequence[str]  # none if they were not read
+    ids: Sequence[Any]
     vectors: Matrix
     lengths: NDArray[np.float64]
     hashes: Hashes
@@ -35,105 +37,77 @@ class Segment:
     """The rows of a fragment: all that it was written with, and which of them are not deleted."""
 
     def __init__(self, fragment: Any, dim: int) -> None:
-        self.number = fragment.fragment_id
-        table = fragment.to_table(columns=[*SCALARS, *ARRAYS])
-        self.rows: list[Row] = table.select(list(SCALARS)).to_pylist()
-        self.live = frozenset(row["row"] for row in self.rows)
+        self._dim = dim
+        self.rows = read_rows(fragment.to_table(columns=[*SCALARS, *ARRAYS], with_row_address=True), dim)
         self._by: dict[str, dict[Any, list[Row]]] = {name: defaultdict(list) for name in _INDEXED}
-        facets = table["facets"].to_pylist()
-        for row, own in zip(self.rows, facets, strict=True):
-            row["fragment"], row["facets"] = self.number, None if own is None else frozenset(own)
+        for row in self.rows:
             for name, index in self._by.items():
                 if row[name] is not None:
                     index[row[name]].append(row)
-        kinds = np.array([row["kind"] for row in self.rows])
-        self.summaries = _attach_vectors(table, self.rows, kinds == DOCUMENT, dim)
-        self._signals = _read_signals(table, self.rows, kinds == CHUNK, dim)
-        self._live_signals: Signals | None = None
+        self._keys: dict[str, list[Any]] = {}
+        self.live = frozenset(row["_rowaddr"] for row in self.rows)
+        self._signals: Signals | None = None
 
     def without_deleted(self, fragment: Any) -> "Segment":
         """The segment with the rows that are still there."""
-        live = frozenset(fragment.to_table(columns=["row"])["row"].to_pylist())
         other = object.__new__(Segment)
         other.__dict__.update(self.__dict__)
-        other.live, other._live_signals = live, None
+        addresses = fragment.to_table(columns=[], with_row_address=True)["_rowaddr"]
+        other.live, other._signals = frozenset(addresses.to_pylist()), None
         return other
 
     def find(self, wanted: Select) -> Iterator[Row]:
-        """The rows that are meant."""
-        rows: Sequence[Row] = self.rows
-        for name, op, values in wanted.where:
-            if op == "in" and name in self._by:
-                rows = [row for value in set(values) for row in self._by[name].get(value, ())]
-                break
+        """The rows that are meant; the first ones where they are found in the order that is asked for."""
+        choices = [
+            [row for value in set(given) for row in self._by[name].get(value, ())]
+            for name, op, given in wanted.where
+            if op == "in" and name in self._by
+        ]
+        is_ordered = not choices and wanted.limit is not None and wanted.order.removeprefix("-") in self._by
+        rows = min(choices, key=len, default=self.rows)
+        found = self._keep(self._list_in_order(wanted) if is_ordered else rows, wanted)
+        return islice(found, wanted.limit) if is_ordered else found
+
+    def _keep(self, rows: Iterable[Row], wanted: Select) -> Iterator[Row]:
         for row in rows:
-            if row["kind"] != wanted.kind or row["row"] not in self.live or not wanted.admits(row):
+            if row["kind"] != wanted.kind or row["_rowaddr"] not in self.live or not wanted.admits(row):
                 continue
-            if wanted.alternatives is None or admits_row(row, wanted.alternatives):
+            if wanted.alternatives is None or _admits_row(row, wanted.alternatives):
                 yield row
 
-    def find_numbered(self, numbers: Iterable[int]) -> Iterator[Row]:
-        """The rows with these numbers, of any kind."""
-        for number in self.live.intersection(numbers):
-            yield from self._by["row"].get(number, ())
+    def _list_in_order(self, wanted: Select) -> Iterator[Row]:
+        """Rows by the column that they are ordered by, without those that come before the first that is meant."""
+        name = wanted.order.removeprefix("-")
+        keys = self._keys.get(name) or self._keys.setdefault(name, sorted(self._by[name]))
+        after = [bisect_right(keys, given) for column, op, given in wanted.where if (column, op) == (name, ">")]
+        wanted_keys = keys[max(after, default=0) :]
+        for key in reversed(wanted_keys) if wanted.order.startswith("-") else wanted_keys:
+            yield from self._by[name][key]
+
+    def find_ids(self, ids: Collection[str]) -> Iterator[Row]:
+        """The documents and chunks with these ids."""
+        return (row for each in ids for row in self._by["id"].get(each, ()) if row["_rowaddr"] in self.live)
 
     @property
     def signals(self) -> Signals:
         """The signals of the chunks that are still there."""
-        if self._live_signals is None:
-            self._live_signals = _keep_signals(self._signals, self.live)
-        return self._live_signals
+        if self._signals is None:
+            chunks = list(self._keep(self.rows, Select(CHUNK)))
+            sizes = [len(row["terms"]) for row in chunks]
+            self._signals = Signals(
+                np.array([row["row"] for row in chunks], np.int64),
+                np.array([row["doc"] for row in chunks], np.int64),
+                [row["id"] for row in chunks],
+                np.stack([row["vector"] for row in chunks]) if chunks else np.zeros((0, self._dim), np.float32),
+                np.array([row["length"] for row in chunks], np.float64),
+                np.concatenate([row["terms"] for row in chunks]) if chunks else np.zeros(0, np.int64),
+                np.concatenate([row["counts"] for row in chunks]) if chunks else np.zeros(0, np.uint16),
+                np.repeat(np.arange(len(chunks)), sizes),
+            )
+        return self._signals
 
 
-def admits_row(row: Mapping[str, Any], alternatives: Sequence[Condition]) -> bool:
+def _admits_row(row: Mapping[str, Any], alternatives: Sequence[Condition]) -> bool:
     """Whether a chunk or a document fulfils one of the conditions of a filter."""
     facets, seconds = row["facets"] or frozenset(), row["seconds"]
     return any(each.admits_facets(facets) and each.admits_time(seconds) for each in alternatives)
-
-
-def _attach_vectors(table: Any, rows: Sequence[Row], wanted: NDArray[np.bool_], dim: int) -> list[Row]:
-    """The rows among the wanted that have a vector, which each then holds."""
-    places = np.flatnonzero(wanted & table["vector"].is_valid().to_numpy())
-    vectors = read_vector_column(table["vector"].take(places), dim) if len(places) else np.zeros((0, dim), np.float32)
-    for place, vector in zip(places.tolist(), vectors, strict=True):
-        rows[place]["vector"] = vector
-    return [rows[place] for place in places.tolist()]
-
-
-def _read_signals(table: Any, rows: Sequence[Row], wanted: NDArray[np.bool_], dim: int) -> Signals:
-    chunks = _attach_vectors(table, rows, wanted, dim)
-    places = np.flatnonzero(wanted)
-    terms, counts = (table[name].take(places).combine_chunks() for name in ("terms", "counts"))
-    sizes = np.diff(terms.offsets.to_numpy()) if len(places) else np.zeros(0, np.int64)
-    flat, flat_counts = (each.flatten().to_numpy(zero_copy_only=False) for each in (terms, counts))
-    ends = np.cumsum(sizes)
-    for row, end, size in zip(chunks, ends.tolist(), sizes.tolist(), strict=True):
-        row["terms"], row["counts"] = flat[end - size : end], flat_counts[end - size : end]
-    return Signals(
-        np.array([row["row"] for row in chunks], np.int64),
-        np.array([row["doc"] for row in chunks], np.int64),
-        [row["id"] for row in chunks],
-        np.stack([row["vector"] for row in chunks]) if chunks else np.zeros((0, dim), np.float32),
-        np.array([row["length"] for row in chunks], np.float64),
-        flat,
-        flat_counts,
-        np.repeat(np.arange(len(chunks)), sizes),
-    )
-
-
-def _keep_signals(of: Signals, live: frozenset[int]) -> Signals:
-    kept = np.array([row in live for row in of.rows.tolist()], bool)
-    if kept.all():
-        return of
-    places = np.cumsum(kept) - 1
-    of_terms = kept[of.owners] if len(of.owners) else np.zeros(0, bool)
-    return Signals(
-        of.rows[kept],
-        of.docs[kept],
-        [each for each, is_kept in zip(of.ids, kept.tolist(), strict=True) if is_kept],
-        of.vectors[kept],
-        of.lengths[kept],
-        of.hashes[of_terms],
-        of.counts[of_terms],
-        places[of.owners[of_terms]],
-    )

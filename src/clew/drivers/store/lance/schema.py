@@ -1,75 +1,74 @@
-"""The columns of a collection: one dataset holds the head, documents, their pieces of text, and chunks as its rows.
+"""The columns of a collection: one dataset holds its head and all kinds of rows.
 
 So a document changes in one commit of Lance, whole, with all that belongs to it. Columns that a kind of row has no use
 for are null, which costs next to nothing.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from clew.core.stored import StagedModel
 from clew.core.types import Matrix
+from clew.drivers.store.backend import COLUMNS, STAGED, Head, Row
 from clew.drivers.store.checks import other_format_error
-from clew.drivers.store.lance.table import HEAD
 
-HEAD_KIND, DOCUMENT, PIECE, CHUNK = 0, 1, 2, 3
-FORMAT = 1  # of the columns
-
-_COMMON: Final = (("kind", pa.uint8()), ("row", pa.int64()), ("doc", pa.int64()), ("id", pa.string()))
-# As `codec.RECORD_COLUMNS` names them, with the kind of a document apart from the kind of a row.
-_RECORD: Final = (
-    *((name, pa.string()) for name in ("title", "uri", "document_kind", "hash", "stamp", "summary", "access")),
-    *((name, pa.string()) for name in ("summary_by", "created", "updated")),
-    ("revision", pa.int64()),
+HEAD: Final = 0  # the kind of the row that every commit replaces
+FORMAT: Final = 2  # of the columns
+ARRAYS: Final = ("facets", "terms", "counts", "vector", "staged")
+_NUMBERS: Final = frozenset(  # all others are texts
+    ["row", "doc", "chars", "chunks", "sum", "revision", "n", "block", "piece", "idx", "start", "stop", "print"]
 )
-_PIECE: Final = (
-    ("n", pa.int64()),
-    ("sections", pa.string()),
-    ("chars", pa.int64()),
-    ("chunks", pa.int64()),
-    *((name, pa.string()) for name in ("message", "parent", "awaits")),
+SCALARS: Final = (
+    "kind",
+    *dict.fromkeys(name for columns in COLUMNS.values() for name in columns if name not in ARRAYS),
 )
-_CHUNK: Final = (
-    *((name, pa.int64()) for name in ("piece", "idx", "start", "stop", "print")),
-    *((name, pa.string()) for name in ("text", "headings", "context", "at", "meta", "channel")),
-    ("seconds", pa.float64()),
-    ("length", pa.int64()),
-    ("sum", pa.int64()),
-)
-SCALARS: Final = tuple(name for name, _ in (*_COMMON, *_RECORD, *_PIECE, *_CHUNK))
-ARRAYS: Final = ("facets", "terms", "counts", "vector")  # `vector` is of a chunk, or of the summary of a document
-Row = dict[str, Any]  # by the name of the column; what is missing is null
 
 
-def make_schema(dim: int, *, is_half: bool) -> pa.Schema:
-    """The columns for vectors of this width."""
-    vectors = make_vector_type(dim, is_half=is_half)
-    arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), vectors)
-    return pa.schema([*_COMMON, *_RECORD, *_PIECE, *_CHUNK, *zip(ARRAYS, arrays, strict=True)])
+def make_schema(head: Head) -> pa.Schema:
+    """The columns for the vectors of a collection; those of another model are of any width."""
+    width = pa.float16() if isinstance(head, LanceHead) and head.is_half else pa.float32()
+    arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), pa.list_(width, head.dim))
+    return pa.schema(
+        [
+            *((name, _get_type(name)) for name in SCALARS),
+            *zip(ARRAYS, (*arrays, pa.list_(pa.float32())), strict=True),
+        ]
+    )
+
+
+def _get_type(name: str) -> pa.DataType:
+    special = {"kind": pa.uint8(), "seconds": pa.float64(), "length": pa.int64()}
+    return special.get(name) or (pa.int64() if name in _NUMBERS else pa.string())
 
 
 def make_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as the table that is written; terms, counts and vectors are numpy arrays."""
+    """Rows as the table that is written; terms, counts and vectors are arrays, facets JSON or a set."""
     columns: list[pa.Array] = []
     for column in schema:
-        values = [row.get(column.name) for row in rows]
         if column.name == "vector":
-            columns.append(make_vector_column(values, column.type))
+            vectors = [None if row["kind"] == STAGED else row.get("vector") for row in rows]
+            columns.append(_make_vector_column(vectors, column.type))
+            continue
+        if column.name == "staged":
+            values = [row["vector"] if row["kind"] == STAGED else None for row in rows]
+        elif column.name == "facets":
+            values = [_sort_facets(row.get("facets")) for row in rows]
         else:
-            columns.append(pa.array(values, column.type))
+            values = [row.get(column.name) for row in rows]
+        columns.append(pa.array(values, column.type))
     return pa.table(columns, schema=schema)
 
 
-def make_vector_type(dim: int, *, is_half: bool) -> pa.DataType:
-    """The type of a column of vectors: single precision, or half of it."""
-    return pa.list_(pa.float16() if is_half else pa.float32(), dim)
+def _sort_facets(facets: Any) -> list[str] | None:
+    return None if facets is None else sorted(json.loads(facets) if isinstance(facets, str) else facets)
 
 
-def make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Vectors, some of them None, as a column of this type."""
     dim, form = kind.list_size, kind.value_type.to_pandas_dtype()
     empty = np.zeros(dim, form)
@@ -85,20 +84,37 @@ def read_vector_column(column: Any, dim: int) -> Matrix:
     return np.asarray(found, np.float32).reshape(len(whole), dim)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What is said of the whole collection; its row is replaced by every commit."""
+def read_rows(table: Any, dim: int) -> list[Row]:
+    """The rows of a table or batch of Lance; terms, counts and vectors become arrays, facets a set."""
+    names = table.schema.names
+    rows: list[Row] = table.select([name for name in names if name not in ARRAYS]).to_pylist()
+    for name in (name for name in names if name in ARRAYS):
+        for row, value in zip(rows, _read_arrays(table[name], name, dim), strict=True):
+            if name != "staged":
+                row[name] = value
+            elif row["kind"] == STAGED:
+                row["vector"] = value
+    return rows
 
-    embedder: str
-    dim: int
-    created: str
-    change: int = 0
-    documents: int = 0
-    chunks: int = 0
-    length: int = 0  # of all chunks in terms
-    last: int = HEAD  # the greatest number of a row so far
-    calibration: str = ""
-    staged: Mapping[str, Any] | None = None  # the model of the staged vectors and their dataset
+
+def _read_arrays(column: Any, name: str, dim: int) -> Sequence[Any]:
+    if name == "facets":
+        return [None if own is None else frozenset(own) for own in column.to_pylist()]
+    if name == "vector":
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        found = iter(read_vector_column(column.filter(column.is_valid()), dim))
+        return [next(found) if is_valid else None for is_valid in valid.tolist()]
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    flat, bounds = whole.values.to_numpy(zero_copy_only=False), whole.offsets.to_numpy().tolist()
+    valid = whole.is_valid().to_numpy(zero_copy_only=False).tolist()
+    return [flat[bounds[at] : bounds[at + 1]] if is_valid else None for at, is_valid in enumerate(valid)]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceHead(Head):
+    """The head of a collection in Lance; its row is replaced by every commit."""
+
+    created: str = ""
     erased: str = ""  # when an erasure removed older versions
     paused: float = 0.0  # until when writers wait for an erasure, in seconds since 1970
     format: int = FORMAT
@@ -106,12 +122,13 @@ class Head:
 
     def to_row(self) -> Row:
         """The head as a row."""
-        return {"kind": HEAD_KIND, "row": HEAD, "doc": HEAD, "id": "", "text": json.dumps(asdict(self))}
+        return {"kind": HEAD, "row": 0, "text": json.dumps(asdict(self))}
 
 
-def parse_head(text: str, place: str) -> Head:
+def parse_head(text: str, place: str, version: int) -> LanceHead:
     """The head of its row's text; StoreMismatch if another version of Clew wrote it."""
     columns = json.loads(text)
     if columns["format"] != FORMAT:
         raise other_format_error(place, columns["format"], FORMAT)
-    return Head(**columns)
+    staged = StagedModel(**columns.pop("staged")) if columns["staged"] else None
+    return LanceHead(**{**columns, "staged": staged, "version": version})

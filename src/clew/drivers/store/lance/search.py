@@ -1,66 +1,94 @@
 """Searches in a version of a collection: by vectors and by words, in memory if it is small, else by scans of Lance."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.candidates import Depth
 from clew.core.cosine import compute_cosines
-from clew.core.facets import Condition
-from clew.core.text import Terms
-from clew.core.types import TermMatch, Vector
+from clew.core.facets import Condition, expand_document_filter, expand_filter
+from clew.core.filter import Filter
+from clew.core.stored import Hashes, PackedTerms
+from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25
+from clew.drivers.store.backend import CHUNK, DOCUMENT, Head, RowScores, Select, select
 from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import VECTOR_INDEX, has_index
 from clew.drivers.store.lance.memory import Signals
-from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, read_vector_column
-from clew.drivers.store.lance.select import Select, select
-from clew.drivers.store.lance.snapshot import Snapshot
+from clew.drivers.store.lance.schema import read_vector_column
+from clew.drivers.store.lance.snapshot import LanceSnapshot, to_sql
 from clew.drivers.store.order import SLACK, select_candidates, top_k
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.read import read_vectors_by_chunk_id
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched
-MANY_TIES = 4  # times as many chunks as are wanted: of so many only the ids are read before all else of those left
 MAX_COUNTS = 100_000  # terms whose number of chunks is kept
-_SIGNALS = ("row", "doc", "length", "terms", "counts")
+_SIGNALS = ("row", "doc", "id", "length", "terms", "counts")
 
 
-class Scored(NamedTuple):
-    """A row that was found, the document that it is of, and its score; and its id if that was read."""
+class LanceIndex:
+    """Searches of a collection; see `clew.drivers.store.backend.Index`.
 
+    get_snapshot: Gives the collection at least as of a head.
+    """
+
+    def __init__(self, place: str, get_snapshot: Callable[[Head], LanceSnapshot]) -> None:
+        self._place, self._get_snapshot = place, get_snapshot
+
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
+    ) -> RowScores:
+        """The k chunks of greatest cosine."""
+        with translate_errors(self._place):
+            found = _find_nearest(
+                self._get_snapshot(head), vector, k, select(CHUNK, expand_filter(where)), is_exact, breadth
+            )
+        return [(each.row, each.score) for each in found]
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The k documents whose own vector is nearest, with the cosine."""
+        wanted = select(DOCUMENT, expand_document_filter(where))
+        with translate_errors(self._place):
+            return [(each.id, each.score) for each in _find_nearest(self._get_snapshot(head), vector, k, wanted)]
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
+        """The k chunks of greatest BM25 score."""
+        with translate_errors(self._place):
+            return _search_terms(self._get_snapshot(head), terms, k, expand_filter(where))
+
+    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        with translate_errors(self._place):
+            return _match_terms(self._get_snapshot(head), terms, chunk_ids)
+
+    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
+        """How many chunks have each of the terms."""
+        with translate_errors(self._place):
+            counts = _count_having(self._get_snapshot(head), hashes)
+        return counts if at_most is None else [min(count, at_most) for count in counts]
+
+    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that exist."""
+        with translate_errors(self._place):
+            return read_vectors_by_chunk_id(self._get_snapshot(head), chunk_ids)
+
+    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> None:
+        """None: searches are better made in parallel."""
+
+    def candidates(
+        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
+    ) -> None:
+        """None: it takes a search by vectors, and one by words."""
+
+
+class _Scored(NamedTuple):
     row: int
-    doc: int
+    id: str
     score: float
-    id: str = ""
-
-
-def find_nearest(
-    snapshot: Snapshot,
-    vector: Vector,
-    k: int,
-    alternatives: Sequence[Condition],
-    *,
-    kind: int = CHUNK,
-    is_exact: bool,
-    breadth: int | None = None,
-) -> list[Scored]:
-    """The k rows of a kind of greatest cosine, best first."""
-    if k < 1 or not alternatives:
-        return []
-    if snapshot.segments is not None:
-        found = _collect_vectors(snapshot, alternatives, kind)
-    elif not is_exact and has_index(snapshot.dataset, VECTOR_INDEX):
-        found = _search_index(snapshot, vector, k, alternatives, kind, breadth)
-    else:
-        found = _scan_vectors(snapshot, vector, k, alternatives, kind)
-    if not found.rows:
-        return []
-    near = found.keep(select_candidates(found.vectors @ vector, k, SLACK).tolist())
-    best = top_k(range(len(near.rows)), near.ids, compute_cosines(near.vectors, vector), k)
-    return [Scored(near.rows[at], near.docs[at], score, near.ids[at]) for at, score in best]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,123 +96,129 @@ class _Found:
     """Rows with their vectors, each an entry of every list."""
 
     rows: list[int]
-    docs: list[int]
     ids: list[str]
     vectors: NDArray[np.float32]
 
-    def keep(self, places: Sequence[int]) -> "_Found":
-        """Those at some places."""
-        rows, docs, ids = ([each[place] for place in places] for each in (self.rows, self.docs, self.ids))
-        return _Found(rows, docs, ids, self.vectors[places])  # type: ignore[arg-type]
+    def keep(self, vector: Vector, k: int) -> "_Found":
+        """Those that may be among the k nearest."""
+        places = select_candidates(self.vectors @ vector, k, SLACK).tolist()
+        rows, ids = ([each[place] for place in places] for each in (self.rows, self.ids))
+        return _Found(rows, ids, self.vectors[places])
 
 
-def _collect_vectors(snapshot: Snapshot, alternatives: Sequence[Condition], kind: int) -> _Found:
-    assert snapshot.segments is not None
-    rows, docs, ids, parts = list[int](), list[int](), list[str](), list[NDArray[np.float32]]()
-    is_open = any(each.is_empty for each in alternatives)
-    for segment in snapshot.segments.values():
-        if is_open and kind == CHUNK:
+def _find_nearest(
+    snapshot: LanceSnapshot,
+    vector: Vector,
+    k: int,
+    wanted: Select,
+    is_exact: bool = False,
+    breadth: int | None = None,
+) -> list[_Scored]:
+    """The k rows among those that are meant of greatest cosine, best first."""
+    if wanted.is_empty:
+        return []
+    if snapshot.segments is not None:
+        found = _collect_vectors(snapshot, wanted)
+    elif not is_exact and has_index(snapshot.dataset, VECTOR_INDEX):
+        found = _search_index(snapshot, vector, max(4 * k, breadth or 0, MIN_CANDIDATES), wanted)
+    else:
+        found = _scan_vectors(snapshot, vector, k, wanted)
+    if not found.rows:
+        return []
+    near = found.keep(vector, k)
+    best = top_k(range(len(near.rows)), near.ids, compute_cosines(near.vectors, vector), k)
+    return [_Scored(near.rows[at], near.ids[at], score) for at, score in best]
+
+
+def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
+    rows, ids, parts = list[int](), list[str](), [np.zeros((0, snapshot.head.dim), np.float32)]
+    for segment in (snapshot.segments or {}).values():
+        if wanted.kind == CHUNK and not wanted.is_filtered:
             rows += segment.signals.rows.tolist()
-            docs += segment.signals.docs.tolist()
             ids += segment.signals.ids
             parts.append(segment.signals.vectors)
             continue
-        found = [row for row in segment.find(select(kind, alternatives)) if row.get("vector") is not None]
+        found = [row for row in segment.find(wanted) if row["vector"] is not None]
         rows += [row["row"] for row in found]
-        docs += [row["doc"] for row in found]
         ids += [row["id"] for row in found]
         parts += [row["vector"][None] for row in found]
-    return _Found(rows, docs, ids, np.concatenate(parts) if parts else np.zeros((0, snapshot.head.dim), np.float32))
+    return _Found(rows, ids, np.concatenate(parts))
 
 
-def _search_index(
-    snapshot: Snapshot, vector: Vector, k: int, alternatives: Sequence[Condition], kind: int, breadth: int | None
-) -> _Found:
+def _search_index(snapshot: LanceSnapshot, vector: Vector, candidates: int, wanted: Select) -> _Found:
     """The nearest by the index of Lance, with their exact vectors; rows that it does not cover yet are searched too."""
-    wanted = max(4 * k, breadth or 0, MIN_CANDIDATES)
     table = snapshot.dataset.to_table(
         columns=["row", "doc", "id", "vector", "_distance"],
-        filter=select(kind, alternatives).to_sql(),
+        filter=to_sql(wanted),
         prefilter=True,
-        nearest={"column": "vector", "q": vector, "k": wanted, "nprobes": DEFAULT_PROBES, "refine_factor": 2},
+        nearest={"column": "vector", "q": vector, "k": candidates, "nprobes": DEFAULT_PROBES, "refine_factor": 2},
     )
-    return _read_found(table, snapshot.head.dim)
+    return _read_found(snapshot, table)
 
 
-def _read_found(table: Any, dim: int) -> _Found:
+def _read_found(snapshot: LanceSnapshot, table: Any) -> _Found:
     rows, docs, ids = (table[name].to_pylist() for name in ("row", "doc", "id"))
-    return _Found(rows, docs, ids, read_vector_column(table["vector"], dim))
+    snapshot.note_owners(rows, docs)
+    return _Found(rows, ids, read_vector_column(table["vector"], snapshot.head.dim))
 
 
-def _scan_vectors(snapshot: Snapshot, vector: Vector, k: int, alternatives: Sequence[Condition], kind: int) -> _Found:
-    """All rows that may be among the k nearest, of every one that the filter admits."""
-    found = _Found([], [], [], np.zeros((0, snapshot.head.dim), np.float32))
-    sql = f"{select(kind, alternatives).to_sql()} AND vector IS NOT NULL"
+def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select) -> _Found:
+    """All rows that may be among the k nearest, of every one that is meant."""
+    found = _Found([], [], np.zeros((0, snapshot.head.dim), np.float32))
+    sql = f"{to_sql(wanted)} AND vector IS NOT NULL"
     for batch in snapshot.dataset.to_batches(columns=["row", "doc", "id", "vector"], filter=sql):
-        more = _read_found(batch, snapshot.head.dim)
+        more = _read_found(snapshot, batch)
         vectors = np.concatenate([found.vectors, more.vectors])
-        found = _Found(found.rows + more.rows, found.docs + more.docs, found.ids + more.ids, vectors)
+        found = _Found(found.rows + more.rows, found.ids + more.ids, vectors)
         if len(found.rows) > 4 * k:
-            found = found.keep(select_candidates(found.vectors @ vector, k, SLACK).tolist())
+            found = found.keep(vector, k)
     return found
 
 
-def search_terms(snapshot: Snapshot, terms: Terms, k: int, alternatives: Sequence[Condition]) -> list[Scored]:
-    """The k chunks of greatest BM25 score, and others whose score equals that of the last, in no order."""
-    query = pack_terms(terms)
-    if k < 1 or not alternatives or not len(query.hashes) or not snapshot.head.chunks:
+def _search_terms(
+    snapshot: LanceSnapshot, query: PackedTerms, k: int, alternatives: Sequence[Condition]
+) -> list[tuple[int, float]]:
+    """The k chunks of greatest BM25 score, best first, ties by id."""
+    wanted = select(CHUNK, alternatives)
+    if wanted.is_empty:
         return []
     parts = [(signals, _match(signals, query.hashes)) for signals in _read_signals(snapshot, query.hashes)]
     having = np.sum([[len(places) for places, _ in found] for _, found in parts] or [[0] * len(query.hashes)], axis=0)
     _keep_counts(snapshot, dict(zip(query.hashes.tolist(), having.tolist(), strict=True)))
     weights = bm25.weigh_terms(query.counts, having.tolist(), snapshot.head.chunks)
-    admitted = _find_admitted(snapshot, query.hashes.tolist(), alternatives)
-    scored = list[Scored]()
+    admitted = _find_admitted(snapshot, query.hashes, wanted) if wanted.is_filtered else None
+    scored = list[_Scored]()
     for signals, found in parts:
-        own = _score(signals, found, weights, _average(snapshot)).round(bm25.DIGITS)
+        own = _score(signals, found, weights, snapshot.head.average_length).round(bm25.DIGITS)
         if admitted is not None:
             own[~np.isin(signals.rows, admitted)] = 0.0
         places = np.flatnonzero(own)
         places = places[select_candidates(own[places], k, 0.0)]
-        columns = (signals.rows[places], signals.docs[places], own[places])
-        scored += [Scored(*each) for each in zip(*(column.tolist() for column in columns), strict=True)]
-    best = [scored[place] for place in select_candidates(np.array([each.score for each in scored]), k, 0.0).tolist()]
-    return best if len(best) <= MANY_TIES * k else _keep_first_ids(snapshot, best, k)
+        snapshot.note_owners(signals.rows[places].tolist(), signals.docs[places].tolist())
+        scored += [_Scored(int(signals.rows[at]), str(signals.ids[at]), float(own[at])) for at in places.tolist()]
+    best = sorted(scored, key=lambda each: (-each.score, each.id))[:k]
+    return [(each.row, each.score) for each in best]
 
 
-def _keep_first_ids(snapshot: Snapshot, equal: Sequence[Scored], k: int) -> list[Scored]:
-    """The k best of many chunks whose scores are equal, which takes their ids."""
-    ids = {row["row"]: row["id"] for row in snapshot.find_numbered({each.row for each in equal}, ("id",))}
-    return sorted(equal, key=lambda each: (-each.score, ids[each.row]))[:k]
-
-
-def match_terms(snapshot: Snapshot, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-    """How well chunks match the terms of a query, by id."""
+def _match_terms(snapshot: LanceSnapshot, query: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
     found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "length", "terms", "counts"))
-    query = pack_terms(terms)
     if not len(query.hashes):
         return {row["id"]: TermMatch(0.0, 0.0) for row in found}
-    weights = bm25.weigh_terms(query.counts, count_having(snapshot, query.hashes), snapshot.head.chunks)
+    weights = bm25.weigh_terms(query.counts, _count_having(snapshot, query.hashes), snapshot.head.chunks)
     counts = np.zeros((len(query.hashes), len(found)), np.float32)
     for place, row in enumerate(found):
         own = dict(zip(row["terms"].tolist(), row["counts"].tolist(), strict=True))
         counts[:, place] = [own.get(each, 0) for each in query.hashes.tolist()]
     lengths = np.array([row["length"] for row in found], np.float64)
-    norms = bm25.length_norm(lengths, _average(snapshot))
+    norms = bm25.length_norm(lengths, snapshot.head.average_length)
     return bm25.match_terms([row["id"] for row in found], weights, counts, norms)
 
 
-def _average(snapshot: Snapshot) -> float:
-    return snapshot.head.length / max(snapshot.head.chunks, 1)
-
-
-def count_having(snapshot: Snapshot, hashes: NDArray[np.int64]) -> list[int]:
+def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
     """In how many chunks each term is."""
     if snapshot.segments is not None:
-        return [
-            sum(int(np.count_nonzero(segment.signals.hashes == each)) for segment in snapshot.segments.values())
-            for each in hashes
-        ]
+        signals = [segment.signals for segment in snapshot.segments.values()]
+        return [sum(int(np.count_nonzero(each.hashes == term)) for each in signals) for term in hashes]
     known = {each: snapshot.having.get(each) for each in hashes.tolist()}
     counts = {
         each: snapshot.dataset.count_rows(_having_any([each])) if count is None else count
@@ -194,7 +228,7 @@ def count_having(snapshot: Snapshot, hashes: NDArray[np.int64]) -> list[int]:
     return [counts[each] for each in hashes.tolist()]
 
 
-def _keep_counts(snapshot: Snapshot, counted: Mapping[int, int]) -> None:
+def _keep_counts(snapshot: LanceSnapshot, counted: Mapping[int, int]) -> None:
     """Keeps in how many chunks terms are: a search and what follows it ask for the same."""
     if len(snapshot.having) > MAX_COUNTS:
         snapshot.having.clear()
@@ -205,7 +239,7 @@ def _having_any(hashes: Sequence[int]) -> str:
     return f"kind = {CHUNK} AND array_has_any(terms, [{', '.join(map(str, hashes))}])"
 
 
-def _read_signals(snapshot: Snapshot, hashes: NDArray[np.int64]) -> Iterator[Signals]:
+def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
     """The signals of all chunks that have any of the terms, and perhaps of others."""
     if snapshot.segments is not None:
         yield from (segment.signals for segment in snapshot.segments.values())
@@ -215,7 +249,7 @@ def _read_signals(snapshot: Snapshot, hashes: NDArray[np.int64]) -> Iterator[Sig
         yield Signals(
             batch["row"].to_numpy(),
             batch["doc"].to_numpy(),
-            (),
+            batch["id"],
             np.zeros((0, 0), np.float32),
             batch["length"].to_numpy().astype(np.float64),
             batch["terms"].flatten().to_numpy(zero_copy_only=False),
@@ -227,7 +261,7 @@ def _read_signals(snapshot: Snapshot, hashes: NDArray[np.int64]) -> Iterator[Sig
 _Matches = list[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 
-def _match(signals: Signals, hashes: NDArray[np.int64]) -> _Matches:
+def _match(signals: Signals, hashes: Hashes) -> _Matches:
     """Of each term, the places of the chunks that have it, and how often."""
     found = (np.flatnonzero(signals.hashes == each) for each in hashes)
     return [(signals.owners[places], signals.counts[places].astype(np.float32)) for places in found]
@@ -240,22 +274,9 @@ def _score(signals: Signals, found: _Matches, weights: Floats, average: float) -
     return scores
 
 
-def _find_admitted(
-    snapshot: Snapshot, hashes: Sequence[int], alternatives: Sequence[Condition]
-) -> NDArray[np.int64] | None:
-    """The rows of the chunks that a filter admits, among those that have any of the terms; None if it admits all."""
-    if any(each.is_empty for each in alternatives):
-        return None
-    wanted = Select(CHUNK, (), tuple(alternatives))
+def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> NDArray[np.int64]:
+    """The rows of the chunks that a filter admits, among those that have any of the terms."""
     if snapshot.segments is not None:
-        return np.array([row["row"] for row in snapshot.find(wanted)], np.int64)
-    sql = f"{wanted.to_sql()} AND {_having_any(hashes)}"
+        return np.array([row["row"] for row in snapshot.find(wanted, ())], np.int64)
+    sql = f"{to_sql(wanted)} AND {_having_any(hashes.tolist())}"
     return np.asarray(snapshot.dataset.to_table(columns=["row"], filter=sql)["row"].to_numpy(), np.int64)
-
-
-def search_summaries(
-    snapshot: Snapshot, vector: Vector, k: int, alternatives: Sequence[Condition]
-) -> list[tuple[str, float]]:
-    """The ids of the k documents whose summary is nearest, with the cosine."""
-    found = find_nearest(snapshot, vector, k, alternatives, kind=DOCUMENT, is_exact=False)
-    return [(each.id, each.score) for each in found]

@@ -2,80 +2,137 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import lance
-import numpy as np
+from lance.dataset import ColumnOrdering
 
+from clew.core.errors import NotFound
+from clew.core.facets import Condition
+from clew.drivers.store.backend import CHUNK, DOCUMENT, KEYS, STAGED, Row, Select, select
+from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.memory import Segment
-from clew.drivers.store.lance.schema import ARRAYS, HEAD_KIND, SCALARS, Head, Row, parse_head, read_vector_column
-from clew.drivers.store.lance.select import Select
+from clew.drivers.store.lance.schema import HEAD, LanceHead, parse_head, read_rows
+from clew.drivers.store.rows import RECORD
+from clew.drivers.store.staged import model_switched_error
 
 MAX_VALUES = 1000  # of one condition of a scan
+MAX_OWNERS = 10_000  # chunks whose document is kept
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A version of the dataset; of a small one all rows are in memory (`segments`)."""
+class LanceSnapshot:
+    """A version of the dataset; of a small one all rows are in memory (`segments`).
+
+    model: The one whose vectors may be read; "" for any.
+    """
 
     dataset: lance.LanceDataset
-    head: Head
-    head_fragment: int
-    segments: Mapping[tuple[int, str], Segment] | None
+    place: str  # for messages
+    head: LanceHead
+    address: int  # of the row of the head
+    segments: Mapping[tuple[str, str], Segment] | None
+    model: str = ""
     having: dict[int, int] = field(default_factory=dict, compare=False)  # chunks that have a term, as far as counted
+    owners: dict[int, int] = field(default_factory=dict, compare=False)  # the documents of chunks that were found
+    ahead: dict[int, Row] = field(default_factory=dict, compare=False)  # documents that were read with their chunks
 
-    def find(self, wanted: Select, columns: Sequence[str] = SCALARS) -> list[Row]:
-        """The rows that are meant, in no order; each has the named columns, its number and its fragment.
-
-        Those from memory are shared: they are never changed.
-        """
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant, each with its address; those from memory have all columns."""
         if wanted.is_empty:
             return []
+        if "vector" in columns and self.model not in ("", self.head.embedder):
+            raise model_switched_error(self.place, self.head.embedder, self.model)
         if self.segments is not None:
-            return [row for segment in self.segments.values() for row in segment.find(wanted)]
-        return [row for part in _split(wanted) for row in self._scan(part.to_sql(), columns)]
+            return wanted.arrange(row for segment in self.segments.values() for row in segment.find(wanted))
+        names = (*KEYS[wanted.kind], *columns)
+        if wanted.kind == STAGED:
+            names = tuple("staged" if name == "vector" else name for name in names)
+        if (numbers := wanted.get_values("row")) and wanted == select(wanted.kind, row=numbers):
+            found = self._find_hits(wanted.kind, numbers, names)
+            if found is not None:
+                return found
+        parts = list(_split(wanted))
+        if len(parts) == 1:
+            return self._scan(to_sql(wanted), names, order=wanted.order, limit=wanted.limit)
+        return wanted.arrange(row for part in parts for row in self._scan(to_sql(part), names))
 
-    def find_numbered(self, numbers: Collection[int], columns: Sequence[str]) -> list[Row]:
-        """The rows with these numbers, of any kind, in no order; from one scan, if they are not too many."""
+    def _find_hits(self, kind: int, numbers: Collection[int], columns: Sequence[str]) -> list[Row] | None:
+        """Chunks that a search has found, read in one scan with their documents, and these then; None for others."""
+        rows = set(numbers)
+        if kind == DOCUMENT and set(columns) <= set(RECORD):
+            known = [self.ahead.get(row) for row in rows]
+            return None if None in known else [row for row in known if row is not None]
+        docs = {self.owners.get(row, 0) for row in rows}
+        if kind != CHUNK or 0 in docs or len(rows) > MAX_VALUES:
+            return None
+        found = self._scan(_compare("row", "in", rows | docs), (*columns, *RECORD))
+        self.ahead.clear()
+        self.ahead.update({row["row"]: row for row in found if row["kind"] == DOCUMENT})
+        return [row for row in found if row["kind"] == CHUNK and row["row"] in rows]
+
+    def note_owners(self, rows: Sequence[int], docs: Sequence[int]) -> None:
+        """Keeps the documents of chunks that a search has found: they are read with them."""
+        if len(self.owners) > MAX_OWNERS:
+            self.owners.clear()
+        self.owners.update(zip(rows, docs, strict=True))
+
+    def find_ids(self, ids: Collection[str]) -> list[Row]:
+        """The documents and chunks with these ids."""
         if self.segments is not None:
-            return [row for segment in self.segments.values() for row in segment.find_numbered(numbers)]
-        ordered = sorted(numbers)
+            return [row for segment in self.segments.values() for row in segment.find_ids(ids)]
+        ordered, kinds = sorted(ids), f"kind IN ({DOCUMENT}, {CHUNK})"
         parts = (ordered[start : start + MAX_VALUES] for start in range(0, len(ordered), MAX_VALUES))
-        return [row for part in parts for row in self._scan(f"row IN ({', '.join(map(str, part))})", columns)]
+        return [row for part in parts for row in self._scan(f"{kinds} AND {_compare('id', 'in', part)}", ("id", "row"))]
 
-    def _scan(self, sql: str, columns: Sequence[str]) -> list[Row]:
-        names = list(dict.fromkeys(["row", "kind", *columns]))
-        table = self.dataset.to_table(columns=names, filter=sql, with_row_address=True)
-        return read_rows(table, self.head.dim)
+    def _scan(self, sql: str, columns: Sequence[str], *, order: str = "", limit: int | None = None) -> list[Row]:
+        by = [ColumnOrdering(order.removeprefix("-"), ascending=not order.startswith("-"))] if order else None
+        names = list(dict.fromkeys(["kind", *columns]))
+        with translate_errors(self.place):
+            table = self.dataset.to_table(columns=names, filter=sql, order_by=by, limit=limit, with_row_address=True)
+            return read_rows(table, self.head.dim)
 
     def scan_batches(self, sql: str, columns: Sequence[str]) -> Iterator[list[Row]]:
         """The rows that a condition admits, a batch at a time, from the dataset itself."""
-        for batch in self.dataset.to_batches(columns=list(columns), filter=sql, with_row_address=True):
+        for batch in self.dataset.to_batches(columns=list(columns), filter=sql):
             yield read_rows(batch, self.head.dim)
 
 
-def read_rows(table: Any, dim: int) -> list[Row]:
-    """The rows of a table or batch of Lance; terms, counts and vectors become numpy arrays, facets a set."""
-    names = table.schema.names
-    rows: list[Row] = table.select([name for name in names if name not in ARRAYS]).to_pylist()
-    for row in rows:
-        if "_rowaddr" in row:
-            row["fragment"] = row.pop("_rowaddr") >> 32
-    for name in (name for name in names if name in ARRAYS):
-        for row, value in zip(rows, _read_arrays(table[name], name, dim), strict=True):
-            row[name] = value
-    return rows
+def to_sql(wanted: Select) -> str:
+    """The conditions as Lance reads them."""
+    parts = [f"kind = {wanted.kind}", *(_compare(*each) for each in wanted.where)]
+    if wanted.is_filtered:
+        alternatives = [f"({_condition_to_sql(each)})" for each in wanted.alternatives or ()]
+        parts.append(f"({' OR '.join(alternatives) or 'false'})")
+    return " AND ".join(parts)
 
 
-def _read_arrays(column: Any, name: str, dim: int) -> Sequence[Any]:
-    if name == "facets":
-        return [None if own is None else frozenset(own) for own in column.to_pylist()]
-    if name == "vector":
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        found = iter(read_vector_column(column.filter(column.is_valid()), dim))
-        return [next(found) if is_valid else None for is_valid in valid.tolist()]
-    form = np.int64 if name == "terms" else np.uint16
-    return [None if own.values is None else own.values.to_numpy(zero_copy_only=False).astype(form) for own in column]
+def _quote(value: Any) -> str:
+    """A value as a literal of SQL."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def _compare(name: str, op: str, given: Any) -> str:
+    if op != "in":
+        return f"{name} {op} {_quote(given)}"
+    values = sorted(set(given))
+    return f"{name} = {_quote(values[0])}" if len(values) == 1 else f"{name} IN ({', '.join(map(_quote, values))})"
+
+
+def _condition_to_sql(condition: Condition) -> str:
+    parts = [_has_any(group) for group in condition.groups]
+    if condition.forbidden:
+        parts.append(f"NOT {_has_any(condition.forbidden)}")
+    if condition.since is not None:
+        parts.append(f"seconds >= {condition.since!r}")
+    if condition.until is not None:
+        parts.append(f"seconds < {condition.until!r}")
+    return " AND ".join(parts) or "true"
+
+
+def _has_any(group: Collection[str]) -> str:
+    return f"array_has_any(facets, [{', '.join(map(_quote, sorted(group)))}])"
 
 
 def _split(wanted: Select) -> Iterator[Select]:
@@ -90,32 +147,46 @@ def _split(wanted: Select) -> Iterator[Select]:
     yield wanted
 
 
-def read_snapshot(dataset: lance.LanceDataset, exact_below: int, before: Snapshot | None) -> Snapshot:
+def read_snapshot(
+    dataset: lance.LanceDataset, place: str, exact_below: int = 0, before: LanceSnapshot | None = None, model: str = ""
+) -> LanceSnapshot:
     """The collection as of a version; of a small one only the fragments that differ from those `before` are read."""
     fragments = dataset.get_fragments()
-    head, number = _read_head(fragments, dataset.uri)
+    head, address = _read_head(dataset, fragments, place)
     if head.chunks >= exact_below:
-        return Snapshot(dataset, head, number, None)
-    known = (
-        before.segments if before is not None and before.segments is not None and before.head.dim == head.dim else {}
-    )
-    by_number = {fragment: segment for (fragment, _), segment in (known or {}).items()}
-    segments: dict[tuple[int, str], Segment] = {}
+        return LanceSnapshot(dataset, place, head, address, None, model)
+    known = before.segments if before is not None and before.segments is not None else {}
+    by_file = {file: segment for (file, _), segment in known.items()}
+    segments: dict[tuple[str, str], Segment] = {}
     for fragment in fragments:
-        key = (fragment.fragment_id, str(fragment.metadata.deletion_file))
-        if known and key in known:
+        file = fragment.metadata.files[0].path
+        key = (file, str(fragment.metadata.deletion_file))
+        if key in known:
             segments[key] = known[key]
-        elif fragment.fragment_id in by_number:
-            segments[key] = by_number[fragment.fragment_id].without_deleted(fragment)
+        elif file in by_file:
+            segments[key] = by_file[file].without_deleted(fragment)
         else:
             segments[key] = Segment(fragment, head.dim)
-    return Snapshot(dataset, head, number, segments)
+    return LanceSnapshot(dataset, place, head, address, segments, model)
 
 
-def _read_head(fragments: Sequence[Any], place: str) -> tuple[Head, int]:
-    """The head, which is in one of the last fragments, and the number of that."""
+def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str) -> tuple[LanceHead, int]:
+    """The head, which is in one of the last fragments, and the address of its row."""
     for fragment in reversed(fragments):
-        found = fragment.to_table(columns=["text"], filter=f"kind = {HEAD_KIND}")
+        found = fragment.to_table(columns=["text"], filter=f"kind = {HEAD}", with_row_address=True)
         if found.num_rows:
-            return parse_head(found["text"][0].as_py(), place), fragment.fragment_id
+            return parse_head(found["text"][0].as_py(), place, dataset.version), found["_rowaddr"][0].as_py()
     raise ValueError("the dataset has no head: it is no collection of Clew")
+
+
+def find_version(dataset: Any, at: datetime, place: str) -> Any:
+    """The dataset as it was at a time; NotFound if that version is not kept."""
+    moment = (at if at.tzinfo else at.astimezone()).timestamp()
+    versions = [(each["timestamp"].astimezone().timestamp(), each["version"]) for each in dataset.versions()]
+    kept = [version for made, version in versions if made <= moment]
+    if not kept:
+        erased = read_snapshot(dataset, place).head.erased
+        first = datetime.fromtimestamp(min(versions)[0], UTC).isoformat(timespec="seconds")
+        why = f"an erasure removed those before {erased}" if erased else "older ones were cleaned, or it is younger"
+        raise NotFound(f"{place} has no version of {at.isoformat()}: {why}; the first that is kept is of {first}")
+    return dataset.checkout_version(max(kept))

@@ -1,13 +1,13 @@
 """A Lance dataset with optimistic transactions: every commit replaces one row, so no two are made of the same state.
 
 Lance refuses a commit that changes a fragment which another has changed since it was read. It does not see that two
-writers insert the same id. So each transaction also replaces the first row (`row` 0), the head: of two that began with
-the same version one is refused, reads again and decides anew.
+writers insert the same id. So each transaction also replaces one row, the head: of two that began with the same version
+one is refused, reads again and decides anew.
 """
 
 import random
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import RLock
@@ -21,7 +21,6 @@ from lance.fragment import write_fragments
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.drivers.store.lance.errors import is_conflict, translate_errors
 
-HEAD = 0  # the number of the row that every commit replaces
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
 INDEX_ATTEMPTS = 10  # of work on an index that others preempt: it may take long each time
 KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
@@ -36,14 +35,14 @@ class Paused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a transaction does: rows that go, by the fragment that they are in, and rows that come, the head first."""
+    """What a transaction does: rows that go, by their addresses, and rows that come; the head is among both."""
 
-    removed: Mapping[int, Collection[int] | None]  # None: all of them
+    removed: Collection[int] | None  # None: all of them
     added: pa.Table
 
 
 class Table:
-    """A dataset whose rows have a number (`row`), and its transactions; safe in threads, processes and machines."""
+    """A dataset and its transactions; safe in threads, processes and machines."""
 
     def __init__(self, uri: str, place: str, options: Mapping[str, str]) -> None:
         self.uri, self.place = uri, place
@@ -51,11 +50,6 @@ class Table:
         self._lock = RLock()
         self._dataset: lance.LanceDataset | None = None
         self._is_closed = False
-
-    @property
-    def folder(self) -> str:
-        """Where the dataset and those beside it are."""
-        return self.uri.rpartition("/")[0]
 
     def exists(self) -> bool:
         """Whether the dataset is there; it is then open."""
@@ -138,13 +132,10 @@ class Table:
         """Whether a change of this version is now the next one; False if others made theirs first."""
         gone, changed = list[int](), list[Any]()
         try:
-            for number, rows in change.removed.items():
-                fragment = dataset.get_fragment(number)
-                if fragment is None:
-                    return False
-                left = None if rows is None else fragment.delete(f"row IN ({', '.join(map(str, rows))})")
+            for fragment, addresses in _group_by_fragment(dataset, change.removed):
+                left = None if addresses is None else fragment.delete(f"_rowaddr IN ({', '.join(map(str, addresses))})")
                 if left is None:
-                    gone.append(number)
+                    gone.append(fragment.fragment_id)
                 else:
                     changed.append(left)
             operation = lance.LanceOperation.Update(
@@ -199,3 +190,15 @@ class Table:
         """Forgets the dataset; every later use raises DriverFailed."""
         with self._lock:
             self._is_closed, self._dataset = True, None
+
+
+def _group_by_fragment(
+    dataset: lance.LanceDataset, removed: Collection[int] | None
+) -> Iterator[tuple[Any, list[int] | None]]:
+    """The fragments that rows are removed from, and the addresses of these; None for all of a fragment."""
+    by_number: dict[int, list[int]] = {}
+    for address in removed or ():
+        by_number.setdefault(address >> 32, []).append(address)
+    for fragment in dataset.get_fragments():
+        if removed is None or fragment.fragment_id in by_number:
+            yield fragment, by_number.get(fragment.fragment_id)

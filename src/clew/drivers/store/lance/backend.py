@@ -1,0 +1,415 @@
+"""The Lance backend: one collection as a dataset of rows, in a folder or in object storage, for readers anywhere."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from clew.core.doctor import Defect, Remedy
+from clew.core.errors import DriverFailed, NotFound, ReadOnlyStore
+from clew.core.protocols import Embedder
+from clew.core.receipt import Purge
+from clew.core.scope import get_search_scope
+from clew.core.settings import StoreConfig
+from clew.core.stored import StagedModel
+from clew.core.time import parse_iso_or_none
+from clew.drivers.store.backend import (
+    BLOCK,
+    CHUNK,
+    DOCUMENT,
+    PIECE,
+    STAGED,
+    Head,
+    Row,
+    Select,
+    Snapshot,
+    T,
+    Transaction,
+    key_of,
+    select,
+)
+from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.inspection import inspect_staged
+from clew.drivers.store.lance import indexes
+from clew.drivers.store.lance.address import parse_address
+from clew.drivers.store.lance.collections import NAMED, measure_bytes, open_names, open_table
+from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.named import LanceNamed
+from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, make_schema, make_table
+from clew.drivers.store.lance.search import LanceIndex
+from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
+from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
+from clew.drivers.store.staged import check_model_in_use, model_switched_error, other_model_error
+
+MAX_STAGED = 1000  # staged vectors whose length is computed
+MAX_CLEANINGS = 20  # of files that others change meanwhile
+_OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
+_COUNTS = ("documents", "chunks", "length")
+
+
+class LanceBackend:
+    """One collection; see `Backend`. Several threads, programs and machines may use it at once.
+
+    With `config.as_of` it shows the version of that time, and only reads.
+    """
+
+    remedy_unreadable: Remedy = ""
+
+    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
+        self._url, self._collection, self._config = url, collection, config
+        self._embedder, self.dim = embedder, dim
+        self._address = parse_address(url)
+        self._as_of = parse_iso_or_none(config.as_of)
+        self._table = open_table(self._address, collection)
+        self.place = self._table.place
+        self._lock = Lock()
+        self._snapshot: LanceSnapshot | None = None
+        self._named = {kind: self._open_named(kind) for kind in NAMED}
+        self.index = LanceIndex(self.place, self._read_since)
+        self._open()
+
+    def _open_named(self, kind: str) -> LanceNamed:
+        table = open_table(self._address, self._collection, kind)
+        if kind in _OF_CONTENT:
+            return LanceNamed(table, check=self._check_writable, is_secret=kind == "erasing")
+        return LanceNamed(table)
+
+    def _open(self) -> None:
+        """Creates the collection if it is missing; StoreMismatch if it was filled by another model."""
+        if not self._table.exists():
+            if self._as_of is not None:
+                raise NotFound(f"{self.place} is not there, so it has no versions")
+            created, is_half = datetime.now(UTC).isoformat(), self._config.vectors == "half"
+            first = LanceHead(self._embedder, self.dim, created=created, is_half=is_half)
+            self._table.create(make_table([first.to_row()], make_schema(first)))
+        head = self._read_latest().head
+        if (head.embedder, head.dim) != (self._embedder, self.dim):
+            raise other_model_error(self.place, head.embedder, head.dim, self._embedder, self.dim)
+        names = open_names(self._address)
+        if self._as_of is None and self._collection not in names.read():
+            names.change(lambda known: known.setdefault(self._collection, True))
+
+    # -- reads
+
+    def head(self, *, is_anew: bool = False) -> LanceHead:
+        """What is said of the whole; ModelSwitched if the vectors are of another model by now."""
+        head = self._read(is_anew=is_anew).head
+        self._check_model(head)
+        return head
+
+    def _check_model(self, head: Head) -> None:
+        if head.embedder != self._embedder:
+            raise model_switched_error(self.place, head.embedder, self._embedder)
+
+    @contextmanager
+    def read(self) -> Iterator[LanceSnapshot]:
+        """The last version, or the one that the search that runs began with."""
+        yield self._read()
+
+    def _read(self, *, is_anew: bool = False) -> LanceSnapshot:
+        scope = get_search_scope()
+        known = scope.get(self) if scope is not None and not is_anew else None
+        if isinstance(known, LanceSnapshot):
+            return known
+        snapshot = self._read_latest()
+        if scope is not None:
+            scope[self] = snapshot
+        return snapshot
+
+    def _read_since(self, head: Head) -> LanceSnapshot:
+        """The version of a head, or a later one."""
+        known = self._snapshot
+        return known if known is not None and known.head.version == head.version else self._read()
+
+    def _read_latest(self) -> LanceSnapshot:
+        """The last version, or the one that the collection was opened as of."""
+        dataset = self._table.latest()
+        with self._lock, translate_errors(self.place):
+            known = self._snapshot
+            if known is not None and (known.dataset.version >= dataset.version or self._as_of is not None):
+                return known
+            if self._as_of is not None:
+                dataset = find_version(dataset, self._as_of, self.place)
+            self._snapshot = self._load(dataset, known)
+            return self._snapshot
+
+    def _load(self, dataset: lance.LanceDataset, before: LanceSnapshot | None) -> LanceSnapshot:
+        return read_snapshot(dataset, self.place, self._config.exact_below, before, self._embedder)
+
+    # -- changes
+
+    def _check_writable(self) -> None:
+        """ReadOnlyStore if this is a version of the past."""
+        if self._as_of is not None:
+            raise ReadOnlyStore(f"{self.place} is opened as of {self._as_of.isoformat()}, and the past stays as it is")
+
+    def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
+        """The result of a transaction, which is decided again if others were faster; it waits for an erasure."""
+        result = self._write(decide, is_change=is_change)
+        indexes.join_small_fragments(self._table.copy())
+        return result
+
+    def _write(self, decide: Callable[[Transaction], T], *, is_change: bool, is_eraser: bool = False) -> T:
+        self._check_writable()
+
+        def attempt(dataset: lance.LanceDataset) -> tuple[Change | None, T]:
+            snapshot = self._read_latest()
+            with translate_errors(self.place):
+                if snapshot.dataset.version != dataset.version:
+                    snapshot = self._load(dataset, snapshot)
+            if snapshot.head.paused > time.time() and not is_eraser:
+                raise Paused
+            self._check_model(snapshot.head)
+            tx = Transaction(snapshot)
+            result = decide(tx)
+            return _make_change(snapshot, tx, is_change=is_change), result
+
+        result = self._table.run(attempt)
+        if (scope := get_search_scope()) is not None:
+            scope.pop(self, None)
+        return result
+
+    def named(self, kind: str) -> LanceNamed:
+        """The values of a kind."""
+        return self._named[kind]
+
+    def swap_vectors(self, change: int) -> bool:
+        """Writes all rows with the staged vectors in place of those in use, which are then the staged ones."""
+        self._check_writable()
+        while (snapshot := self._read_latest()).head.paused > time.time():
+            time.sleep(PAUSE)
+        old = snapshot.head
+        if old.change != change or old.staged is None:
+            return False
+        with translate_errors(self.place):
+            staged = {row["row"]: row["vector"] for row in snapshot.find(select(STAGED), ("vector",))}
+            used = (row for rows in snapshot.scan_batches("vector IS NOT NULL", ["row"]) for row in rows)
+            if any(row["row"] not in staged for row in used):
+                return False
+            head = replace(
+                old,
+                embedder=old.staged.embedder,
+                dim=old.staged.dim,
+                change=change + 1,
+                staged=StagedModel(old.embedder, old.dim, was_used=True),
+            )
+            schema = make_schema(head)
+
+            def make_batches() -> Iterator[pa.RecordBatch]:
+                yield from make_table([head.to_row()], schema).to_batches()
+                for rows in snapshot.scan_batches(f"kind NOT IN ({HEAD}, {STAGED})", (*SCALARS, *ARRAYS)):
+                    kept = [
+                        {"kind": STAGED, "row": row["row"], "vector": row["vector"]}
+                        for row in rows
+                        if row["vector"] is not None
+                    ]
+                    made = [row if row["vector"] is None else {**row, "vector": staged[row["row"]]} for row in rows]
+                    yield from make_table([*made, *kept], schema).to_batches()
+
+            reader = pa.RecordBatchReader.from_batches(schema, make_batches())
+            return self._table.replace(snapshot.dataset, reader, schema)
+
+    def reopen(self, embedder: Embedder) -> "LanceBackend":
+        """The same collection for the model that it has by now."""
+        head = self._read_latest().head
+        check_model_in_use(self.place, embedder, head.embedder, head.dim)
+        name, dim = embedder.name, embedder.dim
+        return LanceBackend(self._url, collection=self._collection, embedder=name, dim=dim, config=self._config)
+
+    # -- upkeep
+
+    def compact(self, *, erase: bool) -> Purge:
+        """Writes the fragments that have deleted rows anew, and removes all older versions and the indexes."""
+        if not erase:
+            self.flush(with_graph=False)
+            return Purge()
+        self._write(_pause, is_change=False, is_eraser=True)  # whoever began before is refused, the others wait
+        try:
+            return self._clean()
+        finally:
+            self._write(_resume, is_change=False, is_eraser=True)
+
+    def _clean(self) -> Purge:
+        with translate_errors(self.place):
+            for index in self._table.latest().describe_indices():
+                self._table.copy().drop_index(index.name)
+            attempts = (indexes.join_fragments(self._table.copy(), all_deletions=True) for _ in range(MAX_CLEANINGS))
+            is_done = any(attempts)
+        self._table.forget_versions(timedelta(0))
+        for kind in NAMED:
+            if kind != "erasing":
+                self._named[kind].purge()
+        if not is_done:
+            return Purge(again=("others changed the collection again and again meanwhile; run the erasure again",))
+        return Purge(("fragments with deleted rows: written again; indexes and all older versions: removed",))
+
+    def notes(self) -> list[str]:
+        """What is beyond the reach of the datasets."""
+        return [
+            "backups, copies of the bucket, versions that the object store itself keeps, and exports are their "
+            "owners': they keep what was erased until they are removed"
+        ]
+
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when fragments are joined and the indexes that are due are made; what was put is stored anyway.
+
+        Not `with_graph`, that of the vectors is not made.
+        """
+        if self._as_of is not None:
+            return
+        keep, exact_below = timedelta(days=self._config.keep_versions), self._config.exact_below
+        with translate_errors(self.place):
+            indexes.keep_up(self._table, self._read_latest().head, exact_below, keep, vectors=with_graph)
+
+    def maintain(self) -> list[str]:
+        """Joins fragments, keeps up the indexes and removes old versions; what was done.
+
+        An index of vectors whose partitions have grown fourfold is made anew. Others search and write meanwhile.
+        """
+        if self._as_of is not None:
+            return []
+        before = self._table.copy()
+        fragments, versions = len(before.get_fragments()), {each["version"] for each in before.versions()}
+        self.flush()
+        with translate_errors(self.place):
+            done = self._table.change_indexes(partial(indexes.learn_partitions, head=self._read_latest().head))
+            now = self._table.copy()
+            joined, removed = len(now.get_fragments()), versions - {each["version"] for each in now.versions()}
+            names = sorted(index.name for index in now.describe_indices())
+        if joined < fragments:
+            done.append(f"joined {fragments} fragments to {joined}")
+        if removed:
+            done.append(f"removed {len(removed)} old versions")
+        return [*done, f"indexes kept up: {', '.join(names)}"] if names else done
+
+    def reclaim_room(self, min_share: float) -> None:
+        """None: old versions are kept for a time, and then removed."""
+
+    def describe(self) -> tuple[str, int]:
+        """The kind of the index that searches, and the bytes of this version."""
+        snapshot = self._read()
+        with translate_errors(self.place):
+            size = measure_bytes(snapshot.dataset)
+            if snapshot.segments is not None:
+                return "exact, in memory", size
+            uses_index = indexes.has_index(snapshot.dataset, indexes.VECTOR_INDEX)
+            return "Lance IVF-PQ, re-ranked" if uses_index else "exact, in Lance", size
+
+    # -- doctor
+
+    def inspect(self, *, is_quick: bool) -> Iterator[Defect]:  # noqa: ARG002
+        """What is wrong with the rows as a whole: counts of the head, rows that belong to nothing, staged vectors."""
+        with self.read() as snapshot:
+            for name, count in _count(snapshot).items():
+                stored = getattr(snapshot.head, name)
+                if stored != count:
+                    problem = f"the collection says {stored} {name} where there are {count}"
+                    yield Defect("counts", problem, "", "rebuild")
+            if orphans := _find_orphans(snapshot):
+                yield Defect("orphans", f"{len(orphans)} rows belong to nothing", "", "delete")
+            model, count = snapshot.head.staged, len(snapshot.find(select(STAGED), ()))
+            some = snapshot.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
+            has_wrong = any(not _is_whole(row["vector"], model.dim if model else 0) for row in some)
+            used = snapshot.head.embedder
+            yield from inspect_staged(model.embedder if model else None, used, count, has_wrong=has_wrong)
+
+    def repair(
+        self,
+        defects: Sequence[Defect],
+        ids: Sequence[str],  # noqa: ARG002
+        restore: Callable[[Transaction], None],
+    ) -> None:
+        """Deletes what belongs to nothing and adds up the counts; every put writes its chunks anew."""
+
+        def mend(tx: Transaction) -> None:
+            restore(tx)
+            tx.remove(_find_orphans(tx))
+            if any(each.area == "staged" and each.remedy for each in defects):
+                tx.remove(tx.find(select(STAGED), ()))
+                tx.head = replace(tx.head, staged=None)
+            made = tx.finish(is_change=False) or tx.head
+            off = {name: real - getattr(made, name) for name, real in _count(tx).items()}
+            tx.head = replace(tx.head, **{name: getattr(tx.head, name) + off[name] for name in _COUNTS})
+
+        self.write(mend)
+
+    def pack_facets(self, facets: str) -> frozenset[str]:
+        """Facets are read as a set."""
+        return frozenset(json.loads(facets))
+
+    def close(self) -> None:
+        """Lets go of all datasets."""
+        self._table.close()
+        for each in self._named.values():
+            each.close()
+
+
+def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -> Change | None:
+    """What a transaction decided; DriverFailed if the id of an added row is taken."""
+    head = tx.finish(is_change=is_change)
+    if head is None:
+        return None
+    assert isinstance(head, LanceHead)
+    _check_ids(snapshot, tx)
+    removed = [*tx.removed.values()]
+    if snapshot.head.staged is not None:
+        gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
+        wanted = select(STAGED) if head.staged is None else select(STAGED, row=gone)
+        removed += snapshot.find(wanted, ())
+    addresses = {snapshot.address, *(row["_rowaddr"] for row in removed)}
+    return Change(addresses, make_table([head.to_row(), *tx.added.values()], make_schema(head)))
+
+
+def _check_ids(snapshot: LanceSnapshot, tx: Transaction) -> None:
+    """DriverFailed if the id of an added document or chunk is taken."""
+    kept = {(row["kind"], row["id"]) for row in tx.removed.values() if "id" in row}
+    added = [(row["kind"], row["id"]) for row in tx.added.values() if row["kind"] in (DOCUMENT, CHUNK)]
+    new = set(added) - kept
+    stored = snapshot.find_ids({each for _, each in new}) if new else []
+    left = [(row["kind"], row["id"]) for row in stored if key_of(row["kind"], row) not in tx.removed]
+    taken = [each for kind, each in left if (kind, each) in new]
+    if len(set(added)) < len(added) or taken:
+        which = taken[0] if taken else next(each for kind, each in added if added.count((kind, each)) > 1)
+        raise DriverFailed(
+            f"a chunk id is given twice, or is taken by another document ({which!r}); nothing was stored"
+        )
+
+
+def _count(rows: Snapshot | Transaction) -> dict[str, int]:
+    chunks = rows.find(select(CHUNK), ("length",))
+    documents = len(rows.find(select(DOCUMENT), ()))
+    return dict(zip(_COUNTS, (documents, len(chunks), sum(row["length"] or 0 for row in chunks)), strict=True))
+
+
+def _find_orphans(rows: Snapshot | Transaction) -> list[Row]:
+    """The pieces, chunks and blocks of documents that are not there, and staged vectors of rows that are not."""
+    known = {row["row"] for row in rows.find(select(DOCUMENT), ())}
+    parts = [row for kind in (PIECE, CHUNK, BLOCK) for row in rows.find(Select(kind), ("doc", "length"))]
+    numbers = known | {row["row"] for row in parts if row["kind"] == CHUNK}
+    lost = [row for row in parts if row["doc"] not in known]
+    return lost + [row for row in rows.find(select(STAGED), ()) if row["row"] not in numbers]
+
+
+def _is_whole(vector: Any, dim: int) -> bool:
+    """Whether a vector has its width and unit length."""
+    return len(vector) == dim and bool(abs(float(np.dot(vector, vector)) - 1.0) <= 2 * UNIT_TOLERANCE)
+
+
+def _pause(tx: Transaction) -> None:
+    assert isinstance(tx.head, LanceHead)
+    erased = datetime.now(UTC).isoformat(timespec="seconds")
+    tx.head = replace(tx.head, erased=erased, paused=time.time() + MAX_PAUSE)
+
+
+def _resume(tx: Transaction) -> None:
+    assert isinstance(tx.head, LanceHead)
+    tx.head = replace(tx.head, paused=0.0)

@@ -1,0 +1,119 @@
+"""Small values that are kept by name beside a collection: jobs, sessions, claims, records, the names of collections.
+
+Each kind is a dataset of one fragment, which every commit replaces: of two that were made of the same state one is
+refused.
+"""
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
+
+import lance
+import pyarrow as pa
+
+from clew.drivers.store.backend import T, Values
+from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.table import MAX_PAUSE, Change, Paused, Table
+
+_SCHEMA = pa.schema([("row", pa.int64()), ("name", pa.string()), ("value", pa.string())])
+_CLEAN_EVERY = 32  # commits, after which old versions are removed
+
+
+class LanceNamed:
+    """The values of a kind; see `NamedRows`. The dataset is made by the first that is written.
+
+    check: Called before a change.
+    is_secret: Whether the last value that goes takes with it what older versions say.
+    """
+
+    def __init__(self, table: Table, *, check: Callable[[], None] = lambda: None, is_secret: bool = False) -> None:
+        self._table, self._check, self._is_secret = table, check, is_secret
+        self._exists = False
+        self._known: tuple[int, dict[str, str], float] = (-1, {}, 0.0)  # the version, its values, the end of its pause
+
+    def read(self, names: Collection[str] | None = None) -> Values:
+        """The values of these names that exist, or all."""
+        if not self._find():
+            return {}
+        with translate_errors(self._table.place):
+            return _parse(self._read(self._table.latest())[0], names)
+
+    def _find(self) -> bool:
+        self._exists = self._exists or self._table.exists()
+        return self._exists
+
+    def _read(self, dataset: lance.LanceDataset) -> tuple[dict[str, str], float]:
+        """The values as JSON, and until when writers wait for an erasure."""
+        version, known, paused = self._known
+        if version != dataset.version:
+            head, *found = sorted(dataset.to_table().to_pylist(), key=lambda row: int(row["row"]))
+            known, paused = {row["name"]: row["value"] for row in found}, float(head["value"])
+            self._known = (dataset.version, known, paused)
+        return known, paused
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values of these names, or all, in place."""
+        self._check()
+        if not self._exists:
+            self._table.create(_make_table({}, 0.0))
+            self._exists = True
+        is_emptied = False
+
+        def attempt(dataset: lance.LanceDataset) -> tuple[Change | None, T]:
+            nonlocal is_emptied
+            with translate_errors(self._table.place):
+                before, paused = self._read(dataset)
+            if paused > time.time():
+                raise Paused
+            values = _parse(before, names)
+            chosen = set(values)
+            result = decide(values)
+            made = {name: json.dumps(value) for name, value in values.items()}
+            after = {name: made.get(name, text) for name, text in before.items() if name in made or name not in chosen}
+            after |= made
+            is_emptied = bool(before) and not after
+            return (None if after == before else Change(None, _make_table(after, 0.0))), result
+
+        result = self._table.run(attempt)
+        if is_emptied and self._is_secret:
+            self.purge()
+        elif self._table.latest().version % _CLEAN_EVERY == 0:
+            self._table.forget_versions()
+        return result
+
+    def clock(self) -> float:
+        """The seconds of this machine's clock."""
+        return time.time()
+
+    def purge(self) -> None:
+        """Removes every version but the last, while others wait to write."""
+        if not self._find():
+            return
+        self._set_pause(time.time() + MAX_PAUSE)
+        try:
+            self._table.forget_versions(timedelta(0))
+        finally:
+            self._set_pause(0.0)
+
+    def _set_pause(self, until: float) -> None:
+        self._table.run(lambda dataset: (Change(None, _make_table(self._read(dataset)[0], until)), None))
+
+    def drop(self) -> None:
+        """Removes the dataset."""
+        self._table.drop()
+
+    def close(self) -> None:
+        """Forgets the dataset."""
+        self._table.close()
+        self._exists = True  # so that the next use says that it is closed
+
+
+def _parse(known: Mapping[str, str], names: Collection[str] | None) -> Values:
+    return {name: json.loads(value) for name, value in known.items() if names is None or name in names}
+
+
+def _make_table(values: Mapping[str, str], paused: float) -> pa.Table:
+    """The values in their order, after the head, which says until when writers wait."""
+    rows = [(0, "", str(paused)), *((n, *each) for n, each in enumerate(values.items(), 1))]
+    return pa.table([pa.array(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)

@@ -1,19 +1,19 @@
 """Plain searches rank columns of candidates: alone, together and step by step they find the same."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from clew.drivers.store.sqlite.hits import HitCache
 from clew.drivers.store.sqlite.search_methods import SearchMethods
 
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.types import Chunk, Hit
-from clew.drivers.store.sqlite import read
+from clew.drivers.store import read
+from clew.drivers.store.backend import Snapshot
+from clew.drivers.store.store import HitCache
 
 PLAIN = ("semantic", "lexical", "hybrid")
 UNCACHED = SearchConfig(cache=0)
@@ -186,9 +186,9 @@ def test_only_what_is_shown_and_compared_is_read(
 ) -> None:
     rows, read_hits = list[int](), read.read_hits
 
-    def note(db: sqlite3.Connection, wanted: Sequence[int]) -> dict[int, Hit]:
+    def note(snapshot: Snapshot, wanted: Sequence[int]) -> dict[int, Hit]:
         rows.extend(wanted)
-        return read_hits(db, wanted)
+        return read_hits(snapshot, wanted)
 
     monkeypatch.setattr(read, "read_hits", note)
     assert len(engine.search("who repairs the lantern cable of ship 5?", k=3, strategy=strategy)) == 3
@@ -200,14 +200,14 @@ def test_where_a_candidate_is_in_doubt_each_is_searched_for(
     engine: Engine, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = engine.search_many(QUESTIONS, k=3, strategy=strategy)
-    load, asked = HitCache.load_hits, list[int]()
+    load, asked = HitCache.load, list[int]()
 
     def lose_one(cache: HitCache, state: Any, rows: Any) -> Any:
         asked.append(1)
         loaded = load(cache, state, rows)
         return dict(list(loaded.items())[1:]) if len(asked) == 1 else loaded  # as if it was removed meanwhile
 
-    monkeypatch.setattr(HitCache, "load_hits", lose_one)
+    monkeypatch.setattr(HitCache, "load", lose_one)
     assert engine.search_many(QUESTIONS, k=3, strategy=strategy) == expected
     assert len(asked) > 1
 

@@ -228,8 +228,11 @@ def test_a_place_in_a_long_thread_is_right_or_an_error_and_repaired(
     assert [shown for shown, _, _ in before] == [f"part {n} of the tale" for n in (290, 291, 292)]
     assert all(text[start:end] == shown for shown, start, end in before)
     change(sql)
-    with pytest.raises(CollectionDamaged, match=r"place of the chunk.*clew doctor"):
-        list_places("damaged")
+    if "pieces" in sql:  # the sizes of the messages are in their block
+        assert list_places("damaged") == before
+    else:
+        with pytest.raises(CollectionDamaged, match=r"place of the chunk.*clew doctor"):
+            list_places("damaged")
     assert record.id in {defect.document for defect in engine.doctor().defects}
     if "pieces" in sql:  # the text cannot be trusted
         return

@@ -106,6 +106,7 @@ class InspectMethods(ABC):
                 lambda doc_id: write.drop_documents(tx, [doc_id]),
                 lambda document: write.put_document(tx, document, []),
             )
+            write.rebuild_blocks(tx, ids)
 
         self._backend.repair(defects, ids, restore_sound)
 

@@ -1,6 +1,6 @@
 """Changes to a collection. Each function decides within a transaction, and may be run again if others were faster."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -92,6 +92,15 @@ def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_mes
     for row in tx.find(select(PIECE, doc=[doc], block=blocks), ("n", "block", "chars", "chunks")):
         sizes[row["block"]].append((row["n"], row["chars"], row["chunks"]))
     tx.add(made.make_block_row(doc, block, sorted(own)) for block, own in sizes.items() if own)
+
+
+def rebuild_blocks(tx: Transaction, doc_ids: Collection[str]) -> None:
+    """Adds up again all blocks of documents."""
+    for document in tx.find(select(DOCUMENT, id=doc_ids), ("row",)):
+        doc = document["row"]
+        tx.remove(tx.find(select(BLOCK, doc=[doc]), ("doc", "block")))
+        found = tx.find(select(PIECE, doc=[doc]), ("n", "message"))
+        refresh_blocks(tx, doc, [row["n"] for row in found if row["message"] is not None])
 
 
 def replace_chunks(

@@ -3,9 +3,11 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from clew.core.doctor import Area, Defect
 from clew.core.pattern import compile_pattern
+from clew.drivers.store import codec
 from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.sqlite import sums
@@ -123,6 +125,12 @@ def _is_whole(data: bytes, dim: int) -> bool:
 def prepare_repair(db: sqlite3.Connection, ids: Sequence[str]) -> None:
     """Adds records that are gone, and lets the chunks of documents be written anew by the next put."""
     db.execute(_ADD_RECORDS)
+    found = f"row_sum({', '.join(sums.FOUND_BY)})"
+    for columns in db.execute(f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE found_sum <> {found}").fetchall():
+        sql = "UPDATE documents SET facets = ?, vector = NULL WHERE row = ?"
+        with suppress(ValueError, TypeError):  # the record is damaged too
+            db.execute(sql, (codec.record_to_facets(columns), columns[-1]))
+    db.execute(f"UPDATE documents SET found_sum = {found}")
     # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
     docs = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
     db.execute(f"UPDATE chunks SET print = 0 WHERE doc IN ({docs})", (json.dumps(list(ids)),))

@@ -90,7 +90,7 @@ class SqliteSnapshot:
         names, sql = _make_query(kind, tuple(columns), tuple(shape), filters, wanted.order, wanted.limit)
         rows = [dict(zip(names, values, strict=True)) for values in self._fetch(sql, params)]
         if names[-1] != "kind":
-            self._parse(kind, rows)
+            self._parse(kind, rows, is_read="facets" in columns or "vector" in columns)
         if kind == DOCUMENT and filters:
             return [row for row in rows if wanted.admits_facets(row["facets"])]
         return rows
@@ -107,8 +107,16 @@ class SqliteSnapshot:
         finally:
             self._db.text_factory = before
 
-    def _parse(self, kind: int, rows: list[Row]) -> None:
-        """Compares rows with the checksum of what they are found by, and makes arrays of bytes."""
+    def _derive_facets(self, number: int) -> str:
+        """The facets of a document by its record, where those that are stored are damaged."""
+        sql = f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE row = ?"
+        return codec.record_to_facets(self._fetch(sql, (number,))[0])
+
+    def _parse(self, kind: int, rows: list[Row], *, is_read: bool) -> None:
+        """Compares rows with the checksum of what they are found by, and makes arrays of bytes.
+
+        Where a document is only filtered by it (not `is_read`), facets that are damaged are made again.
+        """
         dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
         for row in rows:
             if kind == CHUNK:
@@ -117,10 +125,11 @@ class SqliteSnapshot:
                 checksums.check_signal([row[name] for name in _SIGNAL], row["found_sum"])
                 row["terms"] = np.frombuffer(row["terms"], np.int64)
                 row["counts"] = np.frombuffer(row["counts"], np.uint16)
-            elif kind == DOCUMENT:
-                made = [row[name] for name in sums.FOUND_BY]
-                checksums.check(f"the summary of the document {row['id']!r}", row["found_sum"], *made)
-            else:
+            elif kind == DOCUMENT and not checksums.matches(row["found_sum"], *(row[name] for name in sums.FOUND_BY)):
+                if is_read:
+                    raise checksums.damaged_error(f"the summary of the document {row['id']!r}")
+                row |= {"facets": self._derive_facets(row["row"]), "vector": None}
+            elif kind == STAGED:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
             if row["vector"] is not None:
                 row["vector"] = unpack_vector(row["vector"], dim)

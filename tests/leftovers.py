@@ -53,9 +53,10 @@ def read_store(store: Any) -> Stored:
     """Everything that a store keeps, of a collection in memory nothing."""
     if hasattr(store, "_content"):
         return read_lake(store._content.table.folder, store.eraser()._options)
-    if hasattr(store, "_database"):
-        return read_folder(store._folder) if store._folder else iter(())
-    return read_server(store._pool.open_connection())
+    backend = store._backend
+    if hasattr(backend, "_database"):
+        return read_folder(backend._folder) if backend._folder else iter(())
+    return read_server(backend._pool.open_connection())
 
 
 def read_folder(folder: Path) -> Stored:

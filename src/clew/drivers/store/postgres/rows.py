@@ -151,7 +151,7 @@ def apply_changes(
     for kind in (DOCUMENT, PIECE, BLOCK):
         if added[kind]:
             _upsert(connection, collection.number, kind, [tx.added[key] for key in added[kind]])
-    _write_summaries(connection, collection, [tx.added[key] for key in added[DOCUMENT]])
+    _write_summaries(connection, collection, tx, added[DOCUMENT])
     kept = [tx.added[key] for key in added[CHUNK] if key in tx.removed]
     if kept:
         _move_chunks(connection, kept)
@@ -233,12 +233,12 @@ def _encode_column(name: str, rows: Sequence[Row]) -> binary.BinaryParam:
     return binary.encode_floats(values) if form else binary.encode_texts(values)
 
 
-def _write_summaries(connection: Connection, collection: OpenCollection, documents: Sequence[Row]) -> None:
+def _write_summaries(connection: Connection, collection: OpenCollection, tx: Transaction, keys: Sequence[Key]) -> None:
     """Writes the vectors that documents have of their own; one that has not changed is not indexed again."""
-    has = [row for row in documents if row["vector"] is not None]
-    lacks = [row["row"] for row in documents if row["vector"] is None]
-    if lacks:
-        connection.execute("DELETE FROM summaries WHERE row = ANY(%s::bigint[])", (binary.encode_bigints(lacks),))
+    has = [tx.added[key] for key in keys if tx.added[key]["vector"] is not None]
+    lost = [key[1] for key in keys if tx.added[key]["vector"] is None and key in tx.removed]
+    if lost:
+        connection.execute("DELETE FROM summaries WHERE row = ANY(%s::bigint[])", (binary.encode_bigints(lost),))
     if has:
         connection.execute(
             "INSERT INTO summaries AS o (row, collection, facets, vector) SELECT d.row, d.collection, d.facets,"

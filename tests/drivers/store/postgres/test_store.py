@@ -353,13 +353,8 @@ def test_a_narrow_filter_is_searched_exactly(open_store: Open) -> None:
 def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     fill_store(store)
-    search = NearestQuery(
-        vector_search.CHUNKS,
-        get_server(store)._collection.number,
-        row(1),
-        10,
-        SqlFragment(" AND s.facets && '{1,2}'::bigint[]"),
-    )
+    number, condition = get_server(store)._collection.number, SqlFragment(" AND s.facets && '{1,2}'::bigint[]")
+    search = NearestQuery(vector_search.CHUNKS, number, row(1), 10, condition)
     asked = str(row(1).tolist())
 
     def plan(connection: psycopg.Connection) -> str:
@@ -367,12 +362,10 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
         sql = vector_search.build_graph_sql(search, 50, 12)
         return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
 
-    assert f"signals_graph_{get_server(store)._collection.number}" in get_server(store)._pool.run_read(plan)
+    assert f"signals_graph_{number}" in get_server(store)._pool.run_read(plan)
 
 
-def test_a_search_in_the_graph_is_one_statement_after_the_head(
-    open_store: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store()
     fill_store(store)
     found, asked = store.search_vectors(row(1), 5), list[str]()
@@ -384,7 +377,7 @@ def test_a_search_in_the_graph_is_one_statement_after_the_head(
 
     monkeypatch.setattr(psycopg.Cursor, "execute", watched)
     assert store.search_vectors(row(1), 5) == found
-    assert len(asked) == 2  # the chunks are known from the first
+    assert len(asked) == 2  # the first reads the counts; the chunks are known from the search before
     asked.clear()
     store.search_vectors(row(1), 5, mode="exact")  # how statements are planned changes to and fro
     assert store.search_vectors(row(1), 5) == found

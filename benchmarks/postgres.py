@@ -18,7 +18,8 @@ from clew.core.protocols import Store
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Chunk, Document, Matrix
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.store import BackendStore
 from clew.drivers.store.postgres import PostgresStore
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.term_ids import pack_terms
@@ -46,7 +47,7 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
             url = stack.enter_context(open_server(START_OWN))
         except NoServer as error:
             raise Skipped(str(error)) from error
-        embedded = EmbeddedStore(setup.work / "one", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
+        embedded = open_sqlite(setup.work / "one", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
         stack.callback(embedded.close)
         server = PostgresStore(url, collection="bench", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
         stack.callback(server.close)
@@ -60,12 +61,12 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
         for store in (embedded, server):
             store.flush()
             store.search_vectors(vectors[0], K)
-        index = embedded._indexes._shard
+        index = embedded._backend.index._indexes._shard
         assert index
         document_counts = Counter(
             word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist()
         )
-        shard = ShardFloor(index._shard, embedded._database._connection, document_counts, size)
+        shard = ShardFloor(index._shard, embedded._backend._database._connection, document_counts, size)
         lines += _measure_ann(embedded, server, vectors, shard, sql)
         return [*lines, *_measure_bm25(embedded, server, words, shard, sql)]
 
@@ -86,7 +87,7 @@ def make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
 
 
 def _measure_put(
-    embedded: EmbeddedStore, server: PostgresStore, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
+    embedded: BackendStore, server: PostgresStore, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
 ) -> list[Measurement]:
     def put(store: Store, at: int) -> None:
         page = pages[at]
@@ -109,7 +110,7 @@ def _measure_put(
 
 
 def _measure_ann(
-    embedded: EmbeddedStore, server: PostgresStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
+    embedded: BackendStore, server: PostgresStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
 ) -> list[Measurement]:
     times = _time_alternating(
         lambda at: embedded.search_vectors(vectors[at], K),
@@ -139,7 +140,7 @@ def _measure_recall(store: Store, vectors: Matrix, buckets: int | None) -> float
 
 
 def _measure_bm25(
-    embedded: EmbeddedStore, server: PostgresStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
+    embedded: BackendStore, server: PostgresStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
 ) -> list[Measurement]:
     times = _time_alternating(
         lambda at: embedded.search_terms(words[at], K),

@@ -26,7 +26,8 @@ from clew.core.settings import EmbedderConfig
 from clew.core.stored import NewDocument
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Matrix, Vector
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.store import BackendStore
 from clew.drivers.store.lance import LanceStore
 from clew.drivers.store.postgres import PostgresStore
 from clew.drivers.store.postgres.connect import pool
@@ -112,7 +113,7 @@ def make_contenders(work: Path, url: str, pages: Sequence[PutInput], embedder: s
         return PostgresStore(url, collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
 
     return {
-        "embedded": Contender(lambda: EmbeddedStore(folder, embedder=embedder, dim=dim, config=ANN_CONFIG), open_shard),
+        "embedded": Contender(lambda: open_sqlite(folder, embedder=embedder, dim=dim, config=ANN_CONFIG), open_shard),
         "Lance": Contender(open_lake, open_dataset),
         "PostgreSQL": Contender(open_tables, open_connection),
     }
@@ -136,7 +137,7 @@ def compare_stores(
         medians = _time_warm(stores, vectors, words)
         # A shard has one opener: the floor of the folder shares that of the store, the others open their own.
         for name, store in stores.items():
-            raw = _share_shard(store, pages) if isinstance(store, EmbeddedStore) else contenders[name].open_raw()
+            raw = _share_shard(store, pages) if isinstance(store, BackendStore) else contenders[name].open_raw()
             stack.callback(raw.close)
             for kind, ratio, processor in zip(KINDS, *_compare_warm(store, raw, vectors, words), strict=True):
                 goal = "≤ 1.2" if name == "Lance" else ""
@@ -178,11 +179,11 @@ def _compare_cold(contender: Contender, vectors: Matrix, words: Sequence[Terms])
     return [near / near_raw, lexical / lexical_raw]
 
 
-def _share_shard(store: EmbeddedStore, pages: Sequence[PutInput]) -> RawCalls:
-    index = store._indexes._shard
+def _share_shard(store: BackendStore, pages: Sequence[PutInput]) -> RawCalls:
+    index = store._backend.index._indexes._shard
     assert index
     counts = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
-    floor = ShardFloor(index._shard, store._database._connection, counts, sum(len(page.chunks) for page in pages))
+    floor = ShardFloor(index._shard, store._backend._database._connection, counts, sum(len(page.chunks) for page in pages))
     return RawCalls(
         lambda vector: floor.search_vectors(vector, K), lambda terms: floor.search_terms(terms, K), lambda: None
     )

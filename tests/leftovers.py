@@ -53,7 +53,7 @@ def read_store(store: Any) -> Stored:
     """Everything that a store keeps, of a collection in memory nothing."""
     if hasattr(store, "_content"):
         return read_lake(store._content.table.folder, store.eraser()._options)
-    backend = store._backend
+    backend = getattr(store, "_backend", store)
     if hasattr(backend, "_database"):
         return read_folder(backend._folder) if backend._folder else iter(())
     return read_server(backend._pool.open_connection())

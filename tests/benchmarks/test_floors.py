@@ -8,9 +8,9 @@ import numpy as np
 from benchmarks import postgres as bench
 from benchmarks.floors import ServerFloor, ShardFloor, SqliteFloor
 from clew.core.text import extract_terms
-from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.term_ids import pack_terms
 
 DIM, K, MANY = 16, 10, 1500
@@ -21,7 +21,7 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
     vectors = np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
     texts = [f"buoy {n} off cape {n % 17} by {n * 7 % 31} fathoms" for n in range(MANY)]
     pages = list(bench.make_inputs(texts, vectors))
-    embedded = EmbeddedStore(tmp_path / "one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
+    embedded = open_sqlite(tmp_path / "one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
     server = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
     sqlite = SqliteFloor(tmp_path / "raw.db")
     with pool.connect(postgres, "one") as connection:
@@ -35,10 +35,10 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
         for store in (embedded, server):
             store.flush()
         embedded.search_vectors(vectors[0], K)
-        index = embedded._indexes._shard
+        index = embedded._backend.index._indexes._shard
         assert index
         having = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
-        shard = ShardFloor(index._shard, embedded._database._connection, having, MANY)
+        shard = ShardFloor(index._shard, embedded._backend._database._connection, having, MANY)
         for n in range(0, 200, 20):
             near = {hit.chunk.id for hit in embedded.search_vectors(vectors[n], K, mode="exact")}
             assert len(near & {row[0] for row in shard.search_vectors(vectors[n], K)}) >= 9

@@ -13,7 +13,7 @@ import numpy as np
 from clew import Document, Engine, Message
 from clew.core.doctor import Area
 from clew.core.types import Section
-from clew.drivers.store.embedded import sums
+from clew.drivers.store.sqlite import sums
 
 NO_VECTORS = np.zeros((0, 64), np.float32)
 START = datetime(2024, 5, 1, 9, tzinfo=UTC)

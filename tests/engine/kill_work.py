@@ -8,7 +8,7 @@ from pathlib import Path
 from clew import Engine, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.types import Document
-from clew.drivers.store.embedded import build
+from clew.drivers.store.sqlite import build
 
 SETTINGS = Settings(ingestion=IngestionConfig(summaries="extractive"))
 SHARD = replace(SETTINGS, store=replace(SETTINGS.store, exact_below=0))

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from clew.drivers.store.sqlite.hits import HitCache
+from clew.drivers.store.sqlite.search_methods import SearchMethods
 
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.types import Chunk, Hit
-from clew.drivers.store.embedded import read
-from clew.drivers.store.embedded.hits import HitCache
-from clew.drivers.store.embedded.search_methods import SearchMethods
+from clew.drivers.store.sqlite import read
 
 PLAIN = ("semantic", "lexical", "hybrid")
 UNCACHED = SearchConfig(cache=0)

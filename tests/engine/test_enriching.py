@@ -233,12 +233,15 @@ def test_an_empty_answer_names_the_document_and_a_failed_one_is_filled_in_later(
         assert {each.id: each.summary for each in engine.list()}["b"] == "Beta it is."
 
 
-def test_summaries_can_be_left_out_and_filled_in(engine: Engine, page: Path) -> None:
-    engine.add(page, settings=Settings(ingestion=IngestionConfig()))
-    assert not next(engine.list()).summary
-    assert engine.backfill().changed == ("pages/chronicle.md",)
-    assert next(engine.list()).summary
-    assert engine.backfill().embedded == 0
+def test_summaries_can_be_left_out_and_filled_in(tmp_path: Path, page: Path) -> None:
+    with Engine.open(tmp_path / "store", embedder="hashed") as engine:
+        engine.add(page)
+        assert not engine.backfill().changed
+        assert not next(engine.list()).summary
+    with Engine.open(tmp_path / "store", embedder="hashed", settings=EXTRACTED) as engine:
+        assert len(engine.backfill().changed) == 1
+        assert next(engine.list()).summary
+        assert engine.backfill().embedded == 0
 
 
 def test_a_summary_that_was_left_out_is_made_when_it_is_wanted_again(engine: Engine, page: Path) -> None:

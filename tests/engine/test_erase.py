@@ -72,6 +72,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(request.getfixturevalue("postgres"), "postgres")
 
 
+EXTRACTED = replace(SETTINGS, ingestion=replace(SETTINGS.ingestion, summaries="extractive"))
+
+
 def open_engine(place: Place, **options: Any) -> Engine:
     return Engine.open(place.path, **{"embedder": "hashed", "settings": SETTINGS, **options})
 
@@ -94,7 +97,7 @@ def make_chat(count: int, *, first: int = 0, channel: str = "ops") -> list[Messa
 
 
 def test_an_erased_page_is_in_no_verb_and_in_no_byte(place: Place) -> None:
-    with open_engine(place) as engine:
+    with open_engine(place, settings=EXTRACTED) as engine:
         text = f"# Crane\n\nThe crane {canary(1)} lifts nine tons."
         engine.add_documents([Document("crane", text, uri="crane.md"), Document("tide", "The tide turns at noon.")])
         engine.backfill()
@@ -201,7 +204,7 @@ def make_busy_chat(author: str) -> list[Message]:
 
 
 def test_a_summary_made_of_what_others_said_is_not_looked_for(place: Place) -> None:
-    with open_engine(place) as engine:
+    with open_engine(place, settings=EXTRACTED) as engine:
         engine.add_messages(make_busy_chat("wolfgang.petersen"))
         quote = "He said: Warehouse0x0 receives shipment0y0 before noon0z0 today."
         engine.add_messages([Message(quote, author="eve", id="quote", channel="quay0", at=DAY, reply_to="t0-0")])
@@ -229,6 +232,7 @@ def test_a_title_made_of_what_another_said_too_is_theirs(place: Place) -> None:
             ]
         )
         assert len(list(engine.list())) == 2
+        assert engine.erase(author="dan", dry_run=True).quoted_by == ("c",)
         receipt = engine.erase(author="dan")
         assert [record.title[:20] for record in engine.list()] == ["#ops: Deliveries for"]
         assert_complete(receipt)
@@ -236,7 +240,7 @@ def test_a_title_made_of_what_another_said_too_is_theirs(place: Place) -> None:
 
 
 def test_an_incomplete_erasure_is_finished_after_new_summaries(place: Place) -> None:
-    with open_engine(place) as engine:
+    with open_engine(place, settings=EXTRACTED) as engine:
         engine.add_messages(make_busy_chat("dan"))
         engine.backfill()
         insert_jobs(engine, [("one", "running", "Warehouse0x0 receives shipment0y0")])

@@ -19,9 +19,9 @@ from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import staging
-from clew.drivers.store.embedded import build
-from clew.drivers.store.embedded.checkpoint import read_checkpoint
-from clew.drivers.store.embedded.folder import HOME, list_own_shards
+from clew.drivers.store.sqlite import build
+from clew.drivers.store.sqlite.checkpoint import read_checkpoint
+from clew.drivers.store.sqlite.folder import HOME, list_own_shards
 from clew.index.add import calibrate
 from tests.engine.conftest import STORES
 

@@ -11,7 +11,7 @@ from clew import Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.trace import Trace
 from clew.core.types import Chunk
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.store import BackendStore
 from tests.engine.histories import NOON
 
 STAFF = Filter(access={"staff"})
@@ -45,14 +45,14 @@ def open_filled(channels: int, *, exact_below: int = 10_000) -> Iterator[Engine]
 
 
 def count_scans(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> int:
-    scan, calls = EmbeddedStore.scan, list[Filter]()
+    scan, calls = BackendStore.scan, list[Filter]()
 
-    def note(store: EmbeddedStore, *where: Filter) -> Iterator[Chunk]:
+    def note(store: BackendStore, *where: Filter) -> Iterator[Chunk]:
         calls.extend(where or [Filter()])
         return scan(store, *where)
 
     with monkeypatch.context() as patch:
-        patch.setattr(EmbeddedStore, "scan", note)
+        patch.setattr(BackendStore, "scan", note)
         call()
     return len(calls)
 

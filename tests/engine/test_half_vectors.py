@@ -62,7 +62,7 @@ def test_half_vectors_take_half_the_room(tmp_path: Path) -> None:
             engine.add_documents(DOCUMENTS)
             assert engine.search("the vault is opened on day 6.", strategy="semantic")[0].document.uri == "6.md"
             store: Any = engine.opened.store
-            with store._database.read_transaction() as db:
+            with store._backend._database.read_transaction() as (db, _):
                 sizes[vectors] = db.execute("SELECT sum(length(vector)) FROM signals").fetchone()[0]
     assert sizes["float32"] == 2 * sizes["half"]
 

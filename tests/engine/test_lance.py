@@ -13,6 +13,7 @@ from typing import Any
 import lance
 import numpy as np
 import pytest
+from clew.drivers.store.lance.select import select
 from typer.testing import CliRunner
 
 from clew import (
@@ -32,7 +33,6 @@ from clew.core.protocols import Store
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store.lance.errors import explain_error
 from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS, Row
-from clew.drivers.store.lance.select import select
 from clew.drivers.store.lance.snapshot import Snapshot
 from clew.engine.collections import drop_collection, list_collections
 from clew.surface.cli.app import app

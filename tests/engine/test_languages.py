@@ -97,7 +97,7 @@ def test_a_status_beside_another_process_counts_languages_without_an_index_of_it
         first.add_documents([*documents, Document("en2", "The keys are in the safe below the stairs.")])
         first.search("keys")  # it holds the index
         first.drop("de")
-        monkeypatch.setattr("clew.drivers.store.embedded.exact.ExactIndex.catch_up", pytest.fail)
+        monkeypatch.setattr("clew.drivers.store.sqlite.exact.ExactIndex.catch_up", pytest.fail)
         expected = {code: 1 for code in PAGES if code != "de"} | {"en": 2}
         assert second.status().languages == first.status().languages == expected
 

@@ -248,7 +248,7 @@ def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_pa
         before = answers(engine)
     code = (
         "import os, sys; from clew import Engine\n"
-        "from clew.drivers.store.embedded import staged\n"
+        "from clew.drivers.store.sqlite import staged\n"
         "swap = staged.swap_staged_vectors\n"
         "def killed(db, collection_id): swap(db, collection_id); os._exit(9)\n"
         "staged.swap_staged_vectors = killed\n"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from clew import Document, Engine, Filter
-from clew.core.errors import DriverFailed
+from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Role
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
@@ -214,6 +214,111 @@ def test_a_page_without_chunks_is_told_and_added_again_only_if_it_has_a_text(tmp
         assert [Path(each).name for each in report.changed] == ["page.md"]
         assert report.skipped == 1
         assert engine.search("keys rotate")[0].document.id == page
+
+
+def spoil_row_number(file: Path, table: str) -> None:
+    """Changes one byte: the number of the first row in the b-tree of a table."""
+    with closing(sqlite3.connect(file)) as db:
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    data = bytearray(file.read_bytes())
+    page = (root - 1) * size
+    while data[page] == 5:  # an inner page: on to its first child
+        cell = page + int.from_bytes(data[page + 12 : page + 14])
+        page = (int.from_bytes(data[cell : cell + 4]) - 1) * size
+    at = page + int.from_bytes(data[page + 8 : page + 10])
+    while data[at] & 0x80:  # the length of the row
+        at += 1
+    data[at + 1] += 60
+    file.write_bytes(bytes(data))
+
+
+def show(engine: Engine) -> tuple[dict[str, str], list[list[str]]]:
+    texts = {record.id: engine.read(record.id).text.strip() for record in engine.list()}
+    return texts, [
+        [hit.chunk.id for hit in engine.search("rota vault", strategy=strategy)] for strategy in ("lexical", "semantic")
+    ]
+
+
+@pytest.mark.parametrize("table", ["documents", "chunks", "signals"])
+def test_a_wrong_byte_in_the_tree_of_a_table_is_found_and_cured_by_one_repair(tmp_path: Path, table: str) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        before = show(engine)
+    spoil_row_number(tmp_path / "default" / "clew.db", table)
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        assert not engine.doctor().is_sound
+        assert engine.doctor(repair=True).is_sound
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        assert engine.doctor(full=True).defects == ()
+        assert show(engine) == before
+
+
+def test_pages_that_cannot_be_read_take_no_others_with_them(tmp_path: Path) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        engine.add_documents([Document(f"d{n}", f"Part {n} of the tale of the vault. " * 40) for n in range(60)])
+        before = show(engine)
+    file = tmp_path / "default" / "clew.db"
+    data = file.read_bytes()
+    at = data.index(b"Part 30 of the tale") // 8192 * 8192
+    file.write_bytes(data[:at] + bytes(8192) + data[at + 8192 :])
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        assert engine.doctor(repair=True).is_sound
+        assert engine.doctor(full=True).defects == ()
+        assert show(engine) == before  # each text is stored twice, in its pieces and its chunks
+
+
+@pytest.mark.parametrize(("statement", "is_cured"), [(b"CREATE INDEX chunks_doc", True), (b"CREATE TABLE docu", False)])
+def test_bytes_that_are_no_text_among_the_names_of_tables_are_damage(
+    tmp_path: Path, statement: bytes, is_cured: bool
+) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        before = show(engine)
+    file = tmp_path / "default" / "clew.db"
+    file.write_bytes(file.read_bytes().replace(statement, statement[:-3] + b"\xff" + statement[-2:]))
+    with pytest.raises(CollectionDamaged, match="`clew doctor`"):
+        Engine.open(tmp_path, embedder="hashed:32")
+    if not is_cured:
+        with pytest.raises(CollectionDamaged, match="restore a backup"):
+            Engine.accept_missing_changes(tmp_path)
+        return
+    assert Engine.accept_missing_changes(tmp_path).is_sound
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        assert engine.doctor(full=True).defects == ()
+        assert show(engine) == before
+
+
+@pytest.mark.parametrize("doc", [1, 4, 99])
+def test_a_chunk_that_is_moved_to_another_document_is_cured_by_one_repair(tmp_path: Path, doc: int) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        before = show(engine)
+        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
+            db.execute("UPDATE chunks SET doc = ? WHERE row = 3", (doc,))
+        assert engine.doctor(repair=True).is_sound
+        assert engine.doctor(full=True).defects == ()
+        assert show(engine) == before
+
+
+@pytest.mark.parametrize("kind", ["page", "thread"])
+def test_a_text_whose_record_is_gone_is_kept_and_named(tmp_path: Path, kind: str) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        lost = find_thread(engine) if kind == "thread" else "d1"
+        texts = show(engine)[0]
+        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
+            (row,) = db.execute("SELECT row FROM documents WHERE id = ?", (lost,)).fetchone()
+            db.execute("DELETE FROM documents WHERE id = ?", (lost,))
+        report = engine.doctor(repair=True)
+        assert report.is_sound
+        (told,) = [each for each in report.defects if each.remedy == "keep"]
+        assert texts[lost][:16] in told.problem
+        assert f"kept as recovered-{row}" in told.advice
+        assert engine.doctor(full=True).defects == ()
+        texts[f"recovered-{row}"] = texts.pop(lost)
+        assert show(engine)[0] == texts
+        assert f"recovered-{row}" in {hit.document.id for hit in engine.search("rota vault", k=50)}
 
 
 COLUMNS = {

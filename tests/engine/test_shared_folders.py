@@ -114,7 +114,7 @@ def test_who_may_only_read_sees_the_live_state(shared: Path) -> None:
 
 
 def test_a_reader_of_a_folder_without_a_log_follows_a_writer_that_comes_later(shared: Path) -> None:
-    from clew.drivers.store.embedded import connection
+    from clew.drivers.store.sqlite import connection
 
     path = shared / "team"
     with Engine.open(path, embedder="hashed:32") as engine:

@@ -15,7 +15,7 @@ from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConf
 from clew.core.types import Hit, Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.drivers.store.embedded.database import CollectionState, Database
+from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.query.search.boost import mix_chunk_and_document_scores
 from clew.query.search.judge import parse_grade, probability_to_grade
 

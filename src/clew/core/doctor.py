@@ -14,8 +14,9 @@ Area = Literal[
 AREAS: Final[tuple[Area, ...]] = get_args(Area)
 Severity = Literal["damage", "warning", "advice"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-Remedy = Literal["rebuild", "rechunk", "keep", "remove", "delete", "accept", "protect", ""]
+Remedy = Literal["copy", "rebuild", "rechunk", "keep", "remove", "delete", "accept", "protect", ""]
 REMEDIES: Final[Mapping[Remedy, str]] = {
+    "copy": "the file is written anew, row by row; rows that cannot be read are left out, and told by what lacks them",
     "rebuild": "it is made again from what is stored",
     "rechunk": "its chunks are made again from its text, without the contexts of a language model",
     "keep": "the text that is sound is kept and its chunks are made again; what cannot be trusted is left out (where"

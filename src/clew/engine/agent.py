@@ -16,7 +16,7 @@ from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
 from clew.engine.answer import answer_verbatim, build_model_answer
 from clew.engine.opened import Opened, check_question
-from clew.engine.search import assemble_context, look_up_by_name, make_query_from_text_or_table
+from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent import (
     AgentBudget,
     DocumentQuotes,
@@ -33,6 +33,7 @@ from clew.query.answer import NumberedPassage, extract_answer, write_answer
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route, route_question
 from clew.query.search.find import build_query
+from clew.query.search.strategies import no_strategy_error
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -183,7 +184,8 @@ def _explain_no_results(budget: AgentBudget, trace: Trace) -> str:
 def _override_strategy(opened: Opened, settings: Settings, strategy: str | None) -> Settings:
     if strategy is None:
         return settings
-    look_up_by_name(strategy, opened.finder.strategies, "strategy")
+    if strategy not in opened.finder.strategies:
+        raise no_strategy_error(strategy, opened.finder.strategies)
     return replace(settings, search=replace(settings.search, strategy=strategy))
 
 

@@ -50,7 +50,7 @@ def erase(
     staged vectors, caches, chat sessions, runs and feedback that name it. The places where it lay are overwritten: free
     pages and logs of the database, files of the index, older versions.
     A source that was added in sections goes with all of them. If it is interrupted, the next call finishes it, also one
-    that names nothing. `dry_run` only counts.
+    that names nothing. `dry_run` only counts, and names who quotes it.
     """
     if isinstance(documents, str):
         raise SettingsError("documents is one text; give a list of ids or addresses")
@@ -66,9 +66,9 @@ def erase(
         journal = make_journal(opened.store, selection, selector=selector, at=at, author=author or "")
         if before:
             journal = join_journals(before, journal)
+        journal, quotes = _collect_quotes(opened, journal, channel or "")
         if dry_run:
             return _make_receipt(opened, journal, resumed=before is not None, dry_run=True)
-        journal, quotes = _collect_quotes(opened, journal, channel or "")
         eraser.set_pending(journal.to_text())
         # Before the removal, since nobody can tell what quotes a text that is gone, if this process is killed.
         scrubbed, busy = scrub(engine, journal, quotes)

@@ -26,7 +26,6 @@ from clew.engine import Engine
 from clew.engine.jobs import register_runner
 from clew.engine.lease import make_job_id
 from clew.engine.opened import check_filter, check_positive_count, make_finder
-from clew.engine.search import look_up_by_name
 from clew.evaluation.measures import (
     Span,
     average_precision,
@@ -43,6 +42,7 @@ from clew.evaluation.questions.resolve import Judgement, resolve_questions
 from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
+from clew.query.search.strategies import no_strategy_error
 
 KIND: Final = "evaluate"  # of a job
 FETCH = 2  # chunks fetched for each document that is ranked
@@ -172,10 +172,17 @@ def build_systems(
     found: dict[str, tuple[EvaluatedSystem, Settings]] = {}
     for label, given in (settings or {"": engine.settings}).items():
         tree = engine.opened.resolve_settings(given)
+        changes = diff_settings(engine.settings, tree)
+        if fixed := [name for name in changes if name.startswith(("embedder.", "ingestion.", "store."))]:
+            raise SettingsError(
+                f"{fixed[0]} is of the collection and changes no question; make another collection with it "
+                "(`clew --collection NAME add`), evaluate that too, and `clew evaluate compare` the runs"
+            )
         for strategy in strategies or (tree.search.strategy,):
-            look_up_by_name(strategy, engine.strategies, "strategy")
+            if strategy not in engine.strategies:
+                raise no_strategy_error(strategy, engine.strategies)
             name = " ".join(filter(None, (strategy, label)))
-            found[name] = EvaluatedSystem(name, strategy, diff_settings(engine.settings, tree)), tree
+            found[name] = EvaluatedSystem(name, strategy, changes), tree
     return found
 
 
@@ -282,15 +289,14 @@ def ask_question(
 ) -> QuestionResult:
     """The result of one system for one question."""
     settings = replace(settings, search=replace(settings.search, cache=0))  # a repeated question costs as much
+    asked: dict[str, Any] = {
+        "strategy": system.strategy,
+        "where": options.where,
+        "history": question.history,
+        "settings": settings,
+    }
     started = perf_counter()
-    hits = engine.search(
-        question.question,
-        k=options.hits,
-        strategy=system.strategy,
-        where=options.where,
-        history=question.history,
-        settings=settings,
-    )
+    hits = engine.search(question.question, k=options.hits, **asked)
     ms = 1000 * (perf_counter() - started)
     best: dict[str, float] = {}
     for hit in hits:
@@ -303,14 +309,7 @@ def ask_question(
         spans = [(hit.chunk.doc_id, (hit.chunk.start, hit.chunk.end)) for hit in hits[: options.k]]
         values |= _measure_evidence(spans, judgement, f"evidence@{options.k}")
     if options.tokens and (judgement.spans or not question.is_answerable):
-        context = engine.context(
-            question.question,
-            tokens=options.tokens,
-            strategy=system.strategy,
-            where=options.where,
-            history=question.history,
-            settings=settings,
-        )
+        context = engine.context(question.question, tokens=options.tokens, **asked)
         tokens = context.tokens
         name = f"evidence@{options.tokens} tokens"
         values |= _measure_evidence(_list_context_spans(context), judgement, name)
@@ -318,13 +317,7 @@ def ask_question(
             values["left empty"] = float(not context.passages)
     if not options.answers:
         return QuestionResult(system.name, question.id, ranking, tuple(best.values()), values, ms, tokens)
-    answer = engine.ask(
-        question.question,
-        strategy=system.strategy,
-        where=options.where,
-        history=question.history,
-        settings=settings,
-    )
+    answer = engine.ask(question.question, **asked)
     values |= measure_answer(answer, question, judgement)
     tokens = (tokens or 0) + answer.usage.input_tokens + answer.usage.output_tokens
     return QuestionResult(

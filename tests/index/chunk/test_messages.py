@@ -10,23 +10,13 @@ from clew import Engine, Hit, Message, Settings
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
 
-SAID = (
-    Message("The winch squeaks.", author="Ann", at=datetime(2026, 3, 2, 9, tzinfo=UTC), id="a", channel="yard"),
-    Message(
-        "Greased   it with tallow before lunch today?",
-        author="Bo",
-        at=datetime(2026, 3, 2, 10, tzinfo=UTC),
-        id="b",
-        channel="yard",
-    ),
-    Message(
-        "Twice, with fresh tallow from the store.",
-        author="Ann",
-        at=datetime(2026, 4, 1, 9, tzinfo=UTC),
-        id="c",
-        channel="yard",
-        reply_to="a",
-    ),
+SAID = tuple(
+    Message(text, author, datetime(2026, *at, tzinfo=UTC), id_, "yard", reply_to)
+    for text, author, at, id_, reply_to in (
+        ("The winch squeaks.", "Ann", (3, 2, 9), "a", None),
+        ("Greased   it with tallow before lunch today?", "Bo", (3, 2, 10), "b", None),
+        ("Twice, with fresh tallow from the store.", "Ann", (4, 1, 9), "c", "a"),
+    )
 )
 UNSMOOTHED = Settings(flow=FlowConfig(reach=0), search=SearchConfig(cache=0))
 

@@ -140,7 +140,8 @@ def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
     assert "--no-summaries was removed: there are none" in fresh("add", "pages", "--no-summaries").err
     fresh("add", "pages")
     assert not any(each["summary"] for each in fresh("list", "--json").json["documents"])
-    assert fresh("backfill", "--json").json["embedded"] == 4
+    assert fresh("backfill", "--json").json["embedded"] == 0
+    assert fresh("backfill", "--json", CLEW_INGESTION__SUMMARIES="extractive").json["embedded"] == 4
     assert all(each["summary"] for each in fresh("list", "--json").json["documents"])
     assert fresh("backfill").out.startswith("0 added, 0 changed")
     done = fresh("add", "pages", "--contextual", "--json").json

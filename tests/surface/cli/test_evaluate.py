@@ -106,6 +106,8 @@ def test_a_wrong_line_of_the_file_is_named(judged: Clew) -> None:
     [
         (["--set", "search.dept=5"], "did you mean search.depth?"),
         (["--set", "search.depth"], "NAME=VALUE"),
+        (["--set", "embedder.name=hashed:64"], "make another collection with it"),
+        (["--strategy", "late"], "late interaction was removed; use rerank"),
         (["--set", "search.depth=deep"], "a whole number"),
         (["--strategy", "magic"], "there is no strategy 'magic'"),
         (["--measure", "beauty"], "no measure 'beauty'"),

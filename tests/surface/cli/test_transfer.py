@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clew import Document, DriverFailed, Engine
-from clew.drivers.store.embedded import eraser, schema
+from clew.drivers.store.sqlite import eraser, schema
 from clew.surface.cli.app import app
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.candidates import Depth
-from clew.core.doctor import Defect
+from clew.core.doctor import Defect, Remedy
 from clew.core.facets import Condition, find_named_documents
 from clew.core.filter import Filter
 from clew.core.protocols import Embedder
@@ -354,6 +354,10 @@ class Backend(Protocol):
     @property
     def index(self) -> Index:
         """What searches the chunks."""
+
+    @property
+    def remedy_unreadable(self) -> Remedy:
+        """The remedy for tables that cannot be read to their end, if there is one."""
 
     def head(self, *, is_anew: bool = False) -> Head:
         """What is said of the whole, at next to no cost, as of the search that runs or `is_anew`.

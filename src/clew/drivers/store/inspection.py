@@ -117,7 +117,7 @@ class InspectMethods(ABC):
             ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
             defects = [*self._backend.inspect(is_quick=is_sample), *_inspect_documents(self, ids)]
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
-            return Inspection((Defect("truth", str(error)),))
+            return Inspection((Defect("truth", str(error).partition("; ")[0], "", self._backend.remedy_unreadable),))
         checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
         names = {each.id: each.name for each in listed if each.name}
         return Inspection(tuple(defects), checked, ids, is_sample, names)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
     from clew.engine.opened import Opened
 
+MAX_ROUNDS = 5  # of a repair
 MAX_CHUNKS = 5000  # about so many are read unless `full`
 _QUOTED = re.compile(r"'([^'\n]+)'")
 
@@ -38,17 +39,31 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     if not isinstance(store, Inspectable):
         raise SettingsError("this store cannot be checked: it has no `inspect` and `repair`")
     defects, found = _examine(opened, store, full=full or repair)
-    if repair and defects:
-        store.repair(defects)
-        with suppress(ClewError):  # what was to be removed may have been added anew meanwhile
-            there = {each.id for each in opened.store.documents()}
-            defects = [each for each in defects if each.remedy != "remove" or each.document not in there]
-        _rebuild(engine, defects)
-        store.flush()
-        defects = _compare(defects, _examine(opened, store, full=True)[0])
+    if repair:
+        defects = _repair(engine, store, defects)
     named = [replace(each, problem=_name_documents(each, found.names)) for each in defects]
     named.sort(key=lambda each: SEVERITIES.index(each.severity))
     return DoctorReport(tuple(named), found.checked, monotonic() - started, found.is_sample)
+
+
+def _repair(engine: "Engine", store: Inspectable, defects: list[Defect]) -> list[Defect]:
+    """Repair until nothing else is found: a file first, and a repair may show what another defect hid."""
+    done, left = dict[tuple[str, str], Defect](), defects
+    for _ in range(MAX_ROUNDS):
+        todo = [each for each in left if each.remedy == "copy"] or [each for each in left if each.remedy]
+        if not todo:
+            break
+        store.repair(todo)
+        with suppress(ClewError):  # what was to be removed may have been added anew meanwhile
+            there = {each.id for each in engine.opened.store.documents()}
+            todo = [each for each in todo if each.remedy != "remove" or each.document not in there]
+        _rebuild(engine, todo)
+        engine.opened.store.flush()
+        done |= {(each.area, each.problem): each for each in todo}
+        before, left = left, _examine(engine.opened, store, full=True)[0]
+        if left == before:
+            break
+    return _compare(list(done.values()), left)
 
 
 def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:
@@ -66,8 +81,8 @@ def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[
 def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
     """The defects as they are after a repair: what is not found any more is repaired, and what is new is added."""
     problems = {(each.area, each.problem) for each in left}
-    known = {(each.area, each.problem) for each in defects if each.remedy}
-    now = [replace(each, is_repaired=(each.area, each.problem) not in problems) for each in defects if each.remedy]
+    known = {(each.area, each.problem) for each in defects}
+    now = [replace(each, is_repaired=(each.area, each.problem) not in problems) for each in defects]
     return now + [each for each in left if (each.area, each.problem) not in known]
 
 

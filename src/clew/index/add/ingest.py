@@ -215,7 +215,7 @@ def backfill_summaries(
     embedder = MeteredEmbedder(context.embedder, budget)
     with flush_after(context.flush, on_progress):
         repaired = _repair_contexts(context, llm, embedder)
-        if repaired.stopped:
+        if repaired.stopped or (llm is None and context.settings.ingestion.summaries == "none"):
             return replace(repaired, cost=budget.spent)
         report = backfill.generate_summaries(
             store=context.store,

@@ -150,7 +150,7 @@ class Engines:
                 engine.run_jobs(wait=True, stop=stop, on_job=lambda job: self._report(collection, job))
             except ClewError as error:
                 log.warning("jobs of %s: %s", collection, error)
-            except Exception:
+            except Exception:  # whatever a job's own code raised: the thread must live, or no later job runs
                 log.exception("jobs of %s: unexpected error", collection)
             stop.wait(RETRY_SECONDS)
 

@@ -12,8 +12,8 @@ from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.lance import LanceStore
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from tests.soak import choose_runs
 
 DIM, K, QUERIES = 32, 10, choose_runs(6, 40)
@@ -62,7 +62,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
     rng = np.random.default_rng(18)
     centres = draw_vectors(rng, np.zeros((1, DIM), np.float32), 20)
     documents = [draw_document(rng, centres, number) for number in range(DOCUMENTS)]
-    folder: Store = EmbeddedStore(tmp_path / "folder", embedder="m", dim=DIM)
+    folder: Store = open_sqlite(tmp_path / "folder", embedder="m", dim=DIM)
     for store in (folder, *made.values()):
         store.put_many(documents)
         store.flush()

@@ -32,7 +32,7 @@ from clew.drivers.store.postgres.search import vectors as vector_search
 from clew.drivers.store.postgres.search.filters import SqlFragment
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import NearestQuery
-from clew.drivers.store.sqlite.open import open_store as open_folder
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_server
 
@@ -110,7 +110,7 @@ TEXTS = (
 def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.drivers.store.postgres.rows.BATCH", 4)
     drawn = np.random.default_rng(8)
-    server, embedded = open_store(config=StoreConfig()), open_folder(None, embedder="m", dim=DIM)
+    server, embedded = open_store(config=StoreConfig()), open_sqlite(None, embedder="m", dim=DIM)
     for n in range(40):
         texts = [" ".join(drawn.choice(TEXTS, drawn.integers(1, 4))) for _ in range(drawn.integers(1, 9))]
         at = datetime(2025, 1, 1 + n % 28, tzinfo=UTC) if n % 3 else None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 
-from clew.core.doctor import Defect
+from clew.core.doctor import Defect, Remedy
 from clew.core.errors import CollectionDamaged
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
@@ -18,6 +18,7 @@ from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.inspection import inspect_while_unchanged
 from clew.drivers.store.sqlite import eraser, inspect, sums
+from clew.drivers.store.sqlite.accept import rewrite_database as rewrite_rows
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes
@@ -28,6 +29,8 @@ MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instea
 
 class SqliteBackend:
     """One collection in a folder, or in memory where the folder is None; see `Backend`."""
+
+    remedy_unreadable: Remedy = "copy"
 
     def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig) -> None:
         self._folder, self._config = folder, config
@@ -179,6 +182,10 @@ class SqliteBackend:
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
         """Mends the tables; every index is then too far behind, and is built again by the next search."""
         self.index.discard()
+        if any(each.remedy == "copy" for each in defects):
+            with self._database.reader as db:
+                rewrite_rows(db)
+            return  # what is wrong with the rows is asked anew
         with self._database.write_transaction() as (db, state):
             inspect.prepare_repair(db, ids)
             tx = Transaction(SqliteSnapshot(db, state))

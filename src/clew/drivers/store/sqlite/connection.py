@@ -13,6 +13,7 @@ from clew.drivers.store.sqlite.schema import FILE, translate_errors
 from clew.drivers.store.sqlite.sums import register_functions
 
 LOG = f"{FILE}-wal"
+PAGE_SIZE = 8192  # a row with a vector of 384 and its terms takes 2.5 kB
 RECOVERY_SECONDS = 5.0  # that who may only read waits for a writer that has just begun to open the log
 
 
@@ -36,10 +37,9 @@ def connect(folder: Path | None) -> sqlite3.Connection:
             folder / FILE, timeout=schema.WRITE_TIMEOUT, check_same_thread=False, isolation_level=None
         )
         try:
-            connection.execute("PRAGMA page_size = 8192")  # a row with a vector of 384 and its terms takes 2.5 kB
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             _enable_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA cell_size_check = ON")  # a damaged page is noticed when it is loaded
             connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: each time waits for the disk
             connection.execute("PRAGMA cache_size = -16000")
@@ -71,7 +71,7 @@ def open_read_only_connection(file: Path) -> sqlite3.Connection:
         connection = _open_read_only(file)
         try:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             code = getattr(error, "sqlite_errorcode", 0) & schema.PRIMARY_CODE
             if code == sqlite3.SQLITE_READONLY and time.monotonic() < deadline:
                 connection.close()
@@ -95,7 +95,7 @@ def _open_read_only(file: Path) -> sqlite3.Connection:
 
 def close_connection(connection: sqlite3.Connection, folder: Path | None) -> None:
     """Closes a connection. The log is emptied and kept: without it, who may only read could not follow a writer."""
-    with suppress(sqlite3.Error, OSError):
+    with suppress(sqlite3.Error, OSError, UnicodeDecodeError):
         if folder and is_writable(folder) and not connection.in_transaction:
             connection.execute("PRAGMA busy_timeout = 0")  # whoever else has it open does this later
             with closing(open_read_only_connection(folder / FILE)) as last:

@@ -202,6 +202,8 @@ def _is_unused(file: Path) -> bool:
             db.execute("PRAGMA journal_mode = DELETE")  # possible only for the last connection
             db.execute("BEGIN EXCLUSIVE")
             db.execute("ROLLBACK")
+        except UnicodeDecodeError:  # it is damaged
+            return True
         except sqlite3.DatabaseError as error:
             return error.sqlite_errorcode & schema.PRIMARY_CODE not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return True

@@ -2,29 +2,36 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 
 from clew.core.doctor import Area, Defect
 from clew.core.pattern import compile_pattern
 from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.sqlite import sums
-from clew.drivers.store.sqlite.accept import COUNTS
+from clew.drivers.store.sqlite.accept import COUNTS, LAST, ORPHANED
 from clew.drivers.store.sqlite.database import CollectionState
 from clew.drivers.store.sqlite.tables import STATEMENTS
 from clew.drivers.store.sqlite.vectors import unpack_vector
 
 MAX_PROBLEMS = 100  # that SQLite lists
 MAX_STAGED = 1000  # staged vectors whose length is computed
-_OF_INDEX = ("missing from index", "wrong # of entries in index", "non-unique entry in index", "out of order")
+RECOVERED, SHOWN = "recovered-", 60  # the id of a document whose record is gone, and characters of it that are told
 _PART = compile_pattern(r"\s*CREATE INDEX (\w+) ")
+_PARTS = [made.group(1) for statement in STATEMENTS if (made := _PART.match(statement))]
 _OF_ROWS = "row NOT IN (SELECT row FROM chunks) AND row NOT IN (SELECT row FROM documents)"
 _ORPHANS = {
-    **dict.fromkeys(("pieces", "blocks", "chunks"), "doc NOT IN (SELECT row FROM documents)"),
+    **dict.fromkeys(("pieces", "blocks", "chunks"), f"doc NOT IN (SELECT row FROM documents UNION {ORPHANED})"),
     "signals": "row NOT IN (SELECT row FROM chunks)",
     "staged": _OF_ROWS,
 }
+# Documents whose record is gone: where each begins, and a record for each that matches no checksum.
+_LOST = f"""SELECT doc, coalesce(
+  (SELECT CAST(text AS BLOB) FROM pieces WHERE doc = lost.doc ORDER BY n LIMIT 1),
+  (SELECT CAST(text AS BLOB) FROM chunks WHERE doc = lost.doc ORDER BY piece, idx LIMIT 1)) FROM ({ORPHANED}) lost"""
+_ADD_RECORDS = f"""INSERT INTO documents
+  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '', 0, 0, '', '{{}}', NULL, '', NULL, NULL, 0, 0, '[]', NULL, 0
+  FROM ({ORPHANED})"""
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
     (
@@ -55,23 +62,13 @@ def inspect_tables(db: sqlite3.Connection, state: CollectionState, *, is_quick: 
     check = "quick_check" if is_quick else "integrity_check"
     for (problem,) in db.execute(f"PRAGMA {check}({MAX_PROBLEMS})").fetchall():
         if problem != "ok":
-            is_index = any(sign in problem for sign in _OF_INDEX)
-            yield Defect("index" if is_index else "truth", f"SQLite: {problem}", "", "rebuild" if is_index else "")
-    for name in _find_missing_parts(db):
-        yield Defect("index", f"{name} is missing among the indexes of the tables", "", "rebuild")
+            yield Defect("index" if " index " in problem else "truth", f"SQLite: {problem}", "", "copy")
+    there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    for name in _PARTS:
+        if name not in there:
+            yield Defect("index", f"{name} is missing among the indexes of the tables", "", "copy")
     yield from _inspect_rows(db)
     yield from _inspect_staged(db, state)
-
-
-@lru_cache(1)
-def _list_parts() -> Mapping[str, str]:
-    """The indexes by name, with the statement that makes each."""
-    return {made.group(1): statement for statement in STATEMENTS if (made := _PART.match(statement))}
-
-
-def _find_missing_parts(db: sqlite3.Connection) -> list[str]:
-    there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-    return [name for name in _list_parts() if name not in there]
 
 
 def _inspect_rows(db: sqlite3.Connection) -> Iterator[Defect]:
@@ -80,11 +77,16 @@ def _inspect_rows(db: sqlite3.Connection) -> Iterator[Defect]:
         ((stored,), (real,)) = (db.execute(each).fetchone() for each in (f"SELECT {name} FROM meta", sql))
         if stored != real:
             yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "rebuild")
-    if db.execute("SELECT last < (SELECT coalesce(max(row), 0) FROM chunks) FROM meta").fetchone()[0]:
-        yield Defect("counts", "there are chunks after the last row of the collection", "", "rebuild")
+    if db.execute(f"SELECT last < ({LAST}) FROM meta").fetchone()[0]:
+        yield Defect("counts", "there are rows after the last row of the collection", "", "rebuild")
     for area, problem, sql in _WRONG:
         for (doc_id,) in db.execute(sql):
             yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
+    for doc, text in db.execute(_LOST):
+        start = bytes(text).decode("utf-8", "replace")[:SHOWN]
+        problem, name = f"the record of the document that begins {start!r} is gone", f"{RECOVERED}{doc}"
+        advice = f"its text is kept as {name}, which nobody sees by a label; add its source again, then drop {name}"
+        yield Defect("truth", problem, name, "keep", next_step=advice)
     for table, condition in _ORPHANS.items():
         (count,) = db.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()
         if count:
@@ -119,10 +121,8 @@ def _is_whole(data: bytes, dim: int) -> bool:
 
 
 def prepare_repair(db: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Makes the indexes again, and lets the chunks of documents be written anew by the next put."""
-    for name in _find_missing_parts(db):
-        db.execute(_list_parts()[name])
-    db.execute("REINDEX")
+    """Adds records that are gone, and lets the chunks of documents be written anew by the next put."""
+    db.execute(_ADD_RECORDS)
     # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
     docs = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
     db.execute(f"UPDATE chunks SET print = 0 WHERE doc IN ({docs})", (json.dumps(list(ids)),))
@@ -142,7 +142,5 @@ def finish_repair(db: sqlite3.Connection, defects: Sequence[Defect]) -> None:
     if any(each.area == "staged" and each.remedy for each in defects):
         db.execute("DELETE FROM staged")
         columns["staged"] = None
-    change, last = db.execute(
-        "SELECT change + 1, max(last, (SELECT coalesce(max(row), 0) FROM chunks)) FROM meta"
-    ).fetchone()
+    change, last = db.execute(f"SELECT change + 1, max(last, ({LAST})) FROM meta").fetchone()
     sums.write_meta(db, **columns, last=last, change=change, pruned=change)

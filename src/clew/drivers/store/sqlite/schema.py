@@ -24,7 +24,9 @@ _DAMAGE = (
     "corrupt",
     "user-defined function raised",
     "could not decode",
+    "can't decode",  # a message of SQLite that quotes such bytes
     "no such table",
+    "no such column",
 )
 
 
@@ -46,7 +48,7 @@ class translate_errors:  # noqa: N801
 
 def raise_if_sqlite_error(place: str, error: BaseException) -> None:
     """Raises DriverFailed with advice for an error of SQLite; returns for any other."""
-    if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
+    if isinstance(error, (sqlite3.Error, UnicodeError)):
         code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
         kind = ReadOnlyStore if code == sqlite3.SQLITE_READONLY else DriverFailed
         if any(sign in str(error).lower() for sign in _DAMAGE):
@@ -100,7 +102,7 @@ def _record_damaged_error(place: str) -> CollectionDamaged:
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
     """Creates the tables of a new collection; StoreMismatch if another version or another model filled it."""
     with translate_errors(place):
-        version = _read_version(connection)
+        version = read_version(connection)
         if version not in (0, VERSION):
             raise _other_version_error(place, version)
         if version != VERSION:
@@ -114,7 +116,7 @@ def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, 
     """Creates the tables in an empty file, unless another process has done so; StoreMismatch for another program's."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _read_version(connection)
+        version = read_version(connection)
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if version != VERSION:
             if tables:
@@ -134,7 +136,8 @@ def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, 
         raise
 
 
-def _read_version(connection: sqlite3.Connection) -> int:
+def read_version(connection: sqlite3.Connection) -> int:
+    """The version of the tables; 0 where there are none."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 

@@ -6,6 +6,10 @@ from typing import Any
 from clew.drivers.store import checksums
 
 META = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pruned", "birth", "created", "staged")
+RECORD = (
+    *("id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access", "summary_by"),
+    *("created", "updated", "row"),
+)
 FOUND_BY = ("row", "id", "facets", "vector", "revision")  # of a document: what it is found by
 FIXED = {
     "pieces": "row_sum(doc, n, text, sections, chars, chunks, message, parent, awaits)",

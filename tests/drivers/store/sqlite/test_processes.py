@@ -17,7 +17,8 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.store import BackendStore
 
 DIM = 8
 INDEXES = {"exact": StoreConfig(), "shard": StoreConfig(exact_below=0)}
@@ -33,8 +34,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(place) / "one"
 
 
-def open_store(folder: Path, index: str = "exact") -> EmbeddedStore:
-    return EmbeddedStore(folder, embedder="m", dim=DIM, config=INDEXES[index])
+def open_store(folder: Path, index: str = "exact") -> BackendStore:
+    return open_sqlite(folder, embedder="m", dim=DIM, config=INDEXES[index])
 
 
 def rows(seed: int, many: int) -> Matrix:
@@ -42,7 +43,7 @@ def rows(seed: int, many: int) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: EmbeddedStore, name: str, version: int, many: int) -> None:
+def put(store: BackendStore, name: str, version: int, many: int) -> None:
     """Puts a document all of whose chunks say which version they are of."""
     text = f"{name} v{version}"
     chunks = [Chunk(f"{name}-{n}-{version}", name, n, many, text, 0, len(text)) for n in range(many)]
@@ -50,7 +51,7 @@ def put(store: EmbeddedStore, name: str, version: int, many: int) -> None:
     store.put(Document(name, text), chunks, rows(version, many), words)
 
 
-def find_names(store: EmbeddedStore) -> set[str]:
+def find_names(store: BackendStore) -> set[str]:
     """The documents that a search finds, which must be the same by vector and by word."""
     known = [record.id for record in store.documents()]
     near = {hit.chunk.doc_id for hit in store.search_vectors(rows(0, 1)[0], 1000)}
@@ -110,7 +111,7 @@ def obey() -> None:
     store.close()
 
 
-def churn(store: EmbeddedStore, seed: int) -> None:
+def churn(store: BackendStore, seed: int) -> None:
     """Changes and searches without end."""
     drawn = random.Random(seed)
     for version in range(1_000_000):
@@ -190,7 +191,7 @@ def test_too_many_chunks_for_memory_are_refused_in_words(folder: Path) -> None:
     put(first, "a", 1, 5)
     assert find_names(first) == {"a"}
     config = StoreConfig(exact_below=0, exact_limit=4)
-    second = EmbeddedStore(folder, embedder="m", dim=DIM, config=config)
+    second = open_sqlite(folder, embedder="m", dim=DIM, config=config)
     with pytest.raises(DriverFailed, match=r"another process.*exact_limit is 4.*PostgreSQL"):
         second.search_vectors(rows(1, 1)[0], 1)
     first.close()

@@ -10,8 +10,9 @@ import pytest
 
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, TermMatch
-from clew.drivers.store.embedded.folder import HOME
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.sqlite.folder import HOME
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.store import BackendStore
 
 DIM = 4
 WORDS = [f"word{n}" for n in range(40)]
@@ -19,11 +20,11 @@ QUERY = {"word0": 1, "word7": 2, "word20": 1, "absent": 1}
 EXACT, SHARD = StoreConfig(), StoreConfig(exact_below=0)
 
 
-def open_store(folder: Path | None, config: StoreConfig = EXACT) -> EmbeddedStore:
-    return EmbeddedStore(folder, embedder="m", dim=DIM, config=config)
+def open_store(folder: Path | None, config: StoreConfig = EXACT) -> BackendStore:
+    return open_sqlite(folder, embedder="m", dim=DIM, config=config)
 
 
-def put(store: EmbeddedStore, name: str, many: int, seed: int = 0) -> list[str]:
+def put(store: BackendStore, name: str, many: int, seed: int = 0) -> list[str]:
     """Puts a document of random chunks and returns their ids."""
     drawn = np.random.default_rng([seed, *name.encode()])
     texts = [" ".join(drawn.choice(WORDS, 6)) for _ in range(many)]

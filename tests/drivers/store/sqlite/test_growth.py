@@ -16,13 +16,14 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.embedded import build, upkeep
-from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
-from clew.drivers.store.embedded.database import CollectionState
-from clew.drivers.store.embedded.exact import ExactIndex
-from clew.drivers.store.embedded.folder import HOME, list_own_shards
-from clew.drivers.store.embedded.shard import ShardIndex
-from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.sqlite import build, upkeep
+from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint
+from clew.drivers.store.sqlite.database import CollectionState
+from clew.drivers.store.sqlite.exact import ExactIndex
+from clew.drivers.store.sqlite.folder import HOME, list_own_shards
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.sqlite.shard import ShardIndex
+from clew.drivers.store.store import BackendStore
 
 DIM, EACH = 32, 50
 CONFIG = StoreConfig(exact_below=400)
@@ -35,13 +36,13 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MIN_ROWS", 300)
 
 
-def open_store(folder: Path | None) -> EmbeddedStore:
+def open_store(folder: Path | None) -> BackendStore:
     if folder:
         folder.mkdir(exist_ok=True)
-    return EmbeddedStore(folder, embedder="m", dim=DIM, config=CONFIG)
+    return open_sqlite(folder, embedder="m", dim=DIM, config=CONFIG)
 
 
-def put(store: EmbeddedStore, first: int, end: int) -> None:
+def put(store: BackendStore, first: int, end: int) -> None:
     for n in range(first, end):
         vectors = np.random.default_rng(n).standard_normal((EACH, DIM), np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -49,7 +50,7 @@ def put(store: EmbeddedStore, first: int, end: int) -> None:
         store.put(Document(f"d{n}", "x"), chunks, vectors, [{f"w{n}": 1, "all": 1}] * EACH)
 
 
-def search_exactly(store: EmbeddedStore) -> list[list[Hit]]:
+def search_exactly(store: BackendStore) -> list[list[Hit]]:
     return [store.search_vectors(vector, 5, mode="exact") for vector in ASKED]
 
 
@@ -118,8 +119,8 @@ def test_a_collection_that_is_not_searched_builds_its_index_once_at_the_end(
 def test_a_shard_that_points_were_removed_from_is_opened_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: str
 ) -> None:
-    monkeypatch.setattr("tests.drivers.store.embedded.test_growth.DIM", 512)  # so large that they get a graph
-    monkeypatch.setattr("tests.drivers.store.embedded.test_growth.ASKED", np.eye(10, 512, dtype=np.float32))
+    monkeypatch.setattr("tests.drivers.store.sqlite.test_growth.DIM", 512)  # so large that they get a graph
+    monkeypatch.setattr("tests.drivers.store.sqlite.test_growth.ASKED", np.eye(10, 512, dtype=np.float32))
     with closing(open_store(tmp_path / "c")) as store:
         put(store, 0, 12)
         search_exactly(store)
@@ -167,7 +168,7 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
         if not erased:
             erased.append("d1")
             other.drop(erased)
-            with other._database.write_transaction() as db:
+            with other._backend._database.write_transaction() as (db, _):
                 db.execute("UPDATE meta SET change = change + 1, pruned = change + 1")
         return make_empty_checkpoint(state, dim)
 
@@ -217,8 +218,8 @@ def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypat
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    wait_until(lambda: store._upkeep._builder._process is not None)
-    process = store._upkeep._builder._process
+    wait_until(lambda: store._backend.index._upkeep._builder._process is not None)
+    process = store._backend.index._upkeep._builder._process
     assert store.stats().index == f"{ExactIndex.name}; a new one is being built"
     store.close()
     assert process
@@ -244,8 +245,8 @@ def test_a_build_that_fails_is_told_once_and_searches_go_on(
         for each in (store, memory):
             put(each, first, first + 1)
         assert search_exactly(store) == search_exactly(memory)
-        if store._upkeep._thread:
-            store._upkeep._thread.join()
+        if store._backend.index._upkeep._thread:
+            store._backend.index._upkeep._thread.join()
     assert caplog.text.count("no graph was built") == 1
     assert store.stats().index == ExactIndex.name
     monkeypatch.undo()
@@ -308,8 +309,8 @@ def test_a_collection_that_shrinks_while_its_index_is_built_keeps_the_lock(
     search_exactly(other)
     assert other.stats().index == ExactIndex.name
     goes_on.set()
-    assert store._upkeep._thread
-    store._upkeep._thread.join()
+    assert store._backend.index._upkeep._thread
+    store._backend.index._upkeep._thread.join()
     put(memory, 4, 10)
     put(memory, 20, 23)
     assert search_exactly(store) == search_exactly(other) == search_exactly(memory)
@@ -326,8 +327,8 @@ def test_one_whose_build_failed_leaves_the_lock_to_others(tmp_path: Path, monkey
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    assert store._upkeep._thread
-    store._upkeep._thread.join()
+    assert store._backend.index._upkeep._thread
+    store._backend.index._upkeep._thread.join()
     monkeypatch.undo()
     monkeypatch.setattr(build, "MIN_ROWS", 300)
     other = open_store(tmp_path / "c")
@@ -344,7 +345,7 @@ def test_many_puts_at_once_start_one_build(
     _, goes_on = building
     store = open_store(tmp_path / "c")
     put(store, 0, 9)
-    monkeypatch.setattr(store._indexes, "_exact", ExactIndex(store._database))
+    monkeypatch.setattr(store._backend.index._indexes, "_exact", ExactIndex(store._backend._database))
     writers = [threading.Thread(target=put, args=(store, n, n + 1)) for n in range(9, 17)]
     for each in writers:
         each.start()
@@ -365,8 +366,8 @@ def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: py
     for first in range(4, 12):
         for each in (store, memory):
             put(each, first, first + 1)
-        if store._upkeep._thread:
-            store._upkeep._thread.join()
+        if store._backend.index._upkeep._thread:
+            store._backend.index._upkeep._thread.join()
     assert search_exactly(store) == search_exactly(memory)
     assert caplog.text.count("the index cannot be built") == 1
     with pytest.raises(DriverFailed, match="the index cannot be built"):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from clew.core.cosine import compute_cosines
 from clew.drivers.store import bm25, order
-from clew.drivers.store.embedded import checkpoint, frequencies, postings
-from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from clew.drivers.store.embedded.lock import try_lock
+from clew.drivers.store.sqlite import checkpoint, frequencies, postings
+from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from clew.drivers.store.sqlite.lock import try_lock
 from clew.drivers.store.term_ids import pack_terms
 
 

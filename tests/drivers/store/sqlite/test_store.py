@@ -19,14 +19,15 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
-from clew.drivers.store.embedded import build, candidates, checkpoint, connection, schema, tables, write
-from clew.drivers.store.embedded.checkpoint import read_checkpoint
-from clew.drivers.store.embedded.database import read_stored_embedder_name
-from clew.drivers.store.embedded.folder import HOME
-from clew.drivers.store.embedded.index import BrokenIndex
-from clew.drivers.store.embedded.sparse import copy_file
-from clew.drivers.store.embedded.store import EmbeddedStore
-from clew.drivers.store.embedded.upkeep import IndexUpkeep
+from clew.drivers.store.sqlite import build, candidates, checkpoint, connection, schema, tables, write
+from clew.drivers.store.sqlite.checkpoint import read_checkpoint
+from clew.drivers.store.sqlite.database import read_stored_embedder_name
+from clew.drivers.store.sqlite.folder import HOME
+from clew.drivers.store.sqlite.index import BrokenIndex
+from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.sqlite.sparse import copy_file
+from clew.drivers.store.sqlite.upkeep import IndexUpkeep
+from clew.drivers.store.store import BackendStore
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -43,8 +44,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(place) / "one"
 
 
-def open_store(folder: Path, config: StoreConfig = SHARD, *, dim: int = DIM) -> EmbeddedStore:
-    return EmbeddedStore(folder, embedder="m", dim=dim, config=config)
+def open_store(folder: Path, config: StoreConfig = SHARD, *, dim: int = DIM) -> BackendStore:
+    return open_sqlite(folder, embedder="m", dim=dim, config=config)
 
 
 def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
@@ -52,7 +53,7 @@ def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: EmbeddedStore, name: str, many: int = 3, *, dim: int = DIM) -> None:
+def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM) -> None:
     seed = sum(name.encode())
     drawn = np.random.default_rng(seed)
     texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
@@ -61,7 +62,7 @@ def put(store: EmbeddedStore, name: str, many: int = 3, *, dim: int = DIM) -> No
     store.put(document, chunks, rows(seed, many, dim), [Counter(text.split()) for text in texts])
 
 
-def run_searches(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
+def run_searches(store: BackendStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
     """What a few searches find."""
     even = Filter(meta={"even": True})
     asked: list[list[Hit]] = []
@@ -191,8 +192,8 @@ def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pyte
     before = fill_store(folder)
     store = open_store(folder)
     assert run_searches(store) == before
-    assert store._indexes._shard
-    store._indexes._shard._shard.close()
+    assert store._backend.index._indexes._shard
+    store._backend.index._indexes._shard._shard.close()
     assert run_searches(store) == before
     assert "is rebuilt" in caplog.text
     store.close()
@@ -214,7 +215,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
 
 
 def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder: Path) -> None:
-    store, memory = open_store(folder, StoreConfig(exact_below=20)), EmbeddedStore(None, embedder="m", dim=DIM)
+    store, memory = open_store(folder, StoreConfig(exact_below=20)), open_sqlite(None, embedder="m", dim=DIM)
     shapes = []
     for n in range(12):
         for each in (store, memory):
@@ -269,7 +270,7 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
     dim, copies = 256, list[str]()
     monkeypatch.setattr(build, "MIN_ROWS", 300)
     monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
-    store, memory = open_store(folder, dim=dim), EmbeddedStore(None, embedder="m", dim=dim)
+    store, memory = open_store(folder, dim=dim), open_sqlite(None, embedder="m", dim=dim)
 
     def copy_and_disturb(source: str, target: str) -> str:
         copies.append(source)
@@ -281,7 +282,7 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
             run_searches(store, dim=dim)
         return copy_file(source, target)
 
-    monkeypatch.setattr("clew.drivers.store.embedded.shard.copy_file", copy_and_disturb)
+    monkeypatch.setattr("clew.drivers.store.sqlite.shard.copy_file", copy_and_disturb)
     for first, end in ((0, 24), (24, 32)):
         for each in (store, memory):
             for n in range(first, end):
@@ -327,7 +328,7 @@ def test_a_graph_that_is_not_extended_stays_and_its_copy_goes(
             raise KeyboardInterrupt
         return copy_file(source, target)
 
-    monkeypatch.setattr("clew.drivers.store.embedded.shard.copy_file", copy_and_stop)
+    monkeypatch.setattr("clew.drivers.store.sqlite.shard.copy_file", copy_and_stop)
     if end == "killed":
         monkeypatch.setattr(sys, "executable", shutil.which("false"))
         store.flush()
@@ -361,7 +362,7 @@ def test_searches_go_on_without_a_graph(
 @pytest.mark.slow
 def test_lengths_that_change_do_not_change_what_is_found(folder: Path) -> None:
     """The shard's stored weights are of the average length when it was made; here that grows by a factor of ten."""
-    store, memory = open_store(folder), EmbeddedStore(None, embedder="m", dim=DIM)
+    store, memory = open_store(folder), open_sqlite(None, embedder="m", dim=DIM)
     drawn = np.random.default_rng(5)
     for n in range(400):
         words = Counter(drawn.choice(WORDS, 3 if n < 200 else int(drawn.integers(3, 60))).tolist())

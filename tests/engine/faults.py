@@ -121,7 +121,7 @@ def make_damageable(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        for table in ("documents", "pieces", "chunks", "blocks"):
+        for table in ("documents", "pieces", "chunks", "blocks", "named"):
             made = connection.execute(
                 "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum ="
                 " (SELECT attnum FROM pg_attribute WHERE attrelid = adrelid AND attname = 'sum')",
@@ -252,17 +252,15 @@ FAULTS = [
     Fault("message parent", "truth", _update("pieces", "parent", "'forged'", _THREAD_PIECE)),
     Fault("text gone", "truth", f"DELETE FROM pieces WHERE {_OF_VAULT}"),
     Fault("message gone", "truth", f"DELETE FROM pieces WHERE {_THREAD_PIECE}"),
-    Fault(
-        "session", "truth", folder="UPDATE sessions SET messages = 'x'", postgres="UPDATE sessions SET messages = 'x'"
-    ),
-    Fault("session no list", "truth", "UPDATE sessions SET documents = '{}'", seals=True),
-    Fault("job request", "truth", "UPDATE jobs SET request = 'x'"),
-    Fault("job state", "truth", "UPDATE jobs SET state = 'odd'"),
+    Fault("session", "truth", "UPDATE named SET value = 'x' WHERE kind = 'sessions'"),
+    Fault("session name", "truth", "UPDATE named SET name = 'forged' WHERE kind = 'sessions'"),
+    Fault("job", "truth", "UPDATE named SET value = replace(value, 'cancelled', 'odd') WHERE kind = 'jobs'"),
     Fault(
         "unfinished erasure",
         "truth",
         folder="INSERT INTO erasing(one, text) VALUES(1, '{}')",
-        postgres="INSERT INTO erasures SELECT number, '{}' FROM collections",
+        postgres="INSERT INTO named(collection, kind, name, value)"
+        " SELECT number, 'erasing', '', '\"{}\"' FROM collections",
         seals=True,
         is_repaired=False,
     ),
@@ -425,22 +423,10 @@ FAULTS = [
         postgres="INSERT INTO summaries SELECT 9999, collection, facets, vector FROM summaries LIMIT 1",
     ),
     Fault(
-        "claim of nothing",
-        "orphans",
-        folder="INSERT INTO claims VALUES(9999, 'x', 0)",
-        postgres="INSERT INTO claims SELECT 9999, number, 'x', now() FROM collections",
-    ),
-    Fault(
         "staged vector of nothing",
         "orphans",
         folder="INSERT INTO shadows SELECT 9999, vector, sum FROM shadows LIMIT 1",
-        postgres="INSERT INTO shadows SELECT 9999, collection, vector FROM shadows LIMIT 1",
-    ),
-    Fault(
-        "staged summary of nothing",
-        "orphans",
-        folder="INSERT INTO summary_shadows SELECT 9999, vector, sum FROM summary_shadows LIMIT 1",
-        postgres="INSERT INTO summary_shadows SELECT 9999, collection, vector FROM summary_shadows LIMIT 1",
+        postgres="INSERT INTO staged SELECT 9999, collection, vector FROM staged LIMIT 1",
     ),
     Fault("document gone", "orphans", "DELETE FROM documents WHERE id = 'vault'"),
     Fault(
@@ -451,22 +437,25 @@ FAULTS = [
         "staged of no model",
         "staged",
         folder="DELETE FROM shadow",
-        postgres="UPDATE collections SET shadow = NULL, shadow_dim = NULL",
+        postgres="UPDATE collections SET staged = NULL",
     ),
     Fault(
         "staged of the model in use",
         "staged",
         folder="UPDATE shadow SET embedder = 'hashed:64', dim = 32",
-        postgres="UPDATE collections SET shadow = embedder",
+        postgres="UPDATE collections SET staged = replace(staged, 'hashed:32', 'hashed:64')",
     ),
     Fault(
-        "staged width", "staged", folder="UPDATE shadow SET dim = 8", postgres="UPDATE collections SET shadow_dim = 8"
+        "staged width",
+        "staged",
+        folder="UPDATE shadow SET dim = 8",
+        postgres="UPDATE collections SET staged = replace(staged, '\"dim\": 32', '\"dim\": 8')",
     ),
     Fault(
         "staged length",
         "staged",
         folder="UPDATE shadows SET vector = zeroblob(128)",
-        postgres="UPDATE shadows SET vector = (SELECT ('[' || string_agg('0', ',') || ']')::vector"
+        postgres="UPDATE staged SET vector = (SELECT ('[' || string_agg('0', ',') || ']')::vector"
         " FROM generate_series(1, 32))",
         seals=True,
     ),
@@ -495,14 +484,15 @@ FAULTS = [
         "calibration",
         "calibration",
         folder="UPDATE calibration SET text = 'x'",
-        postgres="UPDATE collections SET calibration = 'x'",
+        postgres="UPDATE named SET value = '\"x\"' WHERE kind = 'calibration'",
         seals=True,
     ),
     Fault(
         "calibration width",
         "calibration",
         folder='UPDATE calibration SET text = replace(text, \'"centre": "\', \'"centre": "AAAA\')',
-        postgres='UPDATE collections SET calibration = replace(calibration, \'"centre": "\', \'"centre": "AAAA\')',
+        postgres="UPDATE named SET value = replace(value, 'centre\\\": \\\"', 'centre\\\": \\\"AAAA')"
+        " WHERE kind = 'calibration'",
         seals=True,
     ),
     Fault("calibration checksum", "truth", folder="UPDATE calibration SET text = 'x'"),

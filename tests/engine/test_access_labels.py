@@ -27,7 +27,7 @@ STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost")
 
 def settings(access: tuple[str, ...] | None = None) -> Settings:
     return Settings(
-        ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4),
+        ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4, summaries="extractive"),
         reranker=RerankerConfig(name="overlap"),
         scoring=ScoringConfig(style_messages=1),
         store=StoreConfig(access=access),

@@ -10,7 +10,7 @@ from threading import local
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
-from clew.core.doctor import Defect
+from clew.core.doctor import Defect, Remedy
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
@@ -37,6 +37,8 @@ class PostgresBackend:
 
     With `config.access` the server shows it what these labels admit, and it only reads.
     """
+
+    remedy_unreadable: Remedy = ""
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
         opened = open_collection(

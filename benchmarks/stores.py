@@ -26,11 +26,11 @@ from clew.core.settings import EmbedderConfig
 from clew.core.stored import NewDocument
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Matrix, Vector
+from clew.drivers.store import postgres
+from clew.drivers.store.lance import LanceStore
+from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
-from clew.drivers.store.lance import LanceStore
-from clew.drivers.store.postgres import PostgresStore
-from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.term_ids import pack_terms
 from studies.server import START_OWN, NoServer, open_server
 
@@ -110,7 +110,7 @@ def make_contenders(work: Path, url: str, pages: Sequence[PutInput], embedder: s
         return LanceStore(f"lance://{lake}", collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
 
     def open_tables() -> Store:
-        return PostgresStore(url, collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
+        return postgres.open_store(url, collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
 
     return {
         "embedded": Contender(lambda: open_sqlite(folder, embedder=embedder, dim=dim, config=ANN_CONFIG), open_shard),

@@ -24,6 +24,7 @@ from clew.drivers.store.postgres.collections import estimate_disk_usage
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.pool import Pool, check_pooler, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged, open_collection
+from clew.drivers.store.postgres.protection import repair_protection
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.searches import PostgresIndex
@@ -195,14 +196,12 @@ class PostgresBackend:
         """Mends the tables as one change, then row-level security, triggers and indexes."""
 
         def repair(connection: Connection) -> None:
-            self._lock_head(connection)
-            inspect.prepare_repair(connection, self._collection.number, ids)
             self._write(connection, restore, is_change=True)
-            inspect.finish_repair(connection, self._collection.number, defects)
+            inspect.repair_tables(connection, self._collection.number, defects, ids)
 
         self._run_transaction(repair)
         if any(each.area in ("protection", "index") for each in defects):
-            self._pool.run_transaction(inspect.repair_protection)
+            self._pool.run_transaction(repair_protection)
 
     def pack_facets(self, facets: str) -> list[int]:
         """Facets are kept as numbers."""

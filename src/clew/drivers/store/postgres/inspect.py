@@ -9,9 +9,7 @@ from clew.drivers.store.backend import Head
 from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.postgres.connect.pool import fetch_rows
-from clew.drivers.store.postgres.protection import inspect_protection, repair_protection
-
-__all__ = ["finish_repair", "inspect_tables", "prepare_repair", "repair_protection"]
+from clew.drivers.store.postgres.protection import inspect_protection
 
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
@@ -114,16 +112,12 @@ def _inspect_staged(connection: Connection, number: int, head: Head) -> Iterator
     yield from inspect_staged(model.embedder if model else None, head.embedder, count, has_wrong=bool(wrong))
 
 
-def prepare_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
-    """Lets the chunks of documents be written anew by the next put."""
+def repair_tables(connection: Connection, number: int, defects: Sequence[Defect], ids: Sequence[str]) -> None:
+    """Lets the chunks of documents be written anew, deletes what belongs to nothing and adds up the counts again."""
     of_ids = " documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)"
     connection.execute(f"DELETE FROM chunks c USING{of_ids} AND c.collection <> d.collection", (number, list(ids)))
     # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
     connection.execute(f"UPDATE chunks c SET print = 0 FROM{of_ids}", (number, list(ids)))
-
-
-def finish_repair(connection: Connection, number: int, defects: Sequence[Defect]) -> None:
-    """Deletes rows that belong to nothing or are damaged and can be done without, and adds up the counts."""
     for table, condition in _ORPHANS.items():
         connection.execute(f"DELETE FROM {table} WHERE {condition.format(number)}")
     connection.execute(f"DELETE {_NAMED.format(number, '<>')}")

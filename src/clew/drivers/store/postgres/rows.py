@@ -18,6 +18,7 @@ from clew.core.stored import Hashes
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, KEYS, PIECE, STAGED, Head, Key, Row, Select, Transaction
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.connect import planner
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged
 from clew.drivers.store.postgres.search.filters import build_filter_conditions
@@ -148,13 +149,14 @@ def apply_changes(
     for kind in (PIECE, BLOCK, CHUNK, DOCUMENT):
         if gone[kind]:
             _delete(connection, collection.number, kind, gone[kind])
+    kept = [tx.added[key] for key in added[CHUNK] if key in tx.removed]
+    if kept:
+        _move_chunks(connection, kept)
+    connection.execute(planner.LOCAL_GENERIC_PLANS)  # an insert has one plan, which takes longer to make than to run
     for kind in (DOCUMENT, PIECE, BLOCK):
         if added[kind]:
             _upsert(connection, collection.number, kind, [tx.added[key] for key in added[kind]])
     _write_summaries(connection, collection, tx, added[DOCUMENT])
-    kept = [tx.added[key] for key in added[CHUNK] if key in tx.removed]
-    if kept:
-        _move_chunks(connection, kept)
     new = [tx.added[key] for key in added[CHUNK] if key not in tx.removed]
     for start in range(0, len(new), BATCH):
         _insert_chunks(connection, collection, new[start : start + BATCH])
@@ -241,11 +243,12 @@ def _write_summaries(connection: Connection, collection: OpenCollection, tx: Tra
         connection.execute("DELETE FROM summaries WHERE row = ANY(%s::bigint[])", (binary.encode_bigints(lost),))
     if has:
         connection.execute(
-            "INSERT INTO summaries AS o (row, collection, facets, vector) SELECT d.row, d.collection, d.facets,"
-            " u.vector FROM unnest(%s::bigint[], %s::vector[]) AS u(row, vector) JOIN documents d ON d.row = u.row"
+            "INSERT INTO summaries AS o (row, collection, facets, vector)"
+            f" SELECT u.row, {collection.number}, u.facets::bigint[], u.vector"
+            " FROM unnest(%s::bigint[], %s::text[], %s::vector[]) AS u(row, facets, vector)"
             " ON CONFLICT (row) DO UPDATE SET facets = excluded.facets, vector = excluded.vector"
             " WHERE (o.facets, o.vector) IS DISTINCT FROM (excluded.facets, excluded.vector)",
-            (_encode_column("row", has), _encode_vectors(has, collection)),
+            (_encode_column("row", has), _encode_column("facets", has), _encode_vectors(has, collection)),
         )
 
 

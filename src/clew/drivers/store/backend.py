@@ -28,8 +28,8 @@ Row = dict[str, Any]  # by the name of the column; what is missing is null
 Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]
 T = TypeVar("T")
-# The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays, all else is a
-# number, a text or None. `doc` is the number of a document's row. A row is found by the columns in INDEXED.
+# The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays,
+# all else is a number, a text or None. `doc` is the number of a document's row. Rows are found by columns in INDEXED.
 COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta"),
@@ -40,7 +40,7 @@ COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
         *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "text", "headings", "context", "at", "meta"),
         *("channel", "sum", "seconds", "length", "facets", "terms", "counts", "vector"),
     ),
-    BLOCK: ("doc", "block", "chars", "chunks", "sum"),
+    BLOCK: ("doc", "block", "chars", "chunks", "sizes", "sum"),
     STAGED: ("row", "vector"),
 }
 KEYS: Final[Mapping[int, tuple[str, ...]]] = {
@@ -166,7 +166,7 @@ class Transaction:
         self._last, self._documents, self._chunks, self._length = self.head.last, 0, 0, 0
         self.removed: dict[Key, Row] = {}
         self.added: dict[Key, Row] = {}
-        self._added_by: dict[tuple[int, str, Any], dict[Key, Row]] = defaultdict(dict)
+        self._added_by: dict[tuple[int, str], dict[Any, dict[Key, Row]]] = {}  # as far as it was asked for
         self._ahead: dict[tuple[int, str], tuple[frozenset[str], Mapping[Any, list[Row]]]] = {}
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
@@ -209,8 +209,16 @@ class Transaction:
         for name in INDEXED[wanted.kind]:
             values = wanted.get_values(name)
             if values is not None:
-                return [row for value in set(values) for row in self._added_by[wanted.kind, name, value].values()]
+                index = self._added_by.get((wanted.kind, name)) or self._index_added(wanted.kind, name)
+                return [row for value in set(values) for row in index.get(value, {}).values()]
         return [row for row in self.added.values() if row["kind"] == wanted.kind]
+
+    def _index_added(self, kind: int, name: str) -> dict[Any, dict[Key, Row]]:
+        index = self._added_by[kind, name] = defaultdict(dict)
+        for key, row in self.added.items():
+            if key[0] == kind:
+                index[row.get(name)][key] = row
+        return index
 
     def number(self) -> int:
         """The number of a new row."""
@@ -227,7 +235,8 @@ class Transaction:
                 self.removed[key] = row
             else:
                 for name in INDEXED[kind]:
-                    del self._added_by[kind, name, added.get(name)][key]
+                    if (kind, name) in self._added_by:
+                        del self._added_by[kind, name][added.get(name)][key]
             self._count(kind, row, -1)
 
     def add(self, rows: Iterable[Row]) -> None:
@@ -236,8 +245,10 @@ class Transaction:
             kind = row["kind"]
             key = key_of(kind, row)
             self.added[key] = row
-            for name in INDEXED[kind]:
-                self._added_by[kind, name, row.get(name)][key] = row
+            if self._added_by:
+                for name in INDEXED[kind]:
+                    if (kind, name) in self._added_by:
+                        self._added_by[kind, name][row.get(name)][key] = row
             self._count(kind, row, 1)
 
     def _count(self, kind: int, row: Row, sign: int) -> None:
@@ -264,7 +275,8 @@ class Transaction:
 
 def key_of(kind: int, row: Mapping[str, Any]) -> Key:
     """The kind of a row and the columns that are its own alone."""
-    return (kind, *(row[name] for name in KEYS[kind]))
+    names = KEYS[kind]
+    return (kind, row[names[0]]) if len(names) == 1 else (kind, row[names[0]], row[names[1]])
 
 
 Values = dict[str, Any]  # values of JSON by name, in the order in which they were added

@@ -1,5 +1,6 @@
 """Reads of documents, chunks and vectors from a state of a collection, as they were put."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -67,39 +68,31 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Row], documents: Mapping[
     wanted = {(row["doc"], row["piece"] >> codec.BLOCK_BITS) for row in chunks if row["piece"] is not None}
     if not wanted:
         return {}
-    docs, numbers = {doc for doc, _ in wanted}, {block for _, block in wanted}
-    sizes = ("doc", "n", "block", "chars", "chunks")
-    pieces = snapshot.find(select(PIECE, doc=docs, block=numbers), sizes)
-    pieces = [row for row in pieces if (row["doc"], row["block"]) in wanted]
-    starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), made.BLOCK_COLUMNS), documents)
+    docs = {doc for doc, _ in wanted}
+    starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), ("doc", "block", "chars", "chunks")), documents)
+    found = snapshot.find(select(BLOCK, doc=docs, block={block for _, block in wanted}), made.BLOCK_COLUMNS)
     before: dict[tuple[int, int], tuple[int, int]] = {}
-    ends: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in sorted(pieces, key=lambda row: (row["doc"], row["n"])):
-        block = row["doc"], row["block"]
-        if block in starts:
-            at = before[row["doc"], row["n"]] = ends.get(block) or starts[block][0]
-            ends[block] = (at[0] + row["chars"], at[1] + row["chunks"])
-    wrong = {block for block in wanted if block not in starts or ends.get(block) != starts[block][1]}
-    if not wrong:
-        return before
-    return {(doc, n): at for (doc, n), at in before.items() if (doc, n >> codec.BLOCK_BITS) not in wrong}
+    for row in found:
+        doc, block = row["doc"], row["block"]
+        made_of = [row[name] for name in made.BLOCK_COLUMNS[:-1]]
+        if (doc, block) in starts and (doc, block) in wanted and checksums.matches(row["sum"], *made_of):
+            chars, count = starts[doc, block]
+            for n, more_chars, more_chunks in json.loads(row["sizes"]):
+                before[doc, n] = (chars, count)
+                chars, count = chars + more_chars, count + more_chunks
+    return before
 
 
-def _add_up_blocks(
-    blocks: Iterable[Row], documents: Mapping[int, Row]
-) -> dict[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]]:
-    """What stands before each block and up to its end, of the threads whose blocks are as written."""
-    starts: dict[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]] = {}
+def _add_up_blocks(blocks: Iterable[Row], documents: Mapping[int, Row]) -> dict[tuple[int, int], tuple[int, int]]:
+    """What stands before each block, of the threads whose blocks add up to the whole."""
+    starts: dict[tuple[int, int], tuple[int, int]] = {}
     for doc, own in made.group_by_document(blocks).items():
-        at, found = (0, 0), dict[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]]()
+        chars, chunks, found = 0, 0, dict[tuple[int, int], tuple[int, int]]()
         for row in sorted(own, key=lambda row: int(row["block"])):
-            if not checksums.matches(row["sum"], doc, row["block"], row["chars"], row["chunks"]):
-                break
-            end = (at[0] + row["chars"], at[1] + row["chunks"])
-            found[doc, row["block"]] = at, end
-            at = end
+            found[doc, row["block"]] = chars, chunks
+            chars, chunks = chars + row["chars"], chunks + row["chunks"]
         document = documents.get(doc)
-        if document is not None and at == (document["chars"], document["chunks"]):
+        if document is not None and (chars, chunks) == (document["chars"], document["chunks"]):
             starts |= found
     return starts
 

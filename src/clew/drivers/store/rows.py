@@ -1,6 +1,7 @@
 """Documents, pieces and chunks as rows, and back."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ CHUNK_COLUMNS = (
     "row",
     "sum",
 )
-BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sum")
+BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sizes", "sum")
 
 
 def make_document_row(
@@ -80,10 +81,11 @@ def make_piece_row(piece: Piece, doc: int) -> Row:
     return {"kind": PIECE, "doc": doc, **piece._asdict(), "sum": checksums.hash_values(doc, *piece), "block": block}
 
 
-def make_block_row(doc: int, block: int, chars: int, chunks: int) -> Row:
-    """The row of a block: the sizes of the messages in it."""
-    made = dict(zip(BLOCK_COLUMNS, (doc, block, chars, chunks), strict=False))
-    return {"kind": BLOCK, **made, "sum": checksums.hash_values(doc, block, chars, chunks)}
+def make_block_row(doc: int, block: int, sizes: Sequence[tuple[int, int, int]]) -> Row:
+    """The row of a block: the numbers of the messages in it, and the characters and chunks of each."""
+    chars, chunks, text = sum(each[1] for each in sizes), sum(each[2] for each in sizes), json.dumps(sizes)
+    columns = (doc, block, chars, chunks, text, checksums.hash_values(doc, block, chars, chunks, text))
+    return {"kind": BLOCK, **dict(zip(BLOCK_COLUMNS, columns, strict=True))}
 
 
 def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:

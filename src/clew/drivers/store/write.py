@@ -15,7 +15,8 @@ from clew.drivers.store.checks import check_append, check_text_unchanged, not_fo
 from clew.drivers.store.entries import DocumentEntries, Entry, make_entries
 from clew.drivers.store.pieces import Piece, Placed
 
-_OLD = ("id", "doc", "print", "length", "text", "headings", "context")  # of a chunk that may stay
+_OLD = ("id", "doc", "print", "length", "text", "headings", "context", "sum")  # of a chunk that may stay
+_OLD_PIECE = ("doc", "n", "chars", "chunks", "sum")
 
 
 def put_document(
@@ -32,11 +33,13 @@ def put_document(
     if expected_text is not None:
         check_text_unchanged(document.id, expected_text, _read_text(tx, old))
     chunks: Sequence[Row] = ()
+    old_pieces: Sequence[Row] = ()
     vector = summary_vector
     if old is not None:
         doc = [old["row"]]
         chunks = tx.find(select(CHUNK, doc=doc), _OLD)
-        tx.remove([old, *tx.find(select(PIECE, doc=doc), ("doc", "n")), *tx.find(select(BLOCK, doc=doc), ("doc",))])
+        old_pieces = tx.find(select(PIECE, doc=doc), _OLD_PIECE)
+        tx.remove([old])
         if vector is None and keeps_vector and document.summary and document.summary == old["summary"]:
             vector = old["vector"]
         else:
@@ -46,7 +49,7 @@ def put_document(
     created, revision = old["created"] if old else None, tx.head.change + 1
     row = made.make_document_row(document, len(entries), row=number, created=created, revision=revision, vector=vector)
     tx.add([row])
-    add_pieces(tx, number, split.pieces)
+    replace_pieces(tx, number, old_pieces, split.pieces)
     replace_chunks(tx, number, chunks, entries, split.places)
 
 
@@ -60,42 +63,54 @@ def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None
     """Replaces documents; what is stored of them is read at once for all, not for each of them."""
     found = tx.read_ahead(select(DOCUMENT, id={each.document.id for each in documents}), made.WHOLE)
     docs = [row["row"] for row in found]
-    tx.read_ahead(select(PIECE, doc=docs), ("doc", "n"))
-    tx.read_ahead(select(BLOCK, doc=docs), ("doc",))
+    tx.read_ahead(select(PIECE, doc=docs), _OLD_PIECE)
     tx.read_ahead(select(CHUNK, doc=docs), _OLD)
     for each in documents:
         put_document(tx, each.document, each.entries, summary_vector=each.summary_vector)
 
 
-def add_pieces(tx: Transaction, doc: int, given: Sequence[Piece]) -> None:
-    """Adds pieces of a document, and the sizes of the blocks that they are in."""
-    tx.add([made.make_piece_row(piece, doc) for piece in given])
-    refresh_blocks(tx, doc, [piece.n for piece in given if piece.message is not None])
+def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequence[Piece]) -> None:
+    """Replaces pieces of a document, and the sizes of the blocks that they are in; one that is the same stays."""
+    new = [made.make_piece_row(piece, doc) for piece in given]
+    same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in new}
+    gone = [row for row in old if (row["n"], row["sum"]) not in same]
+    added = [row for row in new if (row["n"], row["sum"]) not in same]
+    tx.remove(gone)
+    tx.add(added)
+    refresh_blocks(tx, doc, [row["n"] for row in (*gone, *added)], has_messages=bool(given and given[0].message))
 
 
-def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int]) -> None:
-    """Adds up again the blocks of messages that these numbers are in."""
+def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_messages: bool = True) -> None:
+    """Adds up again the blocks of messages that these numbers are in; a document of none has no blocks."""
     blocks = {n >> codec.BLOCK_BITS for n in numbers}
     if not blocks:
         return
     tx.remove(tx.find(select(BLOCK, doc=[doc], block=blocks), ("doc", "block")))
-    sizes = dict.fromkeys(sorted(blocks), (0, 0))
-    for row in tx.find(select(PIECE, doc=[doc], block=blocks), ("block", "chars", "chunks")):
-        chars, chunks = sizes[row["block"]]
-        sizes[row["block"]] = (chars + row["chars"], chunks + row["chunks"])
-    tx.add([made.make_block_row(doc, block, *size) for block, size in sizes.items()])
+    if not has_messages:
+        return
+    sizes: dict[int, list[tuple[int, int, int]]] = {block: [] for block in blocks}
+    for row in tx.find(select(PIECE, doc=[doc], block=blocks), ("n", "block", "chars", "chunks")):
+        sizes[row["block"]].append((row["n"], row["chars"], row["chunks"]))
+    tx.add(made.make_block_row(doc, block, sorted(own)) for block, own in sizes.items() if own)
 
 
 def replace_chunks(
     tx: Transaction, doc: int, old: Sequence[Row], entries: Sequence[Entry], places: Sequence[Placed]
 ) -> None:
-    """Replaces chunks of a document; one that has not changed keeps the number of its row."""
-    tx.remove(old)
+    """Replaces chunks of a document; one that has not changed keeps the number of its row, or all of it."""
     known = {row["id"]: row for row in old}
+    added: list[Row] = []
     for entry, place in zip(entries, places, strict=True):
         before = known.get(entry.chunk.id)
-        number = before["row"] if before and _is_unchanged(before, entry) else tx.number()
-        tx.add([made.make_chunk_row(entry, place, row=number, doc=doc)])
+        is_kept = before is not None and _is_unchanged(before, entry)
+        number = before["row"] if before is not None and is_kept else tx.number()
+        row = made.make_chunk_row(entry, place, row=number, doc=doc)
+        if before is not None and is_kept and before["sum"] == row["sum"]:
+            del known[entry.chunk.id]
+        else:
+            added.append(row)
+    tx.remove(known.values())
+    tx.add(added)
 
 
 def _is_unchanged(row: Row, entry: Entry) -> bool:
@@ -123,7 +138,7 @@ def append_to_document(
     before = [(row["n"], row["message"]) for row in found if row["message"] is not None]
     number = found[-1]["n"] + 1 if found else 0
     split = pieces.split_append(appended, list(chunks), start=old["chars"], number=number, before=before)
-    add_pieces(tx, old["row"], split.pieces)
+    replace_pieces(tx, old["row"], [], split.pieces)
     replace_chunks(tx, old["row"], [], entries, split.places)
     sizes = {"chars": old["chars"] + len(text), "chunks": old["chunks"] + len(entries)}
     change_document(tx, old, **sizes, **_no_summary(tx))
@@ -221,10 +236,9 @@ def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: S
     """Writes the messages of an edit with their chunks; a thread that is left empty goes."""
     split = pieces.split_edit(edit)
     numbers, doc = {piece.n for piece in split.pieces}, document["row"]
-    old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), ("doc", "n", "chars"))
+    old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), _OLD_PIECE)
     old_chunks = tx.find(select(CHUNK, doc=[doc], piece=numbers), _OLD)
-    tx.remove(old_pieces)
-    add_pieces(tx, doc, split.pieces)
+    replace_pieces(tx, doc, old_pieces, split.pieces)
     replace_chunks(tx, doc, old_chunks, entries, split.places)
     chars = sum(piece.chars for piece in split.pieces) - sum(row["chars"] for row in old_pieces)
     columns: Row = {

@@ -16,7 +16,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import build, upkeep
+from clew.drivers.store.sqlite import build, sums, upkeep
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState
 from clew.drivers.store.sqlite.exact import ExactIndex
@@ -69,7 +69,7 @@ def test_searches_do_not_wait_for_the_shard_and_use_it_when_it_is_built(
     catch_up = ShardIndex.catch_up
 
     def note(index: ShardIndex, state: CollectionState) -> None:
-        filled.append(state.last_row - index.checkpoint.row)
+        filled.append(state.last - index.checkpoint.row)
         catch_up(index, state)
 
     monkeypatch.setattr(ShardIndex, "catch_up", note)
@@ -89,8 +89,8 @@ def test_searches_do_not_wait_for_the_shard_and_use_it_when_it_is_built(
     (shard,) = list_own_shards(tmp_path / "c" / HOME)
     stored = read_checkpoint(shard)
     assert stored
-    assert stored.row == 14 * EACH
-    assert max(filled) <= 10 * EACH  # what was added while it was built, never the whole
+    assert stored.row == 14 * (EACH + 1)
+    assert max(filled) <= 10 * (EACH + 1)  # what was added while it was built, never the whole
     store.close()
     memory.close()
 
@@ -168,8 +168,8 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
         if not erased:
             erased.append("d1")
             other.drop(erased)
-            with other._backend._database.write_transaction() as (db, _):
-                db.execute("UPDATE meta SET change = change + 1, pruned = change + 1")
+            with other._backend._database.write_transaction() as (db, now):
+                sums.write_meta(db, change=now.change + 1, pruned=now.change + 1)
         return make_empty_checkpoint(state, dim)
 
     monkeypatch.setattr(build, "make_empty_checkpoint", erase_meanwhile)
@@ -392,7 +392,7 @@ def test_one_that_searches_builds_what_another_left_due(tmp_path: Path, monkeypa
         def is_indexed() -> bool:
             reader.search_vectors(ASKED[0], 5)
             found = [read_checkpoint(each) for each in list_own_shards(tmp_path / "c" / HOME)]
-            return any(each and (each.row, each.unindexed) == (30 * EACH, 0) for each in found)
+            return any(each and (each.row, each.unindexed) == (30 * (EACH + 1), 0) for each in found)
 
         wait_until(is_indexed)
         assert search_exactly(reader) == search_exactly(writer)
@@ -429,4 +429,4 @@ def test_who_adds_a_little_while_searching_does_not_wait_for_a_graph(
             put(plain, 0, 40)
             assert search_exactly(store) == search_exactly(plain)
         checkpoints = map(read_checkpoint, list_own_shards(tmp_path / "c" / HOME))
-        assert any(each and each.unindexed <= 13 * EACH and each.row > 27 * EACH for each in checkpoints)
+        assert any(each and each.unindexed <= 13 * EACH and each.row > 27 * (EACH + 1) for each in checkpoints)

@@ -19,7 +19,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
-from clew.drivers.store.sqlite import build, candidates, checkpoint, connection, schema, tables, write
+from clew.drivers.store.sqlite import backend, build, candidates, checkpoint, connection, schema, tables
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
 from clew.drivers.store.sqlite.folder import HOME
@@ -171,7 +171,7 @@ def test_an_old_copy_of_the_index_catches_up(folder: Path) -> None:
 
 
 def test_an_index_that_is_too_far_behind_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "MAX_TOMBSTONES", 2)
+    monkeypatch.setattr(backend, "MAX_TOMBSTONES", 2)
     before = fill_store(folder)
     exact = open_store(folder, StoreConfig())
     assert run_searches(exact) == before

@@ -5,7 +5,6 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from clew.drivers.store.sqlite import eraser, inspect, sums
 from clew.drivers.store.sqlite.accept import rewrite_database as rewrite_rows
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
-from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes
+from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
 from clew.drivers.store.sqlite.searches import SqliteIndex
 
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
@@ -54,16 +53,14 @@ class SqliteBackend:
         """What is said of the whole."""
         return self._database.read_state_anew() if is_anew else self._database.read_state()
 
-    @contextmanager
-    def read(self) -> Iterator[SqliteSnapshot]:
+    def read(self) -> "SqliteRead":
         """One state for several reads."""
-        with self._database.read_transaction(any_model=True) as (db, head):
-            yield SqliteSnapshot(db, head, model=self._database.embedder, place=self.place)
+        return SqliteRead(self._database)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """The result of a transaction; SQLite lets one process write at a time, so it is decided once."""
         with self._database.write_transaction() as (db, state):
-            tx = Transaction(SqliteSnapshot(db, state))
+            tx = Transaction(make_snapshot(self._database, db, state))
             result = decide(tx)
             head = tx.finish(is_change=is_change)
             if head is not None:
@@ -188,7 +185,7 @@ class SqliteBackend:
             return  # what is wrong with the rows is asked anew
         with self._database.write_transaction() as (db, state):
             inspect.prepare_repair(db, ids)
-            tx = Transaction(SqliteSnapshot(db, state))
+            tx = Transaction(make_snapshot(self._database, db, state))
             restore(tx)
             head = tx.finish(is_change=True)
             if head is not None:
@@ -203,6 +200,35 @@ class SqliteBackend:
         """Closes the index and the database."""
         self.index.close()
         self._database.close()
+
+
+class SqliteRead:
+    """A read transaction as a context."""
+
+    __slots__ = ("_database", "_is_outer")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> SqliteSnapshot:
+        database = self._database
+        db = database.reader.__enter__()
+        try:
+            self._is_outer = not db.in_transaction
+            if self._is_outer:
+                db.execute("BEGIN")
+        except BaseException as error:
+            database.reader.__exit__(type(error), error, None)
+            raise
+        return SqliteSnapshot(db, lambda: database.read_any_state(db), model=database.embedder, place=database.place)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        db = self._database.reader.connection
+        try:
+            if self._is_outer and db.in_transaction:
+                db.execute("COMMIT")
+        finally:
+            self._database.reader.__exit__(kind, error, trace)
 
 
 class SqliteNamed:

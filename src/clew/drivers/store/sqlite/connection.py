@@ -21,7 +21,6 @@ def connect(folder: Path | None) -> sqlite3.Connection:
     """A connection to the collection in a folder, created if missing (None: one in memory)."""
     if folder is None:
         connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        connection.execute("PRAGMA foreign_keys = ON")
         register_functions(connection)
         return connection
     try:

@@ -82,6 +82,11 @@ class Reader:
         self._depth += 1
         return self._connection
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection of who has entered."""
+        return self._connection
+
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._depth -= 1
         frozen = self._frozen
@@ -127,7 +132,7 @@ class Database:
             if folder:
                 write_marker(folder)
             with self.reader as db:
-                state = self._read_state(db)
+                state = self.read_any_state(db)
             self.collection_id = state.collection_id
             if last and last[0] == state.collection_id and last[1] > state.change:
                 raise CollectionDamaged(_describe_lost_changes(self.place, last[1] - state.change))
@@ -155,7 +160,7 @@ class Database:
 
     def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
         """The state inside a transaction; StoreMismatch if it was switched to another model since it was opened."""
-        state = self._read_state(db)
+        state = self.read_any_state(db)
         if state.collection_id != self.collection_id:
             (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
             raise model_switched_error(self.place, embedder, self.embedder)
@@ -164,16 +169,15 @@ class Database:
     @contextmanager
     def read_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
         """A read transaction: several reads that see the same state; `any_model` as in `write_transaction`."""
-        read_state = self._read_state if any_model else self.check_model_unchanged
+        read_state = self.read_any_state if any_model else self.check_model_unchanged
         with self.reader as db:
-            if db.in_transaction:  # it nests
-                yield db, read_state(db)
-                return
+            is_outer = not db.in_transaction
             try:
-                db.execute("BEGIN")
+                if is_outer:
+                    db.execute("BEGIN")
                 yield db, read_state(db)
             finally:
-                if db.in_transaction:  # an interrupt may come before BEGIN, or right after it
+                if is_outer and db.in_transaction:  # an interrupt may come before BEGIN, or right after it
                     db.execute("COMMIT")
 
     @contextmanager
@@ -185,9 +189,9 @@ class Database:
         with self.reader as db:
             try:
                 db.execute("BEGIN IMMEDIATE")
-                before = self._read_state(db) if any_model else self.check_model_unchanged(db)
+                before = self.read_any_state(db) if any_model else self.check_model_unchanged(db)
                 yield db, before
-                after = self._read_state(db)
+                after = self.read_any_state(db)
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
@@ -221,7 +225,7 @@ class Database:
         with self.reader as db:
             connection.close_connection(db, self._folder)
 
-    def _read_state(self, db: sqlite3.Connection) -> CollectionState:
+    def read_any_state(self, db: sqlite3.Connection) -> CollectionState:
         """The state in the record of the collection; CollectionDamaged if that is not as written."""
         found = db.execute(_STATE).fetchone()
         if found is None:

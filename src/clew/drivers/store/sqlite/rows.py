@@ -3,8 +3,9 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from clew.drivers.store.backend import (
     Transaction,
 )
 from clew.drivers.store.sqlite import sums
+from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
 from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
 from clew.drivers.store.staged import model_switched_error
@@ -40,7 +42,8 @@ _TABLES: Final[Mapping[int, str]] = {
     STAGED: "staged",
 }
 _OF_STAGED: Final = ("row", "vector")  # what its checksum is of
-_OF_SIGNAL: Final = ("seconds", "length", "facets", "terms", "counts", "vector")
+_OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
+_SIGNAL: Final = tuple(SIGNALS.split(", ")[:-1])
 _CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
@@ -56,9 +59,17 @@ _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT va
 class SqliteSnapshot:
     """The rows as a transaction sees them."""
 
-    def __init__(self, db: sqlite3.Connection, head: Head, *, model: str = "", place: str = "") -> None:
-        self._db, self.head = db, head
-        self._model, self._place = model or head.embedder, place
+    def __init__(self, db: sqlite3.Connection, read_head: Callable[[], Head], *, model: str, place: str) -> None:
+        self._db, self._read_head = db, read_head
+        self._head: Head | None = None
+        self._model, self._place = model, place
+
+    @property
+    def head(self) -> Head:
+        """What is said of the whole; read when it is asked for."""
+        if self._head is None:
+            self._head = self._read_head()
+        return self._head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows that are meant."""
@@ -67,13 +78,20 @@ class SqliteSnapshot:
         kind = wanted.kind
         if "vector" in columns and self.head.embedder != self._model:
             raise model_switched_error(self._place, self.head.embedder, self._model)
-        names = list(dict.fromkeys((*KEYS[kind], *columns)))
-        names += [name for name in _list_checked(wanted, names) if name not in names]
-        sql, params = _make_query(wanted, names)
-        rows = [{"kind": kind, **dict(zip(names, values, strict=True))} for values in self._fetch(sql, params)]
-        if kind in (DOCUMENT, CHUNK, STAGED):
-            self._parse(kind, names, rows)
-        if kind == DOCUMENT and wanted.is_filtered:
+        shape, params = list[tuple[str, str, int]](), list[Any]()
+        for name, op, given in wanted.where:
+            values = [given] if op != "in" else given if isinstance(given, (set, frozenset)) else set(given)
+            shape.append((name, op, len(values) if len(values) <= MAX_VALUES else 0))
+            params += values if shape[-1][2] else [json.dumps(list(values))]
+        alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()] if wanted.is_filtered else []
+        filters = " OR ".join(f"({sql})" for sql, _ in alternatives)
+        if kind == CHUNK:
+            params += [param for _, some in alternatives for param in some]
+        names, sql = _make_query(kind, tuple(columns), tuple(shape), filters, wanted.order, wanted.limit)
+        rows = [dict(zip(names, values, strict=True)) for values in self._fetch(sql, params)]
+        if names[-1] != "kind":
+            self._parse(kind, rows)
+        if kind == DOCUMENT and filters:
             return [row for row in rows if wanted.admits_facets(row["facets"])]
         return rows
 
@@ -89,73 +107,79 @@ class SqliteSnapshot:
         finally:
             self._db.text_factory = before
 
-    def _parse(self, kind: int, names: Collection[str], rows: list[Row]) -> None:
-        """Compares rows with the checksums of what they are found by, and makes arrays of bytes."""
+    def _parse(self, kind: int, rows: list[Row]) -> None:
+        """Compares rows with the checksum of what they are found by, and makes arrays of bytes."""
+        dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
         for row in rows:
-            if kind == CHUNK and "signal_sum" in names:
-                if row["signal_sum"] is None:
+            if kind == CHUNK:
+                if row["found_sum"] is None:
                     raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
-                checksums.check_signal([row[name] for name in SIGNALS.split(", ")[:-1]], row["signal_sum"])
+                checksums.check_signal([row[name] for name in _SIGNAL], row["found_sum"])
                 row["terms"] = np.frombuffer(row["terms"], np.int64)
                 row["counts"] = np.frombuffer(row["counts"], np.uint16)
-            elif kind == DOCUMENT and "found_sum" in names:
+            elif kind == DOCUMENT:
                 made = [row[name] for name in sums.FOUND_BY]
                 checksums.check(f"the summary of the document {row['id']!r}", row["found_sum"], *made)
-            elif kind == STAGED and "vector" in names:
-                checksums.check("a vector of the model that is not in use", row["sum"], row["row"], row["vector"])
-            if row.get("vector") is not None:
-                dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
+            else:
+                checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
+            if row["vector"] is not None:
                 row["vector"] = unpack_vector(row["vector"], dim)
 
 
-def _list_checked(wanted: Select, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that have to be read to compare the named ones with their checksum."""
-    if wanted.kind == CHUNK and any(name in _CHECKED for name in names):
-        return ("id", *_OF_SIGNAL, "signal_sum")
-    if wanted.kind == DOCUMENT and (wanted.is_filtered or "facets" in names or "vector" in names):
-        return (*sums.FOUND_BY, "found_sum")
-    return ("sum",) if wanted.kind == STAGED and "vector" in names else ()
+def make_snapshot(database: Database, db: sqlite3.Connection, state: Head) -> SqliteSnapshot:
+    """The rows of a state whose transaction is open."""
+    return SqliteSnapshot(db, lambda: state, model=database.embedder, place=database.place)
 
 
-def _make_query(wanted: Select, names: Sequence[str]) -> tuple[str, list[Any]]:
-    """The statement that reads columns of the rows that are meant, and its parameters."""
-    kind, params, conditions, hint = wanted.kind, list[Any](), list[str](), ""
-    for name, op, given in wanted.where:
+@lru_cache(4096)
+def _make_query(
+    kind: int,
+    columns: tuple[str, ...],
+    shape: tuple[tuple[str, str, int], ...],
+    filters: str,
+    order: str,
+    limit: int | None,
+) -> tuple[tuple[str, ...], str]:
+    """The statement that reads columns of the rows that are meant, and the names of what it reads.
+
+    The last is `kind`, or the checksum of what a row is found by, if that is among the columns.
+    """
+    names = dict.fromkeys((*KEYS[kind], *columns))
+    if (kind == CHUNK and any(name in _CHECKED for name in names)) or (
+        kind == DOCUMENT and (filters or "facets" in names or "vector" in names)
+    ):
+        names |= dict.fromkeys(_SIGNAL if kind == CHUNK else sums.FOUND_BY)
+        names |= dict.fromkeys(("kind", "found_sum"))
+    else:
+        names |= dict.fromkeys(("kind", "found_sum") if kind == STAGED and "vector" in names else ("kind",))
+    conditions, hint = list[str](), ""
+    for name, op, count in shape:
         column = _name_column(kind, name)
-        if op != "in":
-            conditions.append(f"{column} {op} ?")
-            params.append(given)
-            continue
-        values = list(dict.fromkeys(given))
-        if len(values) <= MAX_VALUES:
-            conditions.append(f"{column} IN ({','.join('?' * len(values))})")
-            params += values
-        else:
-            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
-            params.append(json.dumps(values))
-        hint = hint or _INDEXES.get((kind, name), "")
-    if kind == CHUNK and wanted.is_filtered:
-        alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()]
-        conditions.append(f"({' OR '.join(f'({sql})' for sql, _ in alternatives)})")
-        params += [param for _, some in alternatives for param in some]
+        among = ("?" if count else "SELECT value FROM json_each(?)") if count <= 1 else ",".join("?" * count)
+        conditions.append(f"{column} IN ({among})" if op == "in" else f"{column} {op} ?")
+        hint = hint or (_INDEXES.get((kind, name), "") if op == "in" else "")
+    if filters and kind == CHUNK:
+        conditions.append(f"({filters})")
+    read = [_name_column(kind, name) for name in names]
     source = f"{_TABLES[kind]} t{hint}"
-    if kind == CHUNK and (wanted.is_filtered or any(_name_column(kind, name).startswith("s.") for name in names)):
+    if kind == CHUNK and (filters or any(each.startswith("s.") for each in read)):
         source += " LEFT JOIN signals s ON s.row = t.row"
-    sql = f"SELECT {', '.join(_name_column(kind, name) for name in names)} FROM {source}"
-    if conditions:
-        sql += f" WHERE {' AND '.join(conditions)}"
-    if wanted.order:
-        order = _name_column(kind, wanted.order.removeprefix("-"))
-        sql += f" ORDER BY {order}{' DESC' if wanted.order.startswith('-') else ''}"
-    return (sql if wanted.limit is None else f"{sql} LIMIT {wanted.limit}"), params
+    sql = f"SELECT {', '.join(read)} FROM {source}"
+    sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    if order:
+        sql += f" ORDER BY {_name_column(kind, order.removeprefix('-'))}{' DESC' if order.startswith('-') else ''}"
+    return tuple(names), sql if limit is None else f"{sql} LIMIT {limit}"
 
 
 def _name_column(kind: int, name: str) -> str:
-    if kind == CHUNK and name in _OF_SIGNAL:
-        return f"s.{name}"
-    if kind == CHUNK and name == "signal_sum":
-        return "s.sum"
-    return "t.kind" if name == "document_kind" else f"t.{name}"
+    """A column of the table `t` of a kind of rows, or of the signal `s` of a chunk."""
+    if name == "kind":
+        return str(kind)
+    if kind == CHUNK and (name in _OF_SIGNAL or name == "found_sum"):
+        return "s.sum" if name == "found_sum" else f"s.{name}"
+    return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
+        name, f"t.{name}"
+    )
 
 
 def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:

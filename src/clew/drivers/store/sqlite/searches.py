@@ -21,7 +21,7 @@ from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.frequencies import get_document_frequencies
 from clew.drivers.store.sqlite.index import BrokenIndex, Index, TermQuery, VectorQuery
 from clew.drivers.store.sqlite.manager import IndexManager
-from clew.drivers.store.sqlite.rows import SqliteSnapshot
+from clew.drivers.store.sqlite.rows import make_snapshot
 from clew.drivers.store.sqlite.signals import count_having
 from clew.drivers.store.sqlite.upkeep import IndexUpkeep
 
@@ -88,7 +88,7 @@ class SqliteIndex:
         change, rows, vectors = self._summaries
         if change != head.change:
             with self._database.read_transaction() as (db, state):
-                found = SqliteSnapshot(db, state).find(Select(DOCUMENT), ("id", "facets", "vector"))
+                found = make_snapshot(self._database, db, state).find(Select(DOCUMENT), ("id", "facets", "vector"))
             rows = [row for row in found if row["vector"] is not None]
             vectors = np.stack([row["vector"] for row in rows]) if rows else np.empty((0, head.dim), np.float32)
             self._summaries = state.change, rows, vectors

@@ -13,7 +13,7 @@ RECORD = (
 FOUND_BY = ("row", "id", "facets", "vector", "revision")  # of a document: what it is found by
 FIXED = {
     "pieces": "row_sum(doc, n, text, sections, chars, chunks, message, parent, awaits)",
-    "blocks": "row_sum(doc, block, chars, chunks)",
+    "blocks": "row_sum(doc, block, chars, chunks, sizes)",
     "chunks": "row_sum(row, doc, piece, idx, start, stop, headings, context, at, meta, text, id)",
     "signals": "signal_sum(row, id, facets, seconds, length, terms, counts, vector)",
     "gone": "row_sum(change, row, terms)",

@@ -11,7 +11,8 @@ VERSION = 12
 # rewritten. `birth` is the collection's id, `staged` the model of the vectors in the table `staged`, `print` is an
 # entry's fingerprint.
 # A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
-# answers; its chunks name their piece, and places are counted from its start. `blocks` are sizes of 128 pieces.
+# answers; its chunks name their piece, and places are counted from its start. `blocks` are the sizes of
+# 128 pieces each, [n, chars, chunks].
 # `named` has jobs, sessions, claims and what else is kept beside the content. `sum` is the checksum of a row.
 TABLES = """
 CREATE TABLE meta(
@@ -32,12 +33,12 @@ CREATE INDEX pieces_message ON pieces(doc, message) WHERE message IS NOT NULL;
 CREATE INDEX pieces_parent ON pieces(doc, parent) WHERE parent IS NOT NULL;
 CREATE INDEX pieces_awaits ON pieces(awaits) WHERE awaits IS NOT NULL;
 CREATE TABLE blocks(
-  doc INTEGER NOT NULL, block INTEGER NOT NULL, chars INTEGER NOT NULL, chunks INTEGER NOT NULL, sum INTEGER NOT NULL,
-  PRIMARY KEY(doc, block)) WITHOUT ROWID;
+  doc INTEGER NOT NULL, block INTEGER NOT NULL, chars INTEGER NOT NULL, chunks INTEGER NOT NULL, sizes TEXT NOT NULL,
+  sum INTEGER NOT NULL, PRIMARY KEY(doc, block)) WITHOUT ROWID;
 CREATE TABLE chunks(
   row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc INTEGER NOT NULL, piece INTEGER, idx INTEGER NOT NULL,
   start INTEGER NOT NULL, stop INTEGER NOT NULL, print INTEGER NOT NULL, text TEXT NOT NULL, headings TEXT NOT NULL,
-  context TEXT NOT NULL, at TEXT, meta TEXT NOT NULL, channel TEXT, sum INTEGER NOT NULL);
+  context TEXT NOT NULL, at TEXT, meta TEXT NOT NULL, channel TEXT, sum INTEGER NOT NULL, length INTEGER NOT NULL);
 CREATE INDEX chunks_doc ON chunks(doc, piece, idx);
 CREATE INDEX chunks_channel ON chunks(channel, row) WHERE channel IS NOT NULL;
 CREATE TABLE signals(

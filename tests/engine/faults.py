@@ -404,8 +404,8 @@ FAULTS = [
         "block of nothing",
         "orphans",
         folder="INSERT INTO blocks SELECT 9999, block, chars, chunks, sum FROM blocks LIMIT 1",
-        postgres="INSERT INTO blocks(doc, block, collection, chars, chunks, sum) SELECT 9999, block,"
-        " collection, chars, chunks, sum FROM blocks LIMIT 1",
+        postgres="INSERT INTO blocks(doc, block, collection, chars, chunks, sizes, sum) SELECT 9999, block,"
+        " collection, chars, chunks, sizes, sum FROM blocks LIMIT 1",
     ),
     Fault(
         "vector of nothing",

@@ -43,7 +43,7 @@ _STORED: Final[Mapping[int, tuple[str, ...]]] = {
         *("summary_by", "created", "updated", "revision", "facets"),
     ),
     PIECE: ("doc", "n", "text", "sections", "chars", "chunks", "message", "parent", "awaits"),
-    BLOCK: ("doc", "block", "chars", "chunks"),
+    BLOCK: ("doc", "block", "chars", "chunks", "sizes"),
     CHUNK: (
         *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "length", "text", "headings", "context"),
         *("at", "meta", "channel"),
@@ -208,10 +208,12 @@ def _delete(connection: Connection, number: int, kind: int, keys: Sequence[Key])
 def _upsert(connection: Connection, number: int, kind: int, rows: Sequence[Row]) -> None:
     names, keys = _STORED[kind], ", ".join(KEYS[kind])
     values = ", ".join(f"u.{name}{'::bigint[]' if name == 'facets' else ''}" for name in names)
-    changed = ", ".join(f"{name} = excluded.{name}" for name in names if name not in KEYS[kind])
+    other = [name for name in names if name not in KEYS[kind]]
+    old, new = (", ".join(f"{table}.{name}" for name in other) for table in ("t", "excluded"))
     connection.execute(
-        f"INSERT INTO {_TABLES[kind]}(collection, {', '.join(names)}) SELECT {number}, {values}"
-        f" FROM unnest({_list_arrays(names)}) AS u({', '.join(names)}) ON CONFLICT ({keys}) DO UPDATE SET {changed}",
+        f"INSERT INTO {_TABLES[kind]} AS t (collection, {', '.join(names)}) SELECT {number}, {values}"
+        f" FROM unnest({_list_arrays(names)}) AS u({', '.join(names)}) ON CONFLICT ({keys})"
+        f" DO UPDATE SET ({', '.join(other)}) = ROW({new}) WHERE ({old}) IS DISTINCT FROM ({new})",
         [_encode_column(name, rows) for name in names],
         prepare=True,
     )

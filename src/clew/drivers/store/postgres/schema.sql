@@ -112,8 +112,9 @@ CREATE TABLE blocks(
   collection int NOT NULL,
   chars bigint NOT NULL,
   chunks int NOT NULL,
+  sizes text NOT NULL,                    -- JSON: number, characters and chunks of each
   sum bytea GENERATED ALWAYS AS (decode(md5(
-    doc || chr(31) || block || chr(31) || chars || chr(31) || chunks), 'hex')) STORED,
+    doc || chr(31) || block || chr(31) || chars || chr(31) || chunks || chr(31) || sizes), 'hex')) STORED,
   PRIMARY KEY (doc, block)
 );
 
@@ -394,7 +395,7 @@ BEGIN
   END IF;
   PERFORM set_config('clew.access', '', true);
   whole := (SELECT CASE WHEN bool_and(b.sum = decode(md5(
-      b.doc || chr(31) || b.block || chr(31) || b.chars || chr(31) || b.chunks), 'hex'))
+      b.doc || chr(31) || b.block || chr(31) || b.chars || chr(31) || b.chunks || chr(31) || b.sizes), 'hex'))
       AND (sum(b.chars), sum(b.chunks)) = (SELECT d.chars, d.chunks FROM clew.documents d WHERE d.row = document)
     THEN ARRAY[coalesce(sum(b.chars) FILTER (WHERE b.block < (piece >> 7)), 0),
       coalesce(sum(b.chunks) FILTER (WHERE b.block < (piece >> 7)), 0),

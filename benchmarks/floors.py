@@ -27,14 +27,17 @@ import qdrant_edge as edge
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, Matrix, Vector
 from clew.drivers.store import bm25
-from clew.drivers.store.codec import CHUNK_COLUMNS
-from clew.drivers.store.sqlite.candidates import BREADTH
-from clew.drivers.store.sqlite.points import DENSE, LOW_BITS, TERMS
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.search.vectors import HALF_SPARE
+from clew.drivers.store.sqlite.candidates import BREADTH
+from clew.drivers.store.sqlite.points import DENSE, LOW_BITS, TERMS
 from clew.drivers.store.term_ids import pack_terms
 
 Rows = list[tuple[Any, ...]]
+CHUNK_COLUMNS = (
+    "c.id, d.id, d.chunks, c.text, c.headings, c.context, c.at, c.meta, c.row, c.doc, c.piece, c.idx, c.start, c.stop,"
+    " c.sum"
+)
 
 _SQLITE_SCHEMA = (
     "CREATE TABLE documents(row INTEGER PRIMARY KEY, id TEXT UNIQUE, uri TEXT, title TEXT, kind TEXT, summary TEXT,"

@@ -18,7 +18,8 @@ from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store.bounded import BoundedStore
-from clew.drivers.store.postgres import PostgresStore, make_app_role
+from clew.drivers.store.postgres import make_app_role, open_store
+from clew.drivers.store.store import BackendStore
 from studies.server import START_OWN, NoServer, open_server
 
 SIZE, PER_DOCUMENT, DIM, WORDS, WORDS_PER_CHUNK, K = 10_000, 10, 128, 3_000, 60, 10
@@ -81,10 +82,10 @@ def _compare(name: str, own: Store, other: Store, goal: float) -> list[Measureme
     ]
 
 
-def _open(url: str, access: tuple[str, ...] | None = None) -> PostgresStore:
+def _open(url: str, access: tuple[str, ...] | None = None) -> BackendStore:
     app = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dclew_app"
     config = StoreConfig(exact_below=1000, access=access)
-    return PostgresStore(app, collection="bench", embedder="random", dim=DIM, config=config)
+    return open_store(app, collection="bench", embedder="random", dim=DIM, config=config)
 
 
 def _fill(url: str) -> None:

@@ -18,10 +18,10 @@ from clew.core.protocols import Store
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Chunk, Document, Matrix
+from clew.drivers.store import postgres
+from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
-from clew.drivers.store.postgres import PostgresStore
-from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.term_ids import pack_terms
 from studies.server import START_OWN, NoServer, open_server
 
@@ -49,12 +49,12 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
             raise Skipped(str(error)) from error
         embedded = open_sqlite(setup.work / "one", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
         stack.callback(embedded.close)
-        server = PostgresStore(url, collection="bench", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
+        server = postgres.open_store(url, collection="bench", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
         stack.callback(server.close)
         sqlite = SqliteFloor(setup.work / "raw.db")
         stack.callback(sqlite.close)
         connection = stack.enter_context(pool.connect(url, "bench"))
-        known = server._collection
+        known = server._backend._collection
         sql = ServerFloor(connection, number=known.number, vector=known.vector_oid, dim=model.dim, k=K)
         sql.make_tables()
         lines = _measure_put(embedded, server, pages, sqlite, sql)
@@ -87,7 +87,7 @@ def make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
 
 
 def _measure_put(
-    embedded: BackendStore, server: PostgresStore, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
+    embedded: BackendStore, server: BackendStore, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
 ) -> list[Measurement]:
     def put(store: Store, at: int) -> None:
         page = pages[at]
@@ -110,7 +110,7 @@ def _measure_put(
 
 
 def _measure_ann(
-    embedded: BackendStore, server: PostgresStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
+    embedded: BackendStore, server: BackendStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
 ) -> list[Measurement]:
     times = _time_alternating(
         lambda at: embedded.search_vectors(vectors[at], K),
@@ -140,7 +140,7 @@ def _measure_recall(store: Store, vectors: Matrix, buckets: int | None) -> float
 
 
 def _measure_bm25(
-    embedded: BackendStore, server: PostgresStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
+    embedded: BackendStore, server: BackendStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
 ) -> list[Measurement]:
     times = _time_alternating(
         lambda at: embedded.search_terms(words[at], K),

@@ -239,7 +239,7 @@ def _one_thread() -> Iterator[None]:
 
 def _read_server_seconds(store: Any) -> float:
     """The core-seconds of the server: of its processes, and of those that have ended, which the first one counts."""
-    found = [_read_stat(pid) for (pid,) in store._pool.fetch_rows("SELECT pid FROM pg_stat_activity")]
+    found = [_read_stat(pid) for (pid,) in store._backend._pool.fetch_rows("SELECT pid FROM pg_stat_activity")]
     alive = [words for words in found if words]
     first = _read_stat(alive[0][PARENT])
     ticks = sum(int(words[USER]) + int(words[SYSTEM]) for words in (*alive, first))
@@ -256,7 +256,7 @@ def _read_stat(pid: int | str) -> list[str]:
 
 def _read_bytes(store: Any) -> int:
     sql = "SELECT sum(pg_total_relation_size(oid))::int8 FROM pg_class"
-    ((size,),) = store._pool.fetch_rows(f"{sql} WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'")
+    ((size,),) = store._backend._pool.fetch_rows(f"{sql} WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'")
     return int(size)
 
 

@@ -26,8 +26,8 @@ from clew.core.settings import EmbedderConfig
 from clew.core.stored import NewDocument
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Matrix, Vector
+from clew.drivers.store import postgres
 from clew.drivers.store.lance import open_store as open_lance
-from clew.drivers.store.postgres import PostgresStore
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
@@ -110,7 +110,7 @@ def make_contenders(work: Path, url: str, pages: Sequence[PutInput], embedder: s
         return open_lance(f"lance://{lake}", collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
 
     def open_tables() -> Store:
-        return PostgresStore(url, collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
+        return postgres.open_store(url, collection=NAME, embedder=embedder, dim=dim, config=ANN_CONFIG)
 
     return {
         "embedded": Contender(lambda: open_sqlite(folder, embedder=embedder, dim=dim, config=ANN_CONFIG), open_shard),
@@ -183,7 +183,9 @@ def _share_shard(store: BackendStore, pages: Sequence[PutInput]) -> RawCalls:
     index = store._backend.index._indexes._shard
     assert index
     counts = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
-    floor = ShardFloor(index._shard, store._backend._database._connection, counts, sum(len(page.chunks) for page in pages))
+    floor = ShardFloor(
+        index._shard, store._backend._database._connection, counts, sum(len(page.chunks) for page in pages)
+    )
     return RawCalls(
         lambda vector: floor.search_vectors(vector, K), lambda terms: floor.search_terms(terms, K), lambda: None
     )

@@ -8,10 +8,11 @@ import numpy as np
 from benchmarks import postgres as bench
 from benchmarks.floors import ServerFloor, ShardFloor, SqliteFloor
 from clew.core.text import extract_terms
-from clew.drivers.store.postgres import PostgresStore
+from clew.drivers.store import postgres as server_store
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.term_ids import pack_terms
+from tests.backends import get_server
 
 DIM, K, MANY = 16, 10, 1500
 
@@ -22,10 +23,11 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
     texts = [f"buoy {n} off cape {n % 17} by {n * 7 % 31} fathoms" for n in range(MANY)]
     pages = list(bench.make_inputs(texts, vectors))
     embedded = open_sqlite(tmp_path / "one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
-    server = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
+    server = server_store.open_store(postgres, collection="one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
     sqlite = SqliteFloor(tmp_path / "raw.db")
     with pool.connect(postgres, "one") as connection:
-        sql = ServerFloor(connection, number=server._number, vector=server._collection.vector_oid, dim=DIM, k=K)
+        known = get_server(server)._collection
+        sql = ServerFloor(connection, number=known.number, vector=known.vector_oid, dim=DIM, k=K)
         sql.make_tables()
         for at, page in enumerate(pages):
             for store in (embedded, server):

@@ -8,7 +8,7 @@ import pytest
 
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
-from clew.drivers.store import lance
+from clew.drivers.store import lance, postgres
 from clew.drivers.store.sqlite.open import open_store
 from tests.azure_server import AZURITE
 from tests.pooler import PGBOUNCER, find_database, started_pooler
@@ -63,7 +63,7 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             if request.param == "postgres-pooler":
                 pooler = find_database(request.getfixturevalue("pooler"), url)
                 config = StoreConfig(exact_below=0, pooler=pooler)
-            opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
+            opened.append(postgres.open_store(url, collection=collection, embedder=embedder, dim=dim, config=config))
             if config.exact_below == 0:
                 opened[-1].flush()  # so that there is a graph from the start
         elif request.param.startswith("lance"):

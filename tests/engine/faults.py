@@ -98,8 +98,10 @@ def damage_folder(folder: Path, fault: Fault) -> None:
 
 def _seal_rows(db: sqlite3.Connection) -> None:
     """Gives every row the checksum of what it holds now."""
-    for table in sums.CHANGING:
-        db.execute(f"UPDATE {table} SET {sums.make_assignments(table)}")
+    made = {"documents": {"sum": sums.RECORD, "found_sum": sums.FOUND_BY}, "meta": {"sum": sums.META}}
+    for table, columns in made.items():
+        for column, names in columns.items():
+            db.execute(f"UPDATE {table} SET {column} = row_sum({', '.join(names)})")
     for table, expression in sums.FIXED.items():
         db.execute(f"UPDATE {table} SET sum = {expression}")
 
@@ -121,7 +123,7 @@ def make_damageable(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        for table in ("documents", "pieces", "chunks", "blocks"):
+        for table in ("documents", "pieces", "chunks", "blocks", "named"):
             made = connection.execute(
                 "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum ="
                 " (SELECT attnum FROM pg_attribute WHERE attrelid = adrelid AND attname = 'sum')",
@@ -252,17 +254,15 @@ FAULTS = [
     Fault("message parent", "truth", _update("pieces", "parent", "'forged'", _THREAD_PIECE)),
     Fault("text gone", "truth", f"DELETE FROM pieces WHERE {_OF_VAULT}"),
     Fault("message gone", "truth", f"DELETE FROM pieces WHERE {_THREAD_PIECE}"),
-    Fault(
-        "session", "truth", folder="UPDATE sessions SET messages = 'x'", postgres="UPDATE sessions SET messages = 'x'"
-    ),
-    Fault("session no list", "truth", "UPDATE sessions SET documents = '{}'", seals=True),
-    Fault("job request", "truth", "UPDATE jobs SET request = 'x'"),
-    Fault("job state", "truth", "UPDATE jobs SET state = 'odd'"),
+    Fault("session", "truth", "UPDATE named SET value = 'x' WHERE kind = 'sessions'"),
+    Fault("session name", "truth", "UPDATE named SET name = 'forged' WHERE kind = 'sessions'"),
+    Fault("job", "truth", "UPDATE named SET value = replace(value, 'cancelled', 'odd') WHERE kind = 'jobs'"),
     Fault(
         "unfinished erasure",
         "truth",
-        folder="INSERT INTO erasing(one, text) VALUES(1, '{}')",
-        postgres="INSERT INTO erasures SELECT number, '{}' FROM collections",
+        folder="INSERT INTO named(kind, name, value, sum) VALUES('erasing', '', '\"{}\"', 0)",
+        postgres="INSERT INTO named(collection, kind, name, value)"
+        " SELECT number, 'erasing', '', '\"{}\"' FROM collections",
         seals=True,
         is_repaired=False,
     ),
@@ -322,7 +322,8 @@ FAULTS = [
     Fault(
         "length of a chunk",
         "postings",
-        folder=_update("signals", "length", "length + 1", _FIRST) + "; UPDATE meta SET length = length + 1",
+        folder=_update("signals", "length", "length + 1", _FIRST)
+        + f"; {_update('chunks', 'length', 'length + 1', _FIRST)}; UPDATE meta SET length = length + 1",
         postgres=_update("chunks", "length", "length + 1", _FIRST) + "; UPDATE collections SET length = length + 1",
         seals=True,
     ),
@@ -405,9 +406,9 @@ FAULTS = [
     Fault(
         "block of nothing",
         "orphans",
-        folder="INSERT INTO blocks SELECT 9999, block, chars, chunks, sum FROM blocks LIMIT 1",
-        postgres="INSERT INTO blocks(doc, block, collection, chars, chunks, sum) SELECT 9999, block,"
-        " collection, chars, chunks, sum FROM blocks LIMIT 1",
+        folder="INSERT INTO blocks SELECT 9999, block, chars, chunks, sizes, sum FROM blocks LIMIT 1",
+        postgres="INSERT INTO blocks(doc, block, collection, chars, chunks, sizes, sum) SELECT 9999, block,"
+        " collection, chars, chunks, sizes, sum FROM blocks LIMIT 1",
     ),
     Fault(
         "vector of nothing",
@@ -425,22 +426,10 @@ FAULTS = [
         postgres="INSERT INTO summaries SELECT 9999, collection, facets, vector FROM summaries LIMIT 1",
     ),
     Fault(
-        "claim of nothing",
-        "orphans",
-        folder="INSERT INTO claims VALUES(9999, 'x', 0)",
-        postgres="INSERT INTO claims SELECT 9999, number, 'x', now() FROM collections",
-    ),
-    Fault(
         "staged vector of nothing",
         "orphans",
-        folder="INSERT INTO shadows SELECT 9999, vector, sum FROM shadows LIMIT 1",
-        postgres="INSERT INTO shadows SELECT 9999, collection, vector FROM shadows LIMIT 1",
-    ),
-    Fault(
-        "staged summary of nothing",
-        "orphans",
-        folder="INSERT INTO summary_shadows SELECT 9999, vector, sum FROM summary_shadows LIMIT 1",
-        postgres="INSERT INTO summary_shadows SELECT 9999, collection, vector FROM summary_shadows LIMIT 1",
+        folder="INSERT INTO staged SELECT 9999, vector, sum FROM staged LIMIT 1",
+        postgres="INSERT INTO staged SELECT 9999, collection, vector FROM staged LIMIT 1",
     ),
     Fault("document gone", "orphans", "DELETE FROM documents WHERE id = 'vault'"),
     Fault(
@@ -450,39 +439,40 @@ FAULTS = [
     Fault(
         "staged of no model",
         "staged",
-        folder="DELETE FROM shadow",
-        postgres="UPDATE collections SET shadow = NULL, shadow_dim = NULL",
+        folder="UPDATE meta SET staged = NULL",
+        postgres="UPDATE collections SET staged = NULL",
     ),
     Fault(
         "staged of the model in use",
         "staged",
-        folder="UPDATE shadow SET embedder = 'hashed:64', dim = 32",
-        postgres="UPDATE collections SET shadow = embedder",
+        folder="UPDATE meta SET staged = replace(staged, 'hashed:32', 'hashed:64')",
+        postgres="UPDATE collections SET staged = replace(staged, 'hashed:32', 'hashed:64')",
     ),
     Fault(
-        "staged width", "staged", folder="UPDATE shadow SET dim = 8", postgres="UPDATE collections SET shadow_dim = 8"
+        "staged width",
+        "staged",
+        folder="UPDATE meta SET staged = replace(staged, '\"dim\": 32', '\"dim\": 8')",
+        postgres="UPDATE collections SET staged = replace(staged, '\"dim\": 32', '\"dim\": 8')",
     ),
     Fault(
         "staged length",
         "staged",
-        folder="UPDATE shadows SET vector = zeroblob(128)",
-        postgres="UPDATE shadows SET vector = (SELECT ('[' || string_agg('0', ',') || ']')::vector"
+        folder="UPDATE staged SET vector = zeroblob(128)",
+        postgres="UPDATE staged SET vector = (SELECT ('[' || string_agg('0', ',') || ']')::vector"
         " FROM generate_series(1, 32))",
         seals=True,
     ),
-    Fault("staged checksum", "truth", folder="UPDATE shadows SET vector = zeroblob(128)"),
+    Fault("staged checksum", "truth", folder="UPDATE staged SET vector = zeroblob(128)"),
     Fault("staged and forgotten", "staged", change=stage_third_model, is_repaired=False),
     # Indexes, triggers and what protects them
     Fault("index of chunks", "index", "DROP INDEX chunks_doc"),
     Fault("index of channels", "index", "DROP INDEX chunks_channel"),
     Fault("index of messages", "index", "DROP INDEX pieces_message"),
-    Fault(
-        "trigger", "index", folder="DROP TRIGGER chunk_says_other", postgres="DROP TRIGGER forget_postings ON chunks"
-    ),
+    Fault("trigger", "index", folder="DROP INDEX pieces_block", postgres="DROP TRIGGER forget_postings ON chunks"),
     Fault(
         "trigger off",
         "index",
-        folder="DROP TRIGGER summary_says_other",
+        folder="DROP INDEX pieces_awaits",
         postgres="ALTER TABLE documents DISABLE TRIGGER has_outline",
     ),
     Fault("row security off", "protection", postgres="ALTER TABLE chunks DISABLE ROW LEVEL SECURITY"),
@@ -494,18 +484,20 @@ FAULTS = [
     Fault(
         "calibration",
         "calibration",
-        folder="UPDATE calibration SET text = 'x'",
-        postgres="UPDATE collections SET calibration = 'x'",
+        folder="UPDATE named SET value = '\"x\"' WHERE kind = 'calibration'",
+        postgres="UPDATE named SET value = '\"x\"' WHERE kind = 'calibration'",
         seals=True,
     ),
     Fault(
         "calibration width",
         "calibration",
-        folder='UPDATE calibration SET text = replace(text, \'"centre": "\', \'"centre": "AAAA\')',
-        postgres='UPDATE collections SET calibration = replace(calibration, \'"centre": "\', \'"centre": "AAAA\')',
+        folder="UPDATE named SET value = replace(value, 'centre\\\": \\\"', 'centre\\\": \\\"AAAA')"
+        " WHERE kind = 'calibration'",
+        postgres="UPDATE named SET value = replace(value, 'centre\\\": \\\"', 'centre\\\": \\\"AAAA')"
+        " WHERE kind = 'calibration'",
         seals=True,
     ),
-    Fault("calibration checksum", "truth", folder="UPDATE calibration SET text = 'x'"),
+    Fault("calibration checksum", "truth", folder="UPDATE named SET value = 'x' WHERE kind = 'calibration'"),
     Fault("tuned for another model", "calibration", file=write_tuned, is_repaired=False),
     # Sources
     Fault(

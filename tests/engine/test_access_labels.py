@@ -17,6 +17,7 @@ from clew.core.types import Section
 from clew.drivers import make_embedder
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.term_ids import pack_terms
+from tests.backends import get_server
 from tests.engine.histories import CHANNELS, NOON, QUESTION, History, admits, make_history
 
 LABELS = ("staff",)
@@ -26,7 +27,7 @@ STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost")
 
 def settings(access: tuple[str, ...] | None = None) -> Settings:
     return Settings(
-        ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4),
+        ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4, summaries="extractive"),
         reranker=RerankerConfig(name="overlap"),
         scoring=ScoringConfig(style_messages=1),
         store=StoreConfig(access=access),
@@ -204,10 +205,7 @@ def test_no_statement_shows_what_labels_hide(filled: tuple[str, History], postgr
         whole = dump(connection)
     canaries = Canaries(history)
     leaky = {table for table, rows in whole.items() if canaries.find(rows)}
-    assert {
-        f"clew.{name}"
-        for name in ("documents", "pieces", "chunks", "postings", "sessions", "jobs", "erasures", "records")
-    } <= leaky
+    assert {f"clew.{name}" for name in ("documents", "pieces", "chunks", "postings", "named")} <= leaky
     with connect(url, *LABELS) as connection:
         seen = dump(connection)
         assert {table: found for table, rows in seen.items() if (found := canaries.find(rows))} == {}
@@ -223,9 +221,14 @@ def test_no_statement_shows_what_labels_hide(filled: tuple[str, History], postgr
             assert {row for (row,) in connection.execute(f"SELECT {column} FROM clew.{table}")} == visible
         documents = {row for (row,) in connection.execute("SELECT row FROM clew.documents")}
         assert {row for (row,) in connection.execute("SELECT row FROM clew.summaries")} <= documents
-        for table in ("blocks", "shadows", "summary_shadows", "jobs", "sessions", "claims", "erasures", "records"):
+        for table in ("blocks", "staged"):
             assert whole[f"clew.{table}"]
             assert seen[f"clew.{table}"] == []
+        kinds = {kind for (kind,) in connection.execute("SELECT kind FROM clew.named")}
+        assert kinds <= {"tuned", "calibration"}
+    with pool.connect(url, "default") as connection:
+        kinds = {kind for (kind,) in connection.execute("SELECT kind FROM clew.named")}
+        assert kinds >= {"jobs", "sessions", "claims", "erasing", "evaluations"}
 
 
 def test_every_table_hides_by_its_own_policy(filled: tuple[str, History], postgres: str) -> None:
@@ -251,7 +254,7 @@ def test_every_table_hides_by_its_own_policy(filled: tuple[str, History], postgr
                 after = dump(connection)
                 owner.execute(f"ALTER POLICY seen ON clew.{table} USING ({own['seen']})")
                 assert len(after[f"clew.{table}"]) > len(before[f"clew.{table}"]), table
-                if table in ("documents", "pieces", "chunks", "postings", "sessions", "jobs", "erasures", "records"):
+                if table in ("documents", "pieces", "chunks", "postings", "named"):
                     assert canaries.find(after[f"clew.{table}"]), table
                 assert dump(connection) == before
 
@@ -264,13 +267,14 @@ def test_a_connection_with_labels_changes_nothing(filled: tuple[str, History]) -
         connection.execute("SET default_transaction_read_only = off")  # row-level security holds by itself
         for table in dump(connection):
             if table.startswith("clew.") and table != "clew.format":
-                name = "number = number" if table == "clew.jobs" else "collection = collection"
                 assert connection.execute(f"DELETE FROM {table}").rowcount == 0
-                if table not in ("clew.collections", "clew.jobs"):
-                    assert connection.execute(f"UPDATE {table} SET {name}").rowcount == 0
+                if table != "clew.collections":
+                    assert connection.execute(f"UPDATE {table} SET collection = collection").rowcount == 0
         assert connection.execute("UPDATE clew.collections SET change = 0").rowcount == 0
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            connection.execute("INSERT INTO clew.sessions(collection, name, used) VALUES (clew.mine(), 'x', 0)")
+            connection.execute(
+                "INSERT INTO clew.named(collection, kind, name, value) VALUES (clew.mine(), 'x', '', '')"
+            )
 
 
 def test_without_labels_a_connection_sees_its_collection(filled: tuple[str, History], postgres: str) -> None:
@@ -321,4 +325,4 @@ def test_messages_of_a_labelled_thread_have_its_labels_in_contexts(path: str) ->
             assert part.read("t").text.split() == ["who", "knows?"]
             assert part.search("zebrafish", strategy="lexical") == []
             if "clew_app" in path:
-                assert "zebrafish" not in repr(part.opened.store.inner._pool.run_read(dump))  # type: ignore[attr-defined]
+                assert "zebrafish" not in repr(get_server(part.opened.store.inner)._pool.run_read(dump))  # type: ignore[attr-defined]

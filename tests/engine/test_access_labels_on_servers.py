@@ -123,7 +123,7 @@ def test_the_record_of_an_erasure_is_hidden(url: str) -> None:
     with open_whole(url) as whole:
         whole.opened.store.eraser().set_pending("boss")
         assert whole.opened.store.eraser().pending() == "boss"
-        assert fetch(url, "SELECT count(*) FROM clew.erasures") == 0
+        assert fetch(url, "SELECT count(*) FROM clew.named") == 0
         assert "boss" not in str(fetch(url, "SELECT c::text FROM clew.collections c"))
         whole.opened.store.eraser().set_pending("")
         assert whole.opened.store.eraser().pending() == ""

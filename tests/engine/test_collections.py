@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from clew import (
     SettingsError,
     StoreConfig,
 )
+from clew.core.settings import IngestionConfig
 from clew.drivers.embed.hashed import HashedEmbedder
 from tests.engine.chosen import OpenEngine
 from tests.engine.conftest import STORES
@@ -92,7 +94,8 @@ def test_what_is_not_a_place_or_a_name_is_refused(tmp_path: Path) -> None:
 def test_dropping_on_a_server_leaves_no_row_and_no_graph(postgres: str) -> None:
     fill(postgres, "sales", 3, SMALL)
     fill(postgres, "ops", 2, SMALL)
-    with Engine.open(postgres, collection="sales", settings=SMALL) as engine:
+    summarised = replace(SMALL, ingestion=IngestionConfig(summaries="extractive"))
+    with Engine.open(postgres, collection="sales", settings=summarised) as engine:
         engine.backfill()
         engine.opened.store.flush()
         engine.opened.store.stage_vectors(HashedEmbedder(64))
@@ -105,7 +108,7 @@ def test_dropping_on_a_server_leaves_no_row_and_no_graph(postgres: str) -> None:
                 " AND c.relnamespace = 'clew'::regnamespace"
             ).fetchall()
         ]
-        assert {"documents", "pieces", "chunks", "signals", "summaries", "postings", "jobs", "shadows"} <= set(tables)
+        assert {"documents", "pieces", "chunks", "signals", "summaries", "postings", "named", "staged"} <= set(tables)
         (number,) = server.execute("SELECT number FROM clew.collections WHERE name = 'sales'").fetchone() or (0,)
 
         def count_rows() -> dict[str, int]:
@@ -120,7 +123,7 @@ def test_dropping_on_a_server_leaves_no_row_and_no_graph(postgres: str) -> None:
             return [row[0] for row in server.execute(sql, (f"%_graph_{number}",)).fetchall()]
 
         filled = {table for table, rows in count_rows().items() if rows}
-        assert {"documents", "pieces", "chunks", "signals", "summaries", "postings", "jobs", "shadows"} <= filled
+        assert {"documents", "pieces", "chunks", "signals", "summaries", "postings", "named", "staged"} <= filled
         assert list_graphs()
         Engine.drop_collection(postgres, "sales")
         assert not any(count_rows().values())
@@ -133,7 +136,7 @@ def test_an_engine_over_a_collection_that_was_dropped_on_a_server_says_so(postgr
     with Engine.open(postgres, collection="ops", embedder="hashed") as engine:
         Engine.drop_collection(postgres, "ops")
         report = engine.add_documents([Document("a", "A buoy.")])
-        assert "the collection or document was removed meanwhile; open it again" in report.failed[0].reason
+        assert "was removed meanwhile; open it again" in report.failed[0].reason
 
 
 def test_the_owner_of_the_tables_lists_them_and_another_role_drops_only_what_it_can_name(postgres: str) -> None:

@@ -180,10 +180,10 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
             "store.as_of needs a collection in Lance (s3://…, lance:///folder): others keep no versions"
         )
     if is_server_address(path):
-        from clew.drivers.store.postgres import PostgresStore
+        from clew.drivers.store import postgres
 
         name, dim = embedder.name, embedder.dim
-        return PostgresStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
+        return postgres.open_store(str(path), collection=collection, embedder=name, dim=dim, config=config)
     from clew.drivers.store.sqlite.open import open_store
 
     folder = None if str(path) == MEMORY else resolve_folder(path) / collection

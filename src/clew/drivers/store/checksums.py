@@ -42,7 +42,7 @@ def matches(stored: Any, *values: Any) -> bool:
 
 
 def matches_chunk(columns: Sequence[Any]) -> bool:
-    """Whether the checksum of a chunk (the last of CHUNK_COLUMNS) is that of its columns."""
+    """Whether the checksum of a chunk (the last of `rows.chunk_columns`) is that of its columns."""
     chunk_id, _, _, _, text, headings, context, at, meta, row, doc, piece, number, start, end, stored = columns
     made = (row, doc, piece, number, start, end, headings, context, at, meta, text, chunk_id)
     return matches(stored, *made) and start is not None  # labels hide its place where that cannot be added up

@@ -12,58 +12,13 @@ from clew.core.facets import collect_facets
 from clew.core.filter import Meta
 from clew.core.thread_view import Head
 from clew.core.time import from_iso, to_iso
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section
+from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import checksums
 
-
-def sum_block(of: str = "") -> str:
-    """The checksum of a block as SQL: a search compares many, and every change of one column changes it."""
-    made = f"{of}doc"
-    for name in ("block", "chars", "chunks"):
-        made = f"(({made} & 1099511627775) * 1000003 + {of}{name})"  # 40 bits and 20 fit 64
-    return made
-
-
 # A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
-# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it, characters and
-# chunks in one number. Of a page, `piece` is null and its places are those in the page.
-_CHUNK_BITS = 24  # of the number, for chunks
+# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
+# is null and its places are those in the page.
 BLOCK_BITS = 7  # a block is 128 messages
-SIZES = f"(({{0}}.chars << {_CHUNK_BITS}) + {{0}}.chunks)"
-_ADD_UP = f"(SELECT CAST(coalesce(sum({SIZES}), 0) AS bigint) FROM {{1}} {{0}} WHERE {{0}}.doc = c.doc AND {{2}})"
-_OF_BLOCK = "p.message IS NOT NULL AND p.n >= ((c.piece >> 7) << 7) AND p.n < "
-_BEFORE = (
-    f"{_ADD_UP.format('b', 'blocks', 'b.block < (c.piece >> 7)')}"
-    f" + {_ADD_UP.format('p', 'pieces', f'{_OF_BLOCK}c.piece')}"
-)
-# The sums are right if the blocks are as written and add up to the document, and the messages of the block to it.
-PROOF = (
-    f"(SELECT sum({SIZES.format('b')}) = {SIZES.format('d')}"
-    f" AND count(CASE WHEN b.sum NOT IN (-1, {sum_block('b.')}) THEN 1 END) = 0 FROM blocks b WHERE b.doc = d.row)"
-)
-BLOCK_PROOF = (
-    f"{_ADD_UP.format('p', 'pieces', f'{_OF_BLOCK}(((c.piece >> 7) + 1) << 7)')}"
-    f" = {_ADD_UP.format('b', 'blocks', 'b.block = (c.piece >> 7)')}"
-)
-_CHUNK = "d.chunks, c.text, c.headings, c.context, c.at, c.meta, c.row, c.doc, c.piece, c.idx, c.start, c.stop, c.sum"
-RAW_CHUNK_COLUMNS = f"c.id, d.id, NULL, {_CHUNK}"  # whether or not they are as written
-CHUNK_COLUMNS = f"c.id, d.id, CASE WHEN c.piece IS NOT NULL THEN {_BEFORE} END, {_CHUNK}"
-PROVED_CHUNK_COLUMNS = CHUNK_COLUMNS.replace("IS NOT NULL THEN", f"IS NOT NULL AND {PROOF} AND {BLOCK_PROOF} THEN", 1)
-# The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
-LISTED_CHUNK_COLUMNS = f"c.id, d.id, {SIZES.format('o')}, {_CHUNK}"
-PIECE_OFFSETS = (
-    "SELECT doc, n, CAST(sum(chars) OVER w - chars AS bigint) AS chars, CAST(sum(chunks) OVER w - chunks AS bigint)"
-    " AS chunks FROM pieces WHERE message IS NOT NULL AND doc {0} WINDOW w AS (PARTITION BY doc ORDER BY n)"
-)
-RECORD_COLUMNS = (
-    "d.id, d.title, d.uri, d.kind, d.hash, d.stamp, d.chars, d.chunks, d.summary, d.meta, d.access, d.summary_by,"
-    " d.created, d.updated, d.row, d.sum"
-)
-PIECE_COLUMNS = "n, text, sections, chars, chunks, message, parent, awaits, doc, sum"
-HIT_COLUMNS = f"{CHUNK_COLUMNS}, {RECORD_COLUMNS}"
-PROVED_HIT_COLUMNS = f"{PROVED_CHUNK_COLUMNS}, {RECORD_COLUMNS}"
-
-_CHUNK_WIDTH = 16
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
@@ -148,7 +103,7 @@ def _parse_section(
 
 
 def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
-    """The text and the sections of the PIECE_COLUMNS of a document; CollectionDamaged if one is not as written.
+    """The text and the sections of the `rows.PIECE_COLUMNS` of a document; CollectionDamaged if one is not as written.
 
     A message is stored with the id of its parent and with spans of its own.
     """
@@ -171,7 +126,7 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
 
 def parse_chunk(columns: Sequence[Any]) -> Chunk:
-    """A chunk from CHUNK_COLUMNS; CollectionDamaged if it is not as written, or its place was not proved."""
+    """A chunk from `rows.chunk_columns`; CollectionDamaged if it is not as written, or its place was not proved."""
     if not checksums.matches_chunk(columns):
         raise checksums.damaged_error(f"the chunk {columns[0]!r} of the document {columns[1]!r}")
     chunk_id, doc_id, before, total, text, headings, context, at, meta, _, _, piece, number, start, end, _ = columns
@@ -196,7 +151,7 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
-    """A document's record from RECORD_COLUMNS; CollectionDamaged if it is not as written."""
+    """A document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
     checksums.check(f"the document {columns[0]!r}", columns[-1], *columns[:-1])
     doc_id, title, uri, kind, digest, stamp, chars, chunks, summary, meta, access, summary_by, created, updated = (
         columns[:-2]
@@ -220,24 +175,14 @@ def parse_record(columns: Sequence[Any]) -> DocumentRecord:
 
 
 def record_to_facets(columns: Sequence[Any]) -> str:
-    """The facets of a document as JSON, from RECORD_COLUMNS as they are; ValueError if they cannot be parsed."""
+    """The facets of a document as JSON, from `rows.RECORD` as it is; ValueError if it cannot be parsed."""
     doc_id, _, _, kind, _, _, _, _, _, meta, access, *_ = columns
     record = DocumentRecord(doc_id, kind=kind, meta=parse_meta(meta), access=parse_access(access))
     return strings_to_json(sorted(collect_facets(record)))
 
 
-def parse_hits(rows: Iterable[tuple[Sequence[Any], float]]) -> list[Hit]:
-    """Hits from HIT_COLUMNS and a score each; hits of one document share its record."""
-    records, hits = dict[str, DocumentRecord](), list[Hit]()
-    for columns, score in rows:
-        chunk = parse_chunk(columns[:_CHUNK_WIDTH])
-        record = records.get(chunk.doc_id) or records.setdefault(chunk.doc_id, parse_record(columns[_CHUNK_WIDTH:]))
-        hits.append(Hit(chunk, record, score))
-    return hits
-
-
 def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
-    """The document of a record and the PIECE_COLUMNS of its text and sections."""
+    """The document of a record and the `rows.PIECE_COLUMNS` of its text and sections."""
     text, sections = join_pieces(record.id, pieces)
     return Document(
         record.id,

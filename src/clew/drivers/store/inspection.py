@@ -5,7 +5,6 @@ is made again. Of a document whose rows are damaged, the sound ones are kept: it
 where these are damaged, what its chunks say.
 """
 
-import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,6 @@ import numpy as np
 from clew.core.doctor import Area, Defect, Inspection, Remedy
 from clew.core.errors import CollectionDamaged
 from clew.core.ids import make_document_id
-from clew.core.jobs import JOB_STATES
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
 from clew.core.time import from_iso, to_timestamp
@@ -40,7 +38,7 @@ T = TypeVar("T")
 
 
 class RawDocument(NamedTuple):
-    """The RECORD_COLUMNS, PIECE_COLUMNS and RAW_CHUNK_COLUMNS of a document, whether or not they are as written."""
+    """The columns of a document's record, pieces and chunks, whether or not they are as written."""
 
     record: Row
     pieces: Sequence[Row]
@@ -275,27 +273,6 @@ def inspect_staged(name: str | None, used: str, count: int, *, has_wrong: bool) 
         f"staged vectors of {name} are not of its width, or not of unit length": name is not None and has_wrong,
     }
     yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
-
-
-def find_bad_jobs(rows: Iterable[Row]) -> list[str]:
-    """The ids of jobs that cannot be read, of rows of id, state, request and result."""
-    return [
-        job_id
-        for job_id, state, *texts in rows
-        if state not in JOB_STATES or not all(isinstance(_parse_json(text or "{}"), dict) for text in texts)
-    ]
-
-
-def find_bad_sessions(rows: Iterable[Row]) -> list[str]:
-    """The names of sessions that cannot be read, of rows of name, documents and messages."""
-    return [name for name, *texts in rows if not all(isinstance(_parse_json(text), list) for text in texts)]
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, TypeError):
-        return None
 
 
 def find_ids(defects: Iterable[Defect], *remedies: Remedy) -> list[str]:

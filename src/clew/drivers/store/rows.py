@@ -125,7 +125,7 @@ def parse_record(row: Mapping[str, Any]) -> DocumentRecord:
 
 
 def piece_columns(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A piece as `codec.PIECE_COLUMNS`."""
+    """The columns of a piece, as `codec` reads them."""
     return tuple(row[name] for name in PIECE_COLUMNS)
 
 
@@ -135,7 +135,7 @@ def parse_chunk(row: Mapping[str, Any], document: Mapping[str, Any], before: tup
 
 
 def chunk_columns(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> list[Any]:
-    """A chunk as `codec.CHUNK_COLUMNS`."""
+    """The columns of a chunk, as `codec` reads them."""
     shown = [row[name] for name in ("text", "headings", "context", "at", "meta", "row", "doc", "piece", "idx")]
     return [row["id"], document["id"], before, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
 

@@ -14,8 +14,8 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Vector
-from clew.drivers.store.postgres import PostgresStore
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store import postgres
+from clew.drivers.store.sqlite.open import open_store
 
 DIM = 8
 NUMBER = count()
@@ -38,13 +38,13 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         number, two = next(NUMBER), list[Store]()
         for name in (f"a{number}", f"b{number}"):
             if request.param == "embedded":
-                two.append(open_sqlite(tmp_path / name, embedder="m", dim=DIM))
+                two.append(open_store(tmp_path / name, embedder="m", dim=DIM))
                 continue
             url = request.getfixturevalue("postgres")
             if request.param == "clew_app":
                 url += f"{'&' if '?' in url else '?'}options=-c%20role%3Dclew_app"
             config = StoreConfig(exact_below=0 if number % 5 == 0 else 10_000)
-            two.append(PostgresStore(url, collection=name, embedder="m", dim=DIM, config=config))
+            two.append(postgres.open_store(url, collection=name, embedder="m", dim=DIM, config=config))
         opened.extend(two)
         return two[0], two[1]
 

@@ -16,15 +16,18 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
-from clew.drivers.store.postgres import PostgresStore, write
+from clew.drivers.store import postgres as server_store
+from clew.drivers.store.postgres import rows as table_rows
 from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.store import BackendStore
+from tests.backends import get_server
 
 DIM = 8
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND application_name = 'clew'"
 
 
 @pytest.fixture
-def store(postgres: str) -> Iterator[PostgresStore]:
+def store(postgres: str) -> Iterator[BackendStore]:
     opened = open_store(postgres)
     yield opened
     opened.close()
@@ -37,8 +40,8 @@ def database(postgres: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def open_store(url: str) -> PostgresStore:
-    return PostgresStore(url, collection="one", embedder="m", dim=DIM)
+def open_store(url: str) -> BackendStore:
+    return server_store.open_store(url, collection="one", embedder="m", dim=DIM)
 
 
 def rows(seed: int, many: int) -> Matrix:
@@ -46,7 +49,7 @@ def rows(seed: int, many: int) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: PostgresStore, name: str, version: int, many: int = 4) -> None:
+def put(store: BackendStore, name: str, version: int, many: int = 4) -> None:
     """Puts a document all of whose chunks say which version they are of."""
     text = f"{name} v{version}"
     chunks = [Chunk(f"{name}-{n}-{version}", name, n, many, text, 0, len(text)) for n in range(many)]
@@ -54,7 +57,7 @@ def put(store: PostgresStore, name: str, version: int, many: int = 4) -> None:
     store.put(Document(name, text), chunks, rows(version, many), words)
 
 
-def read_texts(store: PostgresStore) -> dict[str, str]:
+def read_texts(store: BackendStore) -> dict[str, str]:
     """The text of every document; fails unless chunks, vectors, words and counts all agree with it."""
     texts = {record.id: store.document(record.id).text for record in store.documents()}
     near = store.search_vectors(rows(0, 1)[0], 1000)
@@ -66,7 +69,7 @@ def read_texts(store: PostgresStore) -> dict[str, str]:
         assert matched == {chunk.id for chunk in chunks} == {hit.chunk.id for hit in near if hit.chunk.doc_id == name}
     facts = store.stats()
     assert (facts.documents, facts.chunks) == (len(texts), len(near))
-    ((words, postings),) = store._pool.fetch_rows(
+    ((words, postings),) = get_server(store)._pool.fetch_rows(
         "SELECT (SELECT coalesce(sum(cardinality(words)), 0) FROM chunks), (SELECT count(*) FROM postings)"
     )
     assert words == postings
@@ -81,15 +84,15 @@ def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
     store = open_store(postgres_to_kill.get_uri())
     put(store, "log", 1)
     put(store, "map", 1)
-    update_counts, server = write.update_counts, postgres_to_kill._postmaster_info.process
+    write_head, server = table_rows.write_head, postgres_to_kill._postmaster_info.process
 
     def killing(*given: Any, **named: Any) -> None:
         server.send_signal(signal.SIGQUIT)  # no clean end: what is not in its log is lost
         server.wait(30)
-        update_counts(*given, **named)
+        write_head(*given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(write, "update_counts", killing)
+        patch.setattr(table_rows, "write_head", killing)
         with pytest.raises(DriverFailed, match=r"cannot be reached.*try again"):
             put(store, "log", 2, 9)
         with pytest.raises(DriverFailed, match=r"cannot be reached"):
@@ -101,7 +104,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
     store.close()
 
 
-def test_a_lost_connection_is_replaced(store: PostgresStore, database: psycopg.Connection) -> None:
+def test_a_lost_connection_is_replaced(store: BackendStore, database: psycopg.Connection) -> None:
     for version in range(1, 4):
         put(store, "log", version)
         before = read_texts(store)
@@ -113,18 +116,18 @@ def test_a_lost_connection_is_replaced(store: PostgresStore, database: psycopg.C
 
 
 def test_a_connection_lost_within_a_change_is_tried_once_more(
-    store: PostgresStore, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    store: BackendStore, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, "log", 1)
-    update_counts, times = write.update_counts, [0]
+    write_head, times = table_rows.write_head, [0]
 
     def dropped(*given: Any, **named: Any) -> None:
         times[0] += 1
         if times[0] == 1:
             database.execute(OTHERS, (database.info.dbname,))
-        update_counts(*given, **named)
+        write_head(*given, **named)
 
-    monkeypatch.setattr(write, "update_counts", dropped)
+    monkeypatch.setattr(table_rows, "write_head", dropped)
     store.append("log", "log v1", [], [Chunk("more", "log", 4, 5, "log v1", 6, 12)], rows(9, 1), [{"log": 1}])
     assert times == [2]
     assert store.document("log").text == "log v1log v1"
@@ -132,15 +135,15 @@ def test_a_connection_lost_within_a_change_is_tried_once_more(
 
     def always_dropped(*given: Any, **named: Any) -> None:
         database.execute(OTHERS, (database.info.dbname,))
-        update_counts(*given, **named)
+        write_head(*given, **named)
 
-    monkeypatch.setattr(write, "update_counts", always_dropped)
+    monkeypatch.setattr(table_rows, "write_head", always_dropped)
     with pytest.raises(DriverFailed, match="closed the connection"):
         put(store, "log", 2)
     assert store.document("log").text == "log v1log v1"
 
 
-def test_a_connection_lost_at_the_very_end_leaves_it_open(store: PostgresStore, database: psycopg.Connection) -> None:
+def test_a_connection_lost_at_the_very_end_leaves_it_open(store: BackendStore, database: psycopg.Connection) -> None:
     put(store, "log", 1)
     database.execute(
         "CREATE FUNCTION public.die() RETURNS trigger LANGUAGE plpgsql AS"
@@ -157,7 +160,7 @@ def test_a_connection_lost_at_the_very_end_leaves_it_open(store: PostgresStore, 
 
 
 @pytest.mark.parametrize("many", [20, 1500])
-def test_a_large_document_does_not_get_stuck_on_its_way(store: PostgresStore, many: int) -> None:
+def test_a_large_document_does_not_get_stuck_on_its_way(store: BackendStore, many: int) -> None:
     text = "y" * (6_000_000 // many)
     chunks = [Chunk(f"log-{n}", "log", n, many, text, 0, 1) for n in range(many)]
     done = threading.Event()
@@ -182,7 +185,7 @@ def test_a_pool_that_tries_again_does_not_write_to_the_terminal() -> None:
 @pytest.mark.parametrize("below", [0, 10_000])
 def test_searches_go_on_while_connections_are_dropped(postgres: str, database: psycopg.Connection, below: int) -> None:
     config = StoreConfig(exact_below=below)
-    store = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=config)
+    store = server_store.open_store(postgres, collection="one", embedder="m", dim=DIM, config=config)
     for n in range(5):
         put(store, f"d{n}", 1)
     store.flush()
@@ -213,9 +216,7 @@ def test_searches_go_on_while_connections_are_dropped(postgres: str, database: p
 
 
 @pytest.mark.parametrize("table", ["postings", "signals", "chunks", "pieces", "collections"])
-def test_a_full_disk_leaves_nothing_half_written(
-    store: PostgresStore, database: psycopg.Connection, table: str
-) -> None:
+def test_a_full_disk_leaves_nothing_half_written(store: BackendStore, database: psycopg.Connection, table: str) -> None:
     put(store, "log", 1)
     database.execute(
         "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS"
@@ -245,7 +246,7 @@ def test_a_statement_that_takes_too_long_is_said(postgres: str, database: psycop
 
 
 def test_processes_that_add_the_same_documents_do_not_get_into_each_others_way(
-    postgres: str, store: PostgresStore
+    postgres: str, store: BackendStore
 ) -> None:
     orders = [["0", "5"], ["1", "5"]]
     others = [

@@ -23,12 +23,8 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
-from clew.drivers.store.postgres import (
-    PostgresStore,
-    drop_collection,
-    list_collections,
-    read_stored_embedder_name,
-)
+from clew.drivers.store import postgres as server_store
+from clew.drivers.store.postgres import drop_collection, list_collections, read_stored_embedder_name
 from clew.drivers.store.postgres.connect import planner, setup
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.search import graph
@@ -37,23 +33,25 @@ from clew.drivers.store.postgres.search.filters import SqlFragment
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import NearestQuery
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.store import BackendStore
+from tests.backends import get_server
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
 GRAPH = StoreConfig(exact_below=0)
 TABLES = ("documents", "pieces", "summaries", "chunks", "signals", "postings")
-Open = Callable[..., PostgresStore]
+Open = Callable[..., BackendStore]
 
 
 @pytest.fixture
 def open_store(postgres: str) -> Iterator[Open]:
     """Opens a collection of a fresh database; all are closed in the end."""
-    opened: list[PostgresStore] = []
+    opened: list[BackendStore] = []
 
     def make(
         collection: str = "one", *, url: str = postgres, dim: int = DIM, config: StoreConfig = GRAPH
-    ) -> PostgresStore:
-        opened.append(PostgresStore(url, collection=collection, embedder="m", dim=dim, config=config))
+    ) -> BackendStore:
+        opened.append(server_store.open_store(url, collection=collection, embedder="m", dim=dim, config=config))
         return opened[-1]
 
     yield make
@@ -81,7 +79,7 @@ def row(seed: int, dim: int = DIM) -> Vector:
     return np.asarray(rows(seed, 1, dim)[0])
 
 
-def put(store: PostgresStore, name: str, many: int = 3, *, dim: int = DIM, **meta: Any) -> None:
+def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM, **meta: Any) -> None:
     seed = sum(name.encode())
     drawn = np.random.default_rng(seed)
     texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
@@ -110,7 +108,7 @@ TEXTS = (
 
 
 def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.postgres.insert.BATCH", 4)
+    monkeypatch.setattr("clew.drivers.store.postgres.rows.BATCH", 4)
     drawn = np.random.default_rng(8)
     server, embedded = open_store(config=StoreConfig()), open_sqlite(None, embedder="m", dim=DIM)
     for n in range(40):
@@ -157,14 +155,17 @@ def test_a_forgotten_filter_shows_nothing_of_another_collection(postgres: str, o
         store.summarise(name, "short", row(1))
     with psycopg.connect(postgres) as everything:
         both = counts(everything)
-    seen = one._pool.run_read(counts)
+    seen = get_server(one)._pool.run_read(counts)
     assert all(2 * seen[table] == both[table] > 0 for table in TABLES if table != "postings")
     assert 0 < seen["postings"] < both["postings"]
-    assert one._pool.fetch_rows("SELECT name FROM collections") == [("one",)]
-    assert one._pool.fetch_rows("SELECT id FROM documents") == [("log",)]
-    assert one._pool.fetch_rows("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
+    assert get_server(one)._pool.fetch_rows("SELECT name FROM collections") == [("one",)]
+    assert get_server(one)._pool.fetch_rows("SELECT id FROM documents") == [("log",)]
+    assert get_server(one)._pool.fetch_rows("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
+    number = get_server(two)._collection.number
     with pytest.raises(DriverFailed, match="row-level security"):
-        one._pool.fetch_rows("INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (two._number,))
+        get_server(one)._pool.fetch_rows(
+            "INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (number,)
+        )
     assert two.document("map").id == "map"
 
 
@@ -219,7 +220,7 @@ def test_no_superuser_is_needed(
     assert store.stats().documents == 4
     assert read_stored_embedder_name(url, "one") == "m"
     owner = open_store("two", url=url)  # the owner of the tables is no exception
-    assert owner._pool.fetch_rows("SELECT id FROM documents") == []
+    assert get_server(owner)._pool.fetch_rows("SELECT id FROM documents") == []
 
 
 def test_the_embedder_of_a_collection_is_known(
@@ -279,7 +280,7 @@ def test_what_belongs_to_a_document_goes_with_it(open_store: Open, database: psy
 
 
 @pytest.mark.parametrize("role", ["postgres", "clew_app"])
-def test_a_new_document_is_written_in_one_statement(
+def test_a_new_document_is_written_by_one_statement_a_table(
     postgres: str, open_store: Open, monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
@@ -292,23 +293,15 @@ def test_a_new_document_is_written_in_one_statement(
 
     monkeypatch.setattr(psycopg.Cursor, "execute", watched)
     put(store, "map")
-    assert asked == ["BEGIN", "SELECT", "WITH", "COMMIT"]  # the second waits for other changes of the document
+    writes = ["INSERT"] * 5 + ["UPDATE"]  # documents, pieces, chunks, signals, postings, and the counts
+    assert asked == ["BEGIN", "SELECT", "SELECT", "SELECT", *writes, "COMMIT"]  # the second waits for other writers
     assert (store.stats().documents, store.stats().chunks, store.change_number()) == (2, 6, 2)
-
-
-def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.postgres.write.DROP_BATCH", 2)
-    store = open_store()
-    for n in range(5):
-        put(store, f"d{n}", 1)
-    assert store.drop([f"d{n}" for n in range(4)]) == 4
-    assert (store.stats().documents, store.stats().chunks) == (1, 1)
 
 
 # -- graphs
 
 
-def fill_store(store: PostgresStore, many: int = 600) -> Matrix:
+def fill_store(store: BackendStore, many: int = 600) -> Matrix:
     """The vectors of a store that is filled with one document of many chunks; one in ten is rare."""
     vectors = rows(5, many)
     chunks = [
@@ -323,7 +316,9 @@ def fill_store(store: PostgresStore, many: int = 600) -> Matrix:
 def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.MonkeyPatch, iterates: bool) -> None:
     store, enough, by_graph = open_store(), list[bool](), vector_search.search_graph
     fill_store(store)
-    store._nearest = NearestSearch(replace(store._collection, has_iterative_scan=iterates), 0)
+    get_server(store).index.by_vector = NearestSearch(
+        replace(get_server(store)._collection, has_iterative_scan=iterates), 0
+    )
 
     def watched(*given: Any, **more: Any) -> Any:
         found = by_graph(*given, **more)
@@ -358,9 +353,8 @@ def test_a_narrow_filter_is_searched_exactly(open_store: Open) -> None:
 def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     fill_store(store)
-    search = NearestQuery(
-        vector_search.CHUNKS, store._number, row(1), 10, SqlFragment(" AND s.facets && '{1,2}'::bigint[]")
-    )
+    number, condition = get_server(store)._collection.number, SqlFragment(" AND s.facets && '{1,2}'::bigint[]")
+    search = NearestQuery(vector_search.CHUNKS, number, row(1), 10, condition)
     asked = str(row(1).tolist())
 
     def plan(connection: psycopg.Connection) -> str:
@@ -368,7 +362,7 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
         sql = vector_search.build_graph_sql(search, 50, 12)
         return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
 
-    assert f"signals_graph_{store._number}" in store._pool.run_read(plan)
+    assert f"signals_graph_{number}" in get_server(store)._pool.run_read(plan)
 
 
 def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +377,7 @@ def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: p
 
     monkeypatch.setattr(psycopg.Cursor, "execute", watched)
     assert store.search_vectors(row(1), 5) == found
-    assert len(asked) == 1
+    assert len(asked) == 2  # the first reads the counts; the chunks are known from the search before
     asked.clear()
     store.search_vectors(row(1), 5, mode="exact")  # how statements are planned changes to and fro
     assert store.search_vectors(row(1), 5) == found
@@ -396,7 +390,7 @@ def test_what_is_read_after_searches_and_changes_is_planned_for_what_it_is_given
 
     def said() -> list[str]:
         sql = "SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_sort')"
-        return [store._pool.run_read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
+        return [get_server(store)._pool.run_read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
 
     for change in (
         lambda: put(store, "map"),
@@ -413,7 +407,7 @@ def test_a_graph_that_is_gone_is_noticed(
     store = open_store()
     fill_store(store)
     found = store.search_vectors(row(1), 5)
-    database.execute(f"DROP INDEX clew.signals_graph_{store._number}")
+    database.execute(f"DROP INDEX clew.signals_graph_{get_server(store)._collection.number}")
     assert store.search_vectors(row(1), 5) == store.search_vectors(row(1), 5, mode="exact")
     monkeypatch.setattr(vector_search, "search_graph", None)  # would fail
     assert store.search_vectors(row(1), 5, mode="exact")[0] == found[0]
@@ -484,7 +478,7 @@ def test_a_graph_whose_building_was_broken_off_is_built_again(
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     put(store, "log")
     store.flush()
-    name = f"clew.signals_graph_{store._number}"
+    name = f"clew.signals_graph_{get_server(store)._collection.number}"
     database.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
     assert store.stats().index == "exact, in PostgreSQL"
     assert len(store.search_vectors(row(1), 9)) == 3
@@ -497,9 +491,9 @@ def test_a_graph_whose_building_was_broken_off_is_built_again(
 def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: str) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     put(store, "log")
-    with store._pool.open_connection() as connection:
+    with get_server(store)._pool.open_connection() as connection:
         connection.execute("SET max_parallel_maintenance_workers = 2")
-        graph.build_graph(connection, "signals", store._collection, DIM, 3)
+        graph.build_graph(connection, "signals", get_server(store)._collection, DIM, 3)
         assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
     assert store.stats().index == "pgvector HNSW, half precision"
 
@@ -511,10 +505,13 @@ def test_a_graph_that_another_program_has_just_built_stays(
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     put(store, "log")
     store.flush()
-    sql = f"SELECT 'clew.signals_graph_{store._number}'::regclass::oid::int"
+    sql = f"SELECT 'clew.signals_graph_{get_server(store)._collection.number}'::regclass::oid::int"
     built = database.execute(sql).fetchone()
-    for known, dim in ((store._collection, DIM), (replace(store._collection, embedder="old"), DIM + 1)):
-        with store._pool.open_connection() as connection:  # as one that looked before the other was done
+    for known, dim in (
+        (get_server(store)._collection, DIM),
+        (replace(get_server(store)._collection, embedder="old"), DIM + 1),
+    ):
+        with get_server(store)._pool.open_connection() as connection:  # as one that looked before the other was done
             graph.build_graph(connection, "signals", known, dim, 3)
     assert database.execute(sql).fetchone() == built
 
@@ -542,7 +539,7 @@ def test_searches_at_once_have_a_connection_each(open_store: Open) -> None:
         return connection.info.backend_pid
 
     with ThreadPoolExecutor(8) as threads:
-        seen.update(threads.map(lambda _: store._pool.run_read(pid), range(8)))
+        seen.update(threads.map(lambda _: get_server(store)._pool.run_read(pid), range(8)))
         found = list(threads.map(lambda seed: store.search_vectors(row(seed % 8), 5), range(64)))
     assert len(seen) == 8
     assert found == [expected[seed % 8] for seed in range(64)]
@@ -592,7 +589,7 @@ def test_programs_that_start_together_create_the_tables_once(
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(lambda n: open_store(f"c{n % 2}", url=url), range(4)))
     assert read_format(url) == setup.FORMAT
-    assert len({store._number for store in stores}) == 2
+    assert len({get_server(store)._collection.number for store in stores}) == 2
 
 
 @pytest.mark.parametrize(
@@ -657,7 +654,7 @@ def test_a_server_that_cannot_be_opened_says_why(postgres: str, change: tuple[st
         pytest.skip("another server's address")
     url = postgres.replace(*change)
     with pytest.raises(DriverFailed, match=said):
-        PostgresStore(url, collection="one", embedder="m", dim=DIM)
+        server_store.open_store(url, collection="one", embedder="m", dim=DIM)
     with pytest.raises(DriverFailed, match=said):
         read_stored_embedder_name(url, "one")
 
@@ -704,7 +701,7 @@ def test_several_hosts_are_named_with_their_ports() -> None:
 )
 def test_a_password_is_never_shown(url: str) -> None:
     with pytest.raises((DriverFailed, SettingsError)) as raised:
-        PostgresStore(url, collection="one", embedder="m", dim=DIM)
+        server_store.open_store(url, collection="one", embedder="m", dim=DIM)
     error: BaseException | None = raised.value
     while error:
         assert "s3cret" not in str(error)
@@ -738,20 +735,20 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_too_old_is_refused(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "MIN_PGVECTOR", (9, 9))
     with pytest.raises(DriverFailed, match=r"pgvector .* is too old.*UPDATE"):
-        PostgresStore(postgres, collection="one", embedder="m", dim=DIM)
+        server_store.open_store(postgres, collection="one", embedder="m", dim=DIM)
     monkeypatch.setattr(setup, "MIN_SERVER", 99)
     with pytest.raises(DriverFailed, match=r"PostgreSQL .* is too old"):
-        PostgresStore(postgres, collection="one", embedder="m", dim=DIM)
+        server_store.open_store(postgres, collection="one", embedder="m", dim=DIM)
 
 
 def test_a_role_without_rights_is_told_who_has_them(postgres_database: Callable[[str], str]) -> None:
     url = postgres_database("template0")
     with psycopg.connect(url, autocommit=True) as connection:
         with pytest.raises(DriverFailed, match=r"administrator runs CREATE EXTENSION vector"):
-            PostgresStore(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
+            server_store.open_store(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
         connection.execute("CREATE EXTENSION vector")
     with pytest.raises(DriverFailed, match=r"may not create them.*owner"):
-        PostgresStore(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
+        server_store.open_store(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
 
 
 LONG = np.random.default_rng(1).bytes(3000).hex()  # that cannot be compressed

@@ -5,10 +5,10 @@ from clew.core.errors import DriverMissing
 try:
     from clew.drivers.store.postgres.collections import drop_collection, list_collections
     from clew.drivers.store.postgres.connect.setup import make_app_role, read_stored_embedder_name
-    from clew.drivers.store.postgres.store import PostgresStore
+    from clew.drivers.store.postgres.open import open_store
 except ImportError as error:
     raise DriverMissing(
         f'a collection in PostgreSQL needs psycopg ({error}); install it with: pip install "clew[postgres]"'
     ) from error
 
-__all__ = ["PostgresStore", "drop_collection", "list_collections", "make_app_role", "read_stored_embedder_name"]
+__all__ = ["drop_collection", "list_collections", "make_app_role", "open_store", "read_stored_embedder_name"]

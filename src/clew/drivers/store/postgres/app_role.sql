@@ -9,8 +9,6 @@ END $$;
 GRANT USAGE ON SCHEMA clew, clew_seen TO clew_app;
 GRANT SELECT ON clew.format TO clew_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON clew.collections, clew.documents, clew.outlines, clew.pieces, clew.blocks,
-  clew.summaries, clew.chunks, clew.signals, clew.postings, clew.shadows, clew.summary_shadows, clew.jobs, clew.sessions,
-  clew.claims, clew.erasures, clew.records TO clew_app;
-GRANT USAGE ON SEQUENCE clew.chunk_rows TO clew_app;
+  clew.summaries, clew.chunks, clew.signals, clew.postings, clew.staged, clew.named TO clew_app;
 GRANT EXECUTE ON FUNCTION clew.build_graph(text), clew.drop_graph(text), clew.make_partition() TO clew_app;
 GRANT SELECT ON ALL TABLES IN SCHEMA clew_seen TO clew_app;

@@ -9,9 +9,7 @@ from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.connect.setup import has_right_format
 from clew.drivers.store.postgres.partitions import ALL, drop_partition, empty_partition
-from clew.drivers.store.postgres.read import estimate_disk_usage
 from clew.drivers.store.postgres.search.graph import drop_graph
-from clew.drivers.store.postgres.staged import make_switch_lock_key
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
@@ -44,7 +42,6 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
         for table in ("signals", "summaries"):  # and nobody builds them again while this connection is open
             drop_graph(connection, table, number)
         with connection.transaction():  # for which writers wait
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (make_switch_lock_key(number),))
             connection.execute("SELECT 1 FROM collections WHERE number = %s FOR UPDATE", (number,))
             empty_partition(connection, number)
             # The documents go while the collection is there: row security admits what belongs to them only then.
@@ -73,3 +70,19 @@ def _read_record(connection: Connection, name: str) -> CollectionRecord:
     ((updated,),) = pool.fetch_rows(connection, "SELECT max(updated) FROM documents WHERE collection = %s", (number,))
     size = estimate_disk_usage(connection, number, chunks)
     return CollectionRecord(name, documents, chunks, embedder, created, from_iso(updated), size)
+
+
+def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
+    """About how many bytes of the server's disk a collection takes: its partition, and its share of the other tables.
+
+    The share is by its chunks.
+    """
+    ((own, shared, all_chunks),) = pool.fetch_rows(
+        connection,
+        "SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname = %s)::int8,"
+        " sum(pg_total_relation_size(oid)) FILTER (WHERE NOT relispartition)::int8,"
+        " max(reltuples) FILTER (WHERE relname = 'chunks')"
+        " FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'",
+        (f"postings_{number}",),
+    )
+    return int((own or 0) + shared * chunks / max(all_chunks, chunks, 1))

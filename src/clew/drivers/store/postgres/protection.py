@@ -12,7 +12,7 @@ from clew.drivers.store.postgres.connect.setup import read_schema
 
 TABLES = (
     *("collections", "documents", "outlines", "pieces", "blocks", "summaries", "chunks", "signals", "postings"),
-    *("shadows", "summary_shadows", "jobs", "sessions", "claims", "erasures", "records"),
+    *("staged", "named"),
 )
 _POLICIES = ("own", "seen", "added", "changed", "removed")
 _INDEX = re.compile(r"CREATE INDEX (\w+) ON [^;]+")

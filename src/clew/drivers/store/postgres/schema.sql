@@ -17,19 +17,27 @@ CREATE TABLE collections(
   dim int NOT NULL,
   is_half boolean NOT NULL DEFAULT false, -- the vectors of chunks are kept in half precision
   change bigint NOT NULL DEFAULT 0,       -- grows with every change
+  version bigint NOT NULL DEFAULT 0,      -- grows with every transaction, even one that counts as no change
   documents bigint NOT NULL DEFAULT 0,
   chunks bigint NOT NULL DEFAULT 0,
   length bigint NOT NULL DEFAULT 0,       -- terms in all chunks, of which BM25 takes the mean
-  calibration text NOT NULL DEFAULT '',   -- what was measured of the collection as a whole
-  shadow text,                            -- the model of the staged vectors, if there are any
-  shadow_dim int,
-  shadow_was_used boolean NOT NULL DEFAULT false
+  last bigint NOT NULL DEFAULT 0,         -- the greatest number of a document or chunk so far
+  staged text                             -- JSON: the model of the staged vectors, if there are any
 );
+
+-- Documents and chunks are numbered by `last` of their collection, which begins at `number << 36`: so no two collections
+-- share a number, and the rows of one are a range.
+CREATE FUNCTION start_numbers() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.last := NEW.number::bigint << 36;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER start_numbers BEFORE INSERT ON collections FOR EACH ROW EXECUTE FUNCTION start_numbers();
 
 -- `sum` is a checksum that the server computes whenever the row is written and Clew compares whenever it is read, so that
 -- damage is an error and never another text. It is of the columns as text, with the character 31 between them.
 CREATE TABLE documents(
-  row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  row bigint PRIMARY KEY,                 -- greater means later
   collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
   id text COLLATE "C" NOT NULL,
   uri text COLLATE "C" NOT NULL,
@@ -42,7 +50,6 @@ CREATE TABLE documents(
   stamp text NOT NULL,
   chars bigint NOT NULL,
   chunks int NOT NULL,
-  pieces int NOT NULL,
   facets bigint[] NOT NULL,
   access text,                            -- JSON list of labels; null: everybody
   created text,                           -- ISO 8601
@@ -66,7 +73,6 @@ CREATE TABLE outlines(
   meta text NOT NULL,
   chars bigint NOT NULL,
   chunks int NOT NULL,
-  pieces int NOT NULL,
   facets bigint[] NOT NULL,
   access text,
   created text,
@@ -91,25 +97,25 @@ CREATE TABLE pieces(
   sum bytea GENERATED ALWAYS AS (decode(md5(
     doc || chr(31) || n || chr(31) || text || chr(31) || sections || chr(31) || chars || chr(31) || chunks || chr(31)
     || coalesce(message, '') || chr(31) || coalesce(parent, '') || chr(31) || coalesce(awaits, '')), 'hex')) STORED,
+  block int GENERATED ALWAYS AS (CASE WHEN message IS NOT NULL THEN n >> 7 END) STORED,
   PRIMARY KEY (doc, n)
 );
-CREATE INDEX pieces_sizes ON pieces(doc, n) INCLUDE (chars, chunks) WHERE message IS NOT NULL;
+CREATE INDEX pieces_block ON pieces(doc, block) INCLUDE (n, chars, chunks) WHERE block IS NOT NULL;
 CREATE INDEX pieces_message ON pieces(doc, message) WHERE message IS NOT NULL;
 CREATE INDEX pieces_parent ON pieces(doc, parent) WHERE parent IS NOT NULL;
 CREATE INDEX pieces_awaits ON pieces(collection, awaits) WHERE awaits IS NOT NULL;
 
--- The sizes of 128 pieces of a thread each, by which places in the whole are added up. The checksum is arithmetic and no
--- md5, as a search in a long thread compares hundreds of them.
+-- The sizes of 128 pieces of a thread each, by which places in the whole are added up.
 CREATE TABLE blocks(
   doc bigint NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
   block int NOT NULL,
   collection int NOT NULL,
   chars bigint NOT NULL,
   chunks int NOT NULL,
-  sum bigint GENERATED ALWAYS AS (
-    ((((((doc & 1099511627775) * 1000003 + block) & 1099511627775) * 1000003 + chars) & 1099511627775) * 1000003
-    + chunks)) STORED,
-  PRIMARY KEY (doc, block) INCLUDE (chars, chunks, sum)
+  sizes text NOT NULL,                    -- JSON: number, characters and chunks of each
+  sum bytea GENERATED ALWAYS AS (decode(md5(
+    doc || chr(31) || block || chr(31) || chars || chr(31) || chunks || chr(31) || sizes), 'hex')) STORED,
+  PRIMARY KEY (doc, block)
 );
 
 CREATE TABLE summaries(
@@ -123,9 +129,8 @@ CREATE INDEX summaries_collection ON summaries(collection);
 -- `chunks` is what a reader is shown, `signals` what a search by vector reads: a chunk that only moved changes the first
 -- and not the second, so its vector is not indexed again. The chunks of a thread name their piece, and their places are
 -- counted from its start, so that a thread is changed without being written anew.
-CREATE SEQUENCE chunk_rows;
 CREATE TABLE chunks(
-  row bigint PRIMARY KEY,                 -- of chunk_rows: greater means later
+  row bigint PRIMARY KEY,                 -- greater means later
   doc bigint NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
   collection int NOT NULL,
   id text COLLATE "C" NOT NULL,
@@ -177,72 +182,24 @@ CREATE TABLE postings(
   PRIMARY KEY (word, collection, chunk) INCLUDE (count, length)
 ) PARTITION BY LIST (collection);
 
--- Vectors of another model beside those in use, until the collection is switched to it; then those of the model before.
-CREATE TABLE shadows(
-  row bigint PRIMARY KEY REFERENCES chunks(row) ON DELETE CASCADE,
-  collection int NOT NULL,
-  vector vector NOT NULL
-) WITH (toast_tuple_target = 8160);
-CREATE TABLE summary_shadows(
-  row bigint PRIMARY KEY REFERENCES summaries(row) ON DELETE CASCADE,
-  collection int NOT NULL,
+-- Vectors of documents and chunks of another model beside those in use, until the collection is switched to it; then
+-- those of the model before.
+CREATE TABLE staged(
+  row bigint PRIMARY KEY,
+  collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
   vector vector NOT NULL
 ) WITH (toast_tuple_target = 8160);
 
-CREATE TABLE jobs(
+-- What is kept by name beside the content: jobs, sessions, claims on documents, tuned settings, runs of evaluations, what
+-- users said of answers, the calibration, and what is needed to finish an erasure that was interrupted.
+CREATE TABLE named(
   collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
   number bigint GENERATED ALWAYS AS IDENTITY,  -- greater means later
-  id text COLLATE "C" NOT NULL,
-  kind text NOT NULL,
-  request text NOT NULL,                  -- JSON
-  state text NOT NULL,
-  stage text NOT NULL,
-  done bigint NOT NULL,
-  total bigint,                           -- null: unknown
-  result text NOT NULL,                   -- JSON
-  error text NOT NULL,
-  worker text NOT NULL,
-  heartbeat float8,                       -- seconds of the server's clock
-  attempts int NOT NULL,
-  host text NOT NULL,                     -- of the files that it reads; empty: any
-  created text NOT NULL,
-  updated text NOT NULL,
-  PRIMARY KEY (collection, id)
-);
-
-CREATE TABLE sessions(
-  collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
-  name text COLLATE "C" NOT NULL,
-  documents text NOT NULL DEFAULT '[]',   -- JSON list of ids, in the order of their numbers
-  messages text NOT NULL DEFAULT '[]',    -- JSON list of roles and texts
-  used float8 NOT NULL,                   -- seconds since 1970
-  kept boolean NOT NULL DEFAULT false,
-  PRIMARY KEY (collection, name)
-);
-
--- Who is at work on a document, until when: what is paid for, such as a summary, is not made twice at the same time.
-CREATE TABLE claims(
-  row bigint PRIMARY KEY REFERENCES documents(row) ON DELETE CASCADE,
-  collection int NOT NULL,
-  owner text NOT NULL,
-  until timestamptz NOT NULL
-);
-
--- What is needed to finish an erasure that was interrupted. It names what is erased, so labels hide it.
-CREATE TABLE erasures(
-  collection int PRIMARY KEY REFERENCES collections(number) ON DELETE CASCADE,
-  text text NOT NULL                      -- JSON
-);
-
--- Tuned settings, runs of evaluations, what users said of answers. A text is its rows in the order of their numbers, so
--- that one grows without being rewritten.
-CREATE TABLE records(
-  collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
-  number bigint GENERATED ALWAYS AS IDENTITY,
   kind text COLLATE "C" NOT NULL,
   name text COLLATE "C" NOT NULL,
-  text text NOT NULL,
-  PRIMARY KEY (collection, kind, name, number)
+  value text NOT NULL,                    -- JSON
+  sum bytea GENERATED ALWAYS AS (decode(md5(kind || chr(31) || name || chr(31) || value), 'hex')) STORED,
+  PRIMARY KEY (collection, kind, name)
 );
 
 -- -- Functions and triggers --------------------------------------------------------------------------------------------
@@ -267,31 +224,14 @@ END $$;
 CREATE TRIGGER forget_postings AFTER DELETE ON chunks
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION forget_postings();
 
--- A chunk that changes gets a new row, so it has no shadow; one whose row stays while its text changes loses it.
-CREATE FUNCTION forget_shadow() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_TABLE_NAME = 'chunks' THEN
-    DELETE FROM clew.shadows WHERE row = NEW.row;
-  ELSE
-    DELETE FROM clew.summary_shadows WHERE row = NEW.row;
-  END IF;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER says_other AFTER UPDATE OF text, headings, context ON chunks FOR EACH ROW
-WHEN ((OLD.text, OLD.headings, OLD.context) IS DISTINCT FROM (NEW.text, NEW.headings, NEW.context))
-EXECUTE FUNCTION forget_shadow();
-CREATE TRIGGER says_other AFTER UPDATE OF vector ON summaries FOR EACH ROW
-WHEN (OLD.vector IS DISTINCT FROM NEW.vector AND current_setting('clew.switching', true) IS DISTINCT FROM 'on')
-EXECUTE FUNCTION forget_shadow();
-
 CREATE FUNCTION keep_outline() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.kind = 'thread' THEN
     INSERT INTO clew.outlines AS o VALUES (
-      NEW.row, NEW.collection, NEW.id, NEW.kind, NEW.meta, NEW.chars, NEW.chunks, NEW.pieces, NEW.facets, NEW.access,
+      NEW.row, NEW.collection, NEW.id, NEW.kind, NEW.meta, NEW.chars, NEW.chunks, NEW.facets, NEW.access,
       NEW.created, NEW.updated, NEW.revision)
     ON CONFLICT (row) DO UPDATE SET meta = excluded.meta, chars = excluded.chars, chunks = excluded.chunks,
-      pieces = excluded.pieces, facets = excluded.facets, access = excluded.access, created = excluded.created,
+      facets = excluded.facets, access = excluded.access, created = excluded.created,
       updated = excluded.updated, revision = excluded.revision;
   ELSE
     DELETE FROM clew.outlines WHERE row = NEW.row;
@@ -364,9 +304,9 @@ REVOKE ALL ON FUNCTION drop_graph(text) FROM PUBLIC;
 --   documents, summaries       those of which all chunks are seen: a title and a summary are made of the whole
 --   outlines                   threads of which some chunks are seen, without what was made of their messages
 --   pieces                     those of the documents that are seen whole, and of messages that are seen
---   records                    the tuned settings, which searches use; runs and judgements name documents
+--   named                      the tuned settings and the calibration, which searches use; all else names documents
 --   collections, format        all: they have counts and names of models, no content
---   blocks, shadows, summary_shadows, jobs, sessions, claims, erasures    nothing: who only reads does not need them
+--   blocks, staged             nothing: who only reads does not need them
 
 CREATE FUNCTION sees_all() RETURNS boolean LANGUAGE sql STABLE
 RETURN coalesce(current_setting('clew.access', true), '') = '';
@@ -454,7 +394,8 @@ BEGIN
     RETURN NULL;
   END IF;
   PERFORM set_config('clew.access', '', true);
-  whole := (SELECT CASE WHEN bool_and(b.sum = ((((((b.doc & 1099511627775) * 1000003 + b.block) & 1099511627775) * 1000003 + b.chars) & 1099511627775) * 1000003 + b.chunks))
+  whole := (SELECT CASE WHEN bool_and(b.sum = decode(md5(
+      b.doc || chr(31) || b.block || chr(31) || b.chars || chr(31) || b.chunks || chr(31) || b.sizes), 'hex'))
       AND (sum(b.chars), sum(b.chunks)) = (SELECT d.chars, d.chunks FROM clew.documents d WHERE d.row = document)
     THEN ARRAY[coalesce(sum(b.chars) FILTER (WHERE b.block < (piece >> 7)), 0),
       coalesce(sum(b.chunks) FILTER (WHERE b.block < (piece >> 7)), 0),
@@ -462,8 +403,7 @@ BEGIN
       coalesce(sum(b.chunks) FILTER (WHERE b.block = (piece >> 7)), 0)] END FROM clew.blocks b WHERE b.doc = document);
   rest := (SELECT ARRAY[coalesce(sum(p.chars) FILTER (WHERE p.n < piece), 0),
       coalesce(sum(p.chunks) FILTER (WHERE p.n < piece), 0), coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0)]
-    FROM clew.pieces p WHERE p.doc = document AND p.n >= ((piece >> 7) << 7) AND p.n < (((piece >> 7) + 1) << 7)
-    AND p.message IS NOT NULL);
+    FROM clew.pieces p WHERE p.doc = document AND p.block = (piece >> 7));
   PERFORM set_config('clew.access', given, true);
   IF whole[3:4] = rest[3:4] THEN
     RETURN ARRAY[whole[1] + rest[1], whole[2] + rest[2]];
@@ -502,7 +442,7 @@ DECLARE
   here text;
 BEGIN
   FOREACH here IN ARRAY ARRAY['collections', 'documents', 'outlines', 'pieces', 'blocks', 'summaries', 'chunks',
-    'signals', 'postings', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims', 'erasures', 'records'] LOOP
+    'signals', 'postings', 'staged', 'named'] LOOP
     EXECUTE format('ALTER TABLE clew.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', here);
     EXECUTE format('CREATE POLICY own ON clew.%I USING (%s)', here, CASE here
       WHEN 'collections' THEN 'name = current_setting(''clew.collection'', true)'
@@ -532,15 +472,10 @@ CREATE POLICY seen ON outlines AS RESTRICTIVE FOR SELECT
 USING ((SELECT clew.sees_all()) OR clew.sees_part(row));
 CREATE POLICY seen ON pieces AS RESTRICTIVE FOR SELECT
 USING ((SELECT clew.sees_all()) OR clew.sees_piece(doc, n));
-CREATE POLICY seen ON records AS RESTRICTIVE FOR SELECT USING ((SELECT clew.sees_all()) OR kind = 'tuned');
-DO $$
-DECLARE
-  here text;
-BEGIN
-  FOREACH here IN ARRAY ARRAY['blocks', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims', 'erasures'] LOOP
-    EXECUTE format('CREATE POLICY seen ON clew.%I AS RESTRICTIVE FOR SELECT USING ((SELECT clew.sees_all()))', here);
-  END LOOP;
-END $$;
+CREATE POLICY seen ON named AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR (kind IN ('tuned', 'calibration') AND cardinality((SELECT clew.labels())) > 0));
+CREATE POLICY seen ON blocks AS RESTRICTIVE FOR SELECT USING ((SELECT clew.sees_all()));
+CREATE POLICY seen ON staged AS RESTRICTIVE FOR SELECT USING ((SELECT clew.sees_all()));
 
 -- The tables as the statements of Clew read them with labels, by the search path: a thread that is hidden in part is
 -- there by its outline, hidden messages are blank, and chunks have their places in the whole. These views add nothing to
@@ -548,11 +483,11 @@ END $$;
 -- has an empty one, which is not compared: the server has compared that of a chunk before it changed its places.
 CREATE SCHEMA clew_seen;
 CREATE VIEW clew_seen.documents WITH (security_invoker = true) AS
-SELECT row, collection, id, uri, title, kind, summary, meta, hash, stamp, chars, chunks, pieces, facets, access,
+SELECT row, collection, id, uri, title, kind, summary, meta, hash, stamp, chars, chunks, facets, access,
   summary_by, created, updated, revision, sum
 FROM clew.documents
 UNION ALL
-SELECT row, collection, id, '', '', kind, '', meta, '', '', chars, chunks, pieces, facets, access,
+SELECT row, collection, id, '', '', kind, '', meta, '', '', chars, chunks, facets, access,
   '', created, updated, revision, CAST('' AS bytea)
 FROM clew.outlines;
 CREATE VIEW clew_seen.chunks WITH (security_invoker = true) AS
@@ -569,7 +504,7 @@ FROM clew.chunks;
 CREATE VIEW clew_seen.pieces WITH (security_invoker = true) AS
 SELECT d.row AS doc, s.n, s.collection, coalesce(p.text, repeat(' ', CAST(s.chars AS int))) AS text,
   coalesce(p.sections, '[]') AS sections, coalesce(p.chars, s.chars) AS chars, coalesce(p.chunks, s.chunks) AS chunks,
-  p.message, p.parent, p.awaits, coalesce(p.sum, CAST('' AS bytea)) AS sum
+  p.message, p.parent, p.awaits, coalesce(p.sum, CAST('' AS bytea)) AS sum, p.block
 FROM clew_seen.documents d CROSS JOIN LATERAL clew.piece_sizes(d.row) s
   LEFT JOIN clew.pieces p ON p.doc = d.row AND p.n = s.n;
 

@@ -12,6 +12,10 @@ from weakref import WeakKeyDictionary, WeakSet
 from psycopg import Connection
 
 CUSTOM_PLANS = {"plan_cache_mode": "force_custom_plan", "enable_sort": "on"}
+LOCAL_CUSTOM_PLANS = (  # until the transaction ends
+    "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_sort', 'on', true)"
+)
+LOCAL_GENERIC_PLANS = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true)"
 _GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_sort": "off"}  # no sort, so that a graph is used
 _applied: "WeakKeyDictionary[Connection[Any], dict[str, str]]" = WeakKeyDictionary()
 _local: "WeakSet[Connection[Any]]" = WeakSet()  # whose settings end with each transaction

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from secrets import randbits
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -152,36 +152,43 @@ class Pool:
         """The rows of a simple statement."""
         return self.run_read_with_own_plan(lambda connection: fetch_rows(connection, sql, params))
 
-    def run_transaction(
-        self, work: Callable[[Connection], T], *, plan: Callable[[Connection], None] = planner.use_custom_plans
-    ) -> T:
+    def run_transaction(self, work: Callable[[Connection], T]) -> T:
         """The result of work that is run in one transaction.
 
         If the connection is lost before the commit, nothing has happened, and it is retried once. If it is lost during
         the commit, the outcome is unknown, and it is not.
         """
-
-        def begin(connection: Connection) -> None:
-            connection.execute("BEGIN")
-            if self._pooler:
-                configure_connection(connection, self._collection, access=self._access, is_local=True)
-                plan(connection)
-
-        def run(connection: Connection) -> T:
-            if not self._pooler:
-                plan(connection)  # outside of the transaction, which might roll it back
-            return _run_transaction(connection, work, begin)
-
         with translate_errors(self.place):
-            return self._retry_once(run)
+            return self._retry_once(partial(_run_transaction, work=work, begin=self._begin))
 
-    def run_apart(self, work: Callable[[Connection], T]) -> T:
-        """The result of work, each statement of which is a transaction; through a pooler all of it is one."""
-        return self.run_transaction(work) if self._pooler else self.run_read(work)
+    @contextmanager
+    def read_state(self, work: Callable[[Connection], T]) -> Iterator[tuple[Connection, T]]:
+        """A connection whose reads all see one state, and the result of the first, which is retried like `run_read`."""
+
+        def begin(connection: Connection) -> tuple[Connection, T]:
+            with connection.pipeline():
+                self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                return connection, work(connection)
+
+        with translate_errors(self.place), ExitStack() as held:
+            connection, found = self._retry_once(begin, held)
+            try:
+                yield connection, found
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _begin(self, connection: Connection, statement: str = "BEGIN") -> None:
+        connection.execute(statement)
+        if self._pooler:
+            configure_connection(connection, self._collection, access=self._access, is_local=True)
+        else:
+            connection.execute(planner.LOCAL_CUSTOM_PLANS)
 
     def _begin_read(self, connection: Connection) -> None:
-        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        configure_connection(connection, self._collection, access=self._access, is_local=True)
+        self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     def open_connection(self) -> Connection:
         """A connection outside the pool, for long work; the caller closes it."""
@@ -191,21 +198,23 @@ class Pool:
         """Closes all connections."""
         self._pool.close()
 
-    def _retry_once(self, work: Callable[[Connection], T]) -> T:
-        connection = self._get_connection()
-        try:
-            return work(connection)
-        except psycopg.OperationalError as error:
-            if isinstance(error, CommitUnknown) or not connection.broken:
-                raise
-        finally:
-            self._pool.putconn(connection)
-        self._pool.check()  # others were probably lost too
-        connection = self._get_connection()
-        try:
-            return work(connection)
-        finally:
-            self._pool.putconn(connection)
+    def _retry_once(self, work: Callable[[Connection], T], held: ExitStack | None = None) -> T:
+        """The result of work; `held` keeps the connection until it is closed."""
+        for is_last in (False, True):
+            with ExitStack() as taken:
+                connection = self._get_connection()
+                taken.callback(self._pool.putconn, connection)
+                try:
+                    result = work(connection)
+                except psycopg.OperationalError as error:
+                    if is_last or isinstance(error, CommitUnknown) or not connection.broken:
+                        raise
+                else:
+                    if held is not None:
+                        held.push(taken.pop_all())
+                    return result
+            self._pool.check()  # others were probably lost too
+        raise AssertionError
 
     def _get_connection(self) -> Connection:
         """A connection of the pool, which the caller puts back; if there is none, the error says why."""
@@ -245,17 +254,6 @@ def _run_transaction(connection: Connection, work: Callable[[Connection], T], be
             connection.execute("ROLLBACK")
         raise
     return result
-
-
-@contextmanager
-def read_one_state(connection: Connection) -> Iterator[None]:
-    """A block whose reads all see one state of the database."""
-    if planner.is_local(connection):  # a read through a pooler is one transaction, and sees one state anyway
-        yield
-        return
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield
 
 
 def _flush_output(connection: Connection) -> None:

@@ -5,13 +5,14 @@ from importlib.resources import files
 
 from psycopg import Connection, errors
 
-from clew.core.errors import DriverFailed, StoreMismatch
+from clew.core.errors import DriverFailed
 from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
+from clew.drivers.store.staged import model_switched_error, other_model_error
 
 MIN_SERVER, MIN_PGVECTOR = 15, (0, 7)
-FORMAT = 15  # of schema.sql
+FORMAT = 16  # of schema.sql
 SETUP_LOCK = 0x636C6577  # "clew"
 
 
@@ -23,8 +24,15 @@ class OpenCollection:
     vector_oid: int  # of the type in this database
     has_iterative_scan: bool  # pgvector searches on where a filter leaves too few
     embedder: str
+    dim: int
     is_half: bool  # the vectors of chunks are kept in half precision
     place: str  # for messages
+
+
+def check_model_unchanged(collection: OpenCollection, embedder: str) -> None:
+    """ModelSwitched if `embedder`, as read now, is not the one with which the collection was opened."""
+    if embedder != collection.embedder:
+        raise model_switched_error(collection.place, embedder, collection.embedder)
 
 
 def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_half: bool) -> OpenCollection:
@@ -43,12 +51,10 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_ha
         assert found
         number, name, width, keeps_half = found
         ((oid,),) = pool.fetch_rows(connection, "SELECT 'vector'::regtype::oid::int8")
+    place = f"{place}, collection {collection!r}"
     if (name, width) != (embedder, dim):
-        raise StoreMismatch(
-            f"{place}, collection {collection!r}, was filled with {name} ({width} dimensions) and cannot be searched "
-            f"or extended with {embedder} ({dim}); open it with {name}, or run `clew reembed --to {embedder}`"
-        )
-    return OpenCollection(number, oid, version >= (0, 8), embedder, keeps_half, f"{place}, collection {collection!r},")
+        raise other_model_error(place, name, width, embedder, dim)
+    return OpenCollection(number, oid, version >= (0, 8), embedder, dim, keeps_half, place)
 
 
 def read_stored_embedder_name(url: str, collection: str) -> str | None:

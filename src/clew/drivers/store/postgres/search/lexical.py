@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import TermMatch
-from clew.drivers.store import codec
+from clew.drivers.store.backend import RowScores
 from clew.drivers.store.bm25 import DIGITS, K1, B
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect import planner
@@ -38,7 +38,7 @@ _SCORED = f"""{_WEIGHTS}, t AS (
   SELECT p.chunk, {_SCORE} AS score
   FROM w JOIN postings p ON p.word = w.word AND p.collection = {{number}}{{subset}} GROUP BY p.chunk),
 """
-_HITS = f"{codec.PROVED_HIT_COLUMNS} FROM best JOIN chunks c ON c.row = best.chunk JOIN documents d ON d.row = c.doc"
+_HITS = "c.id, c.row FROM best JOIN chunks c ON c.row = best.chunk"
 # The best without a full sort; which of those tied with the last are among them is left open.
 _FIRST = f"""
 best AS (SELECT chunk, score FROM t ORDER BY score DESC LIMIT {{limit}})
@@ -86,8 +86,8 @@ def search_terms(
     k: int,
     conditions: SqlFragment,
     subset: SqlFragment | None,
-) -> list[tuple[Row, float]]:
-    """The k chunks of greatest score that meet the conditions, of all or of a subset, with their scores."""
+) -> RowScores:
+    """The k chunks of greatest score that meet the conditions, of all or of a subset."""
     words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
     params = (*words, *(subset.params if subset else ()), *conditions.params)
     scored = collection.fill(_SCORED, subset=f" WHERE p.chunk IN ({subset.sql})" if subset else "")
@@ -134,5 +134,5 @@ def count_terms(
     return [int(many) for (many,) in found]
 
 
-def _split_scores(found: list[Row]) -> list[tuple[Row, float]]:
-    return [(columns[1:], columns[0] / UNIT) for columns in found]
+def _split_scores(found: list[Row]) -> RowScores:
+    return [(row, score / UNIT) for score, _, row in found]

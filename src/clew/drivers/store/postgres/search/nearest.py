@@ -4,12 +4,10 @@ from time import monotonic
 
 from psycopg import Connection
 
-from clew.drivers.store.postgres.connect.pool import Row
-from clew.drivers.store.postgres.connect.setup import OpenCollection
-from clew.drivers.store.postgres.read import check_embedder_unchanged
+from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged
 from clew.drivers.store.postgres.search import graph, vectors
 from clew.drivers.store.postgres.search.filters import SqlFragment
-from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, GraphOptions, NearestQuery, VectorTable
+from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, Found, GraphOptions, NearestQuery, VectorTable
 
 REFRESH_SECONDS = 10.0  # after which the existing graphs are read again; the model is compared by every search
 
@@ -35,7 +33,7 @@ class NearestSearch:
         *,
         exact: bool = False,
         breadth: int | None = None,
-    ) -> list[tuple[Row, float]]:
+    ) -> list[Found]:
         """The nearest rows and their cosines; StoreMismatch if the collection was switched to another model."""
         by_graph = not exact and not subset
         is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
@@ -53,7 +51,7 @@ class NearestSearch:
     def _refresh_graphs(self, connection: Connection) -> None:
         state = graph.read_graph_state(connection, self._collection.number)
         if state.embedder:
-            check_embedder_unchanged(self._collection, state.embedder)
+            check_model_unchanged(self._collection, state.embedder)
         self._refreshed = monotonic()
         graphs = (
             (CHUNKS, state.has_chunk_graph, state.chunks),

@@ -14,12 +14,13 @@ from psycopg import Connection
 
 from clew.core.cosine import compute_cosines
 from clew.core.types import Vector
-from clew.drivers.store import codec, order
+from clew.drivers.store import order
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect import planner
 from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
 from clew.drivers.store.postgres.search.filters import SqlFragment
 
+Found = tuple[str, int, float]  # the id of a chunk or document, its row, its cosine
 BREADTH = 160  # candidates that a search in the graph keeps
 MAX_BREADTH = 1000  # the most that pgvector takes
 SPARE = 16  # candidates beyond k, so that ties are broken by id
@@ -31,17 +32,14 @@ MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them ar
 
 @dataclass(frozen=True, slots=True)
 class VectorTable:
-    """A table with vectors, and what is read of a found row `n`: columns with the id first, and the joins for them."""
+    """A table with vectors, and the table that has the ids of its rows."""
 
     name: str
-    columns: str
-    joins: str
+    named_by: str
 
 
-CHUNKS = VectorTable(
-    "signals", codec.PROVED_HIT_COLUMNS, "JOIN chunks c ON c.row = n.row JOIN documents d ON d.row = c.doc"
-)
-DOCUMENTS = VectorTable("summaries", "d.id", "JOIN documents d ON d.row = n.row")
+CHUNKS = VectorTable("signals", "chunks")
+DOCUMENTS = VectorTable("summaries", "documents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class GraphOptions:
     breadth: int | None = None
 
 
-def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[tuple[Row, float]]:
+def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[Found]:
     """The nearest of all rows, or of a subset, with their cosines."""
     planner.use_custom_plans(connection)
     source, params = f"{query.table.name} s", tuple[Any, ...]()
@@ -81,7 +79,7 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
         f"WITH n AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
         f" {query.column}::vector <=> %s::vector AS far FROM {source}"
         f" WHERE s.collection = {query.number}{query.conditions.sql} ORDER BY far LIMIT %s)"
-        f" SELECT n.far, 0, n.vector, {query.table.columns} FROM n {query.table.joins}"
+        f" SELECT n.far, 0, n.vector, o.id, o.row FROM n JOIN {query.table.named_by} o ON o.row = n.row"
     )
     limit = query.k + SPARE
     while True:
@@ -92,7 +90,7 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
         limit *= 4
 
 
-def search_graph(connection: Connection, query: NearestQuery, options: GraphOptions) -> list[tuple[Row, float]] | None:
+def search_graph(connection: Connection, query: NearestQuery, options: GraphOptions) -> list[Found] | None:
     """The nearest rows that the graph finds; None if it found too few, or the collection is of another model now."""
     vector = binary.encode_vector(query.vector)
     params = (vector, *query.conditions.params, options.embedder, vector)
@@ -111,7 +109,7 @@ def search_graph(connection: Connection, query: NearestQuery, options: GraphOpti
 
 
 def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
-    """A query for `limit` candidates of the graph, reordered in full precision, with the columns of the first `read`.
+    """A query for `limit` candidates of the graph, reordered in full precision, with the ids of the first `read`.
 
     The model is compared once and first; if it is another, there are no candidates.
     """
@@ -122,8 +120,9 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
         f" WHERE s.collection = {query.number}{query.conditions.sql}"
         f" AND (SELECT embedder = %s FROM collections WHERE number = {query.number})"
         f" ORDER BY {query.column}::{half} <-> %s::vector::{half} LIMIT {limit})"
-        f" SELECT n.far, (SELECT count(*) FROM g), n.vector, {query.table.columns}"
-        f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n {query.table.joins}"
+        f" SELECT n.far, (SELECT count(*) FROM g), n.vector, o.id, o.row"
+        f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n"
+        f" JOIN {query.table.named_by} o ON o.row = n.row"
     )
 
 
@@ -133,11 +132,11 @@ def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
     return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else order.SLACK))
 
 
-def _rescore(found: Sequence[Row], query: NearestQuery) -> list[tuple[Row, float]]:
-    """The columns of the k nearest, and their cosines in full precision."""
+def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
+    """The k nearest: id, row and cosine in full precision."""
     if not found:
         return []
     read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))
     scores = compute_cosines(read, query.vector)
     best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
-    return [(found[position][3:], score) for position, score in best]
+    return [(found[position][3], found[position][4], score) for position, score in best]

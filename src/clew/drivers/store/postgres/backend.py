@@ -1,0 +1,288 @@
+"""The PostgreSQL backend: one collection of a database, which is the source of truth and the index at once."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from threading import local
+
+from psycopg import Connection
+from xxhash import xxh3_64_intdigest
+
+from clew.core.doctor import Defect, Remedy
+from clew.core.errors import DriverFailed
+from clew.core.protocols import Embedder
+from clew.core.receipt import Purge
+from clew.core.scope import get_search_scope
+from clew.core.settings import StoreConfig
+from clew.core.stored import StagedModel
+from clew.drivers.store import checksums
+from clew.drivers.store.backend import Head, T, Transaction, Values
+from clew.drivers.store.postgres import binary, eraser, inspect, upkeep
+from clew.drivers.store.postgres.collections import estimate_disk_usage
+from clew.drivers.store.postgres.connect.errors import translate_errors
+from clew.drivers.store.postgres.connect.pool import Pool, check_pooler, fetch_rows
+from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged, open_collection
+from clew.drivers.store.postgres.protection import repair_protection
+from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
+from clew.drivers.store.postgres.search import graph
+from clew.drivers.store.postgres.searches import PostgresIndex
+from clew.drivers.store.staged import check_model_in_use
+
+MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
+
+
+class PostgresBackend:
+    """One collection on a server; see `Backend`. Several threads, programs and machines may use it at once.
+
+    With `config.access` the server shows it what these labels admit, and it only reads.
+    """
+
+    remedy_unreadable: Remedy = ""
+
+    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
+        opened = open_collection(
+            url, collection=collection, embedder=embedder, dim=dim, is_half=config.vectors == "half"
+        )
+        self._config = config
+        self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
+        self._use_collection(opened)
+
+    def _use_collection(self, collection: OpenCollection) -> None:
+        self._collection = collection
+        self.index = PostgresIndex(self.read, self._pool, collection, self._config)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return self._collection.place
+
+    @property
+    def dim(self) -> int:
+        """The width of the vectors in use."""
+        return self._collection.dim
+
+    def head(self, *, is_anew: bool = False) -> Head:
+        """What is said of the whole; of a collection that was removed, that it is empty."""
+        scope = get_search_scope()
+        known = None if is_anew or scope is None else scope.get(self)
+        if isinstance(known, Head):
+            return known
+        head = self._pool.run_read_with_own_plan(self._read_head)
+        check_model_unchanged(self._collection, head.embedder)
+        if scope is not None:
+            scope[self] = head
+        return head
+
+    def _read_head(self, connection: Connection) -> Head:
+        return self._find_head(connection) or Head(self._collection.embedder, self._collection.dim)
+
+    def _find_head(self, connection: Connection, lock: str = "") -> Head | None:
+        names = "embedder, dim, change, documents, chunks, length, last, version, staged"
+        sql = f"SELECT {names} FROM collections WHERE number = {self._collection.number}{lock}"
+        for *columns, version, staged in fetch_rows(connection, sql, prepare=True):
+            model = StagedModel(**json.loads(staged)) if staged else None
+            return replace(Head(*columns), staged=model, version=version)
+        return None
+
+    def _lock_head(self, connection: Connection) -> Head:
+        """The head, for which every other writer of the collection waits until the transaction ends."""
+        head = self._find_head(connection, " FOR UPDATE")
+        if head is None:
+            raise DriverFailed(f"{self.place} was removed meanwhile; open it again")
+        check_model_unchanged(self._collection, head.embedder)
+        return head
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresSnapshot]:
+        """One state for several reads."""
+        with self._pool.read_state(self._read_head) as (connection, head):
+            yield PostgresSnapshot(connection, self._collection, head)
+
+    def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
+        """The result of a transaction; the writers of a collection take turns, so it is decided once."""
+        return self._run_transaction(lambda connection: self._write(connection, decide, is_change=is_change))
+
+    def _write(self, connection: Connection, decide: Callable[[Transaction], T], *, is_change: bool) -> T:
+        before = self._lock_head(connection)
+        tx = Transaction(PostgresSnapshot(connection, self._collection, before))
+        result = decide(tx)
+        head = tx.finish(is_change=is_change)
+        if head is not None:
+            apply_changes(connection, self._collection, tx, head, before)
+        return result
+
+    def _run_transaction(self, work: Callable[[Connection], T]) -> T:
+        result = self._pool.run_transaction(work)
+        if (scope := get_search_scope()) is not None:
+            scope.pop(self, None)
+        return result
+
+    def named(self, kind: str) -> "PostgresNamed":
+        """The values of a kind."""
+        return PostgresNamed(self._pool, self._collection, kind)
+
+    def swap_vectors(self, change: int) -> bool:
+        """Exchanges the vectors in use with the staged ones; searches are exact until the next flush."""
+        if self.head(is_anew=True).change != change:
+            return False
+        with translate_errors(self.place), self._pool.open_connection() as connection:
+            for table in upkeep.GRAPHS:  # a graph fits the width of its vectors
+                graph.drop_graph(connection, table, self._collection.number)
+            return self._run_transaction(lambda pooled: self._swap(pooled, change))
+
+    def _swap(self, connection: Connection, change: int) -> bool:
+        head, number = self._lock_head(connection), self._collection.number
+        if head.change != change or head.staged is None:
+            return False
+        is_half = self._collection.is_half
+        new, old = ("half = s.vector::halfvec", "half::vector") if is_half else ("vector = s.vector", "vector")
+        connection.execute(  # one statement sees all as they were
+            f"WITH a AS (UPDATE signals u SET {new} FROM staged s WHERE s.row = u.row AND u.collection = {number}),"
+            f" b AS (UPDATE summaries u SET vector = s.vector FROM staged s WHERE s.row = u.row AND u.collection ="
+            f" {number}) UPDATE staged s SET vector = u.vector FROM (SELECT row, {old} AS vector FROM signals WHERE"
+            f" collection = {number} UNION ALL SELECT row, vector FROM summaries WHERE collection = {number}) u"
+            f" WHERE u.row = s.row AND s.collection = {number}"
+        )
+        before = StagedModel(head.embedder, head.dim, was_used=True)
+        used = replace(head, embedder=head.staged.embedder, dim=head.staged.dim, change=change + 1, staged=before)
+        write_head(connection, number, used)
+        return True
+
+    def reopen(self, embedder: Embedder) -> "PostgresBackend":
+        """The same collection for the model that it has by now."""
+        head = self._pool.run_read_with_own_plan(self._read_head)
+        check_model_in_use(self.place, embedder, head.embedder, head.dim)
+        other = copy(self)
+        other._use_collection(replace(self._collection, embedder=head.embedder, dim=head.dim))
+        return other
+
+    def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
+        """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
+        return eraser.rewrite_tables(self._pool, self._collection.number)
+
+    def notes(self) -> list[str]:
+        """What only the operator of the server can remove."""
+        return [eraser.NOTE]
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
+        """None: the server uses freed room again."""
+        return None
+
+    def flush(self, *, with_graph: bool = True) -> None:
+        """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
+        if with_graph:
+            upkeep.build_due_graphs(self._pool, self._collection, self._config)
+
+    def maintain(self) -> list[str]:
+        """Builds graphs that are due or mostly deleted rows, and vacuums the tables; what was done."""
+        return upkeep.maintain(self._pool, self._collection, self._config)
+
+    def describe(self) -> tuple[str, int]:
+        """The kind of the index that searches, and the bytes on disk: the collection's share of the tables."""
+        number = self._collection.number
+        state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, number))
+        size = self._pool.run_read(lambda connection: estimate_disk_usage(connection, number, state.chunks))
+        uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
+        return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
+
+    def inspect(self, *, is_quick: bool) -> list[Defect]:  # noqa: ARG002
+        """What is wrong with the tables."""
+        with self._pool.read_state(self._read_head) as (connection, head):
+            return list(inspect.inspect_tables(connection, self._collection.number, head))
+
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+        """Mends the tables as one change, then row-level security, triggers and indexes."""
+
+        def repair(connection: Connection) -> None:
+            self._write(connection, restore, is_change=True)
+            inspect.repair_tables(connection, self._collection.number, defects, ids)
+
+        self._run_transaction(repair)
+        if any(each.area in ("protection", "index") for each in defects):
+            self._pool.run_transaction(repair_protection)
+
+    def pack_facets(self, facets: str) -> list[int]:
+        """Facets are kept as numbers."""
+        return [int(each) for each in hash_facets(facets)]
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._pool.close()
+
+
+class PostgresNamed:
+    """The values of a kind in the table `named`; a lock for each transaction makes those who change them take turns."""
+
+    def __init__(self, pool: Pool, collection: OpenCollection, kind: str) -> None:
+        self._pool, self._number, self._kind = pool, collection.number, kind
+        self._lock = xxh3_64_intdigest(f"{kind} of {collection.number}".encode()) - (1 << 63)
+        self._now = local()  # the clock within a change, which would wait for a second connection
+
+    def read(self, names: Collection[str] | None = None) -> Values:
+        """The values of these names that exist, or all."""
+        return self._pool.run_read_with_own_plan(lambda connection: self._read(connection, names))
+
+    def _read(self, connection: Connection, names: Collection[str] | None) -> Values:
+        condition, params = (
+            ("", (self._kind,))
+            if names is None
+            else (
+                " AND name = ANY(%s::text[])",
+                (self._kind, binary.encode_texts(list(names))),
+            )
+        )
+        sql = f"SELECT name, value, sum FROM named WHERE collection = {self._number} AND kind = %s{condition}"
+        values: Values = {}
+        for name, value, stored in fetch_rows(connection, f"{sql} ORDER BY number", params):
+            checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
+            values[name] = json.loads(value)
+        return values
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values in place, while others that want to wait."""
+        result, has_gone = self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
+        if has_gone and self._kind == "erasing":
+            eraser.rewrite_named(self._pool)
+        return result
+
+    def _change(
+        self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None
+    ) -> tuple[T, bool]:
+        connection.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
+            (MAX_IDLE, self._lock),
+        )
+        self._now.seconds = self._read_clock(connection)
+        try:
+            before = {name: json.dumps(value) for name, value in self._read(connection, names).items()}
+            values = {name: json.loads(value) for name, value in before.items()}
+            result = decide(values)
+        finally:
+            del self._now.seconds
+        after = {name: json.dumps(value) for name, value in values.items()}
+        gone = before.keys() - after.keys()
+        if gone:
+            connection.execute(
+                f"DELETE FROM named WHERE collection = {self._number} AND kind = %s AND name = ANY(%s::text[])",
+                (self._kind, binary.encode_texts(list(gone))),
+            )
+        changed = [name for name, value in after.items() if before.get(name) != value]
+        if changed:
+            connection.execute(
+                f"INSERT INTO named(collection, kind, name, value) SELECT {self._number}, %s, u.name, u.value"
+                " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS u(name, value, place) ORDER BY u.place"
+                " ON CONFLICT (collection, kind, name) DO UPDATE SET value = excluded.value",
+                (self._kind, binary.encode_texts(changed), binary.encode_texts([after[name] for name in changed])),
+            )
+        return result, bool(gone)
+
+    def clock(self) -> float:
+        """The seconds of the server's clock, since those of the programs' machines differ."""
+        known = getattr(self._now, "seconds", None)
+        return self._pool.run_read_with_own_plan(self._read_clock) if known is None else known
+
+    def _read_clock(self, connection: Connection) -> float:
+        ((seconds,),) = fetch_rows(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(seconds)

@@ -1,0 +1,348 @@
+"""The rows of a collection in PostgreSQL: which are meant as SQL, and what a transaction decided written to the tables.
+
+The rows of a table are sent as columns, which the server unnests: COPY is refused on tables with row-level security.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from psycopg import Connection
+from psycopg.types.numeric import Int8
+
+from clew.core.stored import Hashes
+from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, KEYS, PIECE, STAGED, Head, Key, Row, Select, Transaction
+from clew.drivers.store.checksums import damaged_error
+from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.connect import planner
+from clew.drivers.store.postgres.connect.pool import fetch_rows
+from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged
+from clew.drivers.store.postgres.search.filters import build_filter_conditions
+
+BATCH = 1000  # chunks per statement, some megabytes
+_TABLES: Final[Mapping[int, str]] = {
+    DOCUMENT: "documents",
+    PIECE: "pieces",
+    CHUNK: "chunks",
+    BLOCK: "blocks",
+    STAGED: "staged",
+}
+_TYPES: Final = {
+    **dict.fromkeys(("row", "doc", "start", "stop", "chars", "print", "revision"), "bigint"),
+    **dict.fromkeys(("n", "block", "piece", "idx", "chunks", "length"), "int"),
+    "seconds": "float8",
+}
+# What is written of a row, beside its collection; the server computes checksums and blocks.
+_STORED: Final[Mapping[int, tuple[str, ...]]] = {
+    DOCUMENT: (
+        *("row", "id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access"),
+        *("summary_by", "created", "updated", "revision", "facets"),
+    ),
+    PIECE: ("doc", "n", "text", "sections", "chars", "chunks", "message", "parent", "awaits"),
+    BLOCK: ("doc", "block", "chars", "chunks", "sizes"),
+    CHUNK: (
+        *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "length", "text", "headings", "context"),
+        *("at", "meta", "channel"),
+    ),
+}
+_MOVED: Final = ("piece", "idx", "start", "stop", "at", "meta", "channel")  # of a chunk that stays in its row
+_EXPRESSIONS: Final[Mapping[tuple[int, str], str]] = {
+    (DOCUMENT, "document_kind"): "t.kind",
+    (DOCUMENT, "facets"): "CASE WHEN coalesce(u.facets, t.facets) = t.facets THEN t.facets END",
+    (DOCUMENT, "vector"): "u.vector",
+    (CHUNK, "seconds"): "s.seconds",
+    (CHUNK, "facets"): "CASE WHEN t.words[:cardinality(s.facets)] = s.facets THEN s.facets END",
+    (CHUNK, "vector"): "coalesce(s.vector, s.half::vector)",
+    (CHUNK, "terms"): "w.terms",
+    (CHUNK, "counts"): "w.counts",
+}
+_OF_SUMMARY: Final = {"facets", "vector"}
+_OF_SIGNAL: Final = {"facets", "seconds", "vector"}
+# Facets are among the postings too, with a count of 0.
+_TERMS: Final = (
+    " JOIN LATERAL (SELECT array_agg(p.word ORDER BY p.word) AS terms, array_agg(p.count ORDER BY p.word) AS counts"
+    " FROM unnest(t.words) AS x(word) JOIN postings p ON p.word = x.word AND p.collection = {0} AND p.chunk = t.row"
+    " WHERE p.count > 0) w ON true"
+)
+
+
+class PostgresSnapshot:
+    """The rows as a transaction sees them."""
+
+    def __init__(self, connection: Connection, collection: OpenCollection, head: Head) -> None:
+        self._connection, self._collection, self.head = connection, collection, head
+
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant."""
+        if wanted.is_empty:
+            return []
+        if "vector" in columns:
+            check_model_unchanged(self._collection, self.head.embedder)
+        names = list(dict.fromkeys((*KEYS[wanted.kind], *columns)))
+        sql, params = _make_query(self._collection.number, wanted, names)
+        found = fetch_rows(self._connection, sql, params)
+        rows = [{"kind": wanted.kind, **dict(zip(names, values, strict=True))} for values in found]
+        for row in rows if not {"vector", "terms", "counts"}.isdisjoint(names) else ():
+            _parse_arrays(row)
+        return rows
+
+
+def _parse_arrays(row: Row) -> None:
+    if "vector" in row:
+        if row["vector"] is not None:
+            row["vector"] = binary.decode_vector(row["vector"])
+        elif row["kind"] == CHUNK:
+            raise damaged_error(f"the vector of the chunk {row.get('id', row['row'])!r}")
+    for name, kind in (("terms", np.int64), ("counts", np.uint16)):
+        if name in row:
+            row[name] = np.array(row[name] or [], kind)
+
+
+def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str, list[Any]]:
+    """The statement that reads columns of the rows that are meant, and its parameters."""
+    kind, conditions, params = wanted.kind, [f"t.collection = {number}"], list[Any]()
+    for name, op, given in wanted.where:
+        form = "text" if name not in _TYPES else "bigint"
+        values = list(dict.fromkeys(given)) if op == "in" else [given]
+        if len(values) == 1:
+            conditions.append(f"t.{name} {'=' if op == 'in' else op} %s::{form}")
+            params.append(Int8(values[0]) if form == "bigint" else values[0])
+        else:
+            conditions.append(f"t.{name} = ANY(%s::{form}[])")
+            params.append(binary.encode_bigints(values) if form == "bigint" else binary.encode_texts(values))
+    expressions = [_EXPRESSIONS.get((kind, name), f"t.{name}") for name in names]
+    filtered = ""
+    if wanted.is_filtered:
+        made = build_filter_conditions(wanted.alternatives or (), table="s" if kind == CHUNK else "t")
+        filtered, params = made.sql, [*params, *made.params]
+    order = wanted.order.removeprefix("-")
+    if order == "row":  # so that no row of another collection is read
+        conditions.append(f"t.row > {number}::bigint << 36 AND t.row < {number + 1}::bigint << 36")
+    source = _name_source(number, kind, set(names) | ({"facets"} if filtered else set()))
+    sql = f"SELECT {', '.join(expressions)} FROM {source} WHERE {' AND '.join(conditions)}{filtered}"
+    if order:
+        sql += f" ORDER BY t.{order}{' DESC' if wanted.order.startswith('-') else ''}"
+    return (sql if wanted.limit is None else f"{sql} LIMIT {wanted.limit}"), params
+
+
+def _name_source(number: int, kind: int, names: set[str]) -> str:
+    """The table of a kind, and what it is joined with for some columns."""
+    source = f"{_TABLES[kind]} t"
+    if kind == DOCUMENT and names & _OF_SUMMARY:
+        source += " LEFT JOIN summaries u ON u.row = t.row"
+    if kind == CHUNK and names & _OF_SIGNAL:
+        source += " LEFT JOIN signals s ON s.row = t.row"
+    return source + _TERMS.format(number) if kind == CHUNK and names & {"terms", "counts"} else source
+
+
+def apply_changes(
+    connection: Connection, collection: OpenCollection, tx: Transaction, head: Head, before: Head
+) -> None:
+    """Writes what a transaction decided: at most one statement a table for what goes, and one for what comes."""
+    gone, added = _group(tx.removed.keys() - tx.added.keys()), _group(tx.added)
+    if before.staged is not None:
+        _remove_staged(connection, collection.number, tx, head)
+    for kind in (PIECE, BLOCK, CHUNK, DOCUMENT):
+        if gone[kind]:
+            _delete(connection, collection.number, kind, gone[kind])
+    kept = [tx.added[key] for key in added[CHUNK] if key in tx.removed]
+    if kept:
+        _move_chunks(connection, kept)
+    connection.execute(planner.LOCAL_GENERIC_PLANS)  # an insert has one plan, which takes longer to make than to run
+    for kind in (DOCUMENT, PIECE, BLOCK):
+        if added[kind]:
+            _upsert(connection, collection.number, kind, [tx.added[key] for key in added[kind]])
+    _write_summaries(connection, collection, tx, added[DOCUMENT])
+    new = [tx.added[key] for key in added[CHUNK] if key not in tx.removed]
+    for start in range(0, len(new), BATCH):
+        _insert_chunks(connection, collection, new[start : start + BATCH])
+    if added[STAGED]:
+        _insert_staged(connection, collection, [tx.added[key] for key in added[STAGED]])
+    write_head(connection, collection.number, head)
+
+
+def _group(keys: Collection[Key]) -> dict[int, list[Key]]:
+    grouped: dict[int, list[Key]] = defaultdict(list)
+    for key in keys:
+        grouped[key[0]].append(key)
+    return grouped
+
+
+def write_head(connection: Connection, number: int, head: Head) -> None:
+    """Writes what is said of the whole collection."""
+    names = ("embedder", "dim", "change", "documents", "chunks", "length", "last")
+    connection.execute(
+        f"UPDATE collections SET {', '.join(f'{name} = %s' for name in names)}, staged = %s, version = version + 1"
+        f" WHERE number = {number}",
+        (*(getattr(head, name) for name in names), json.dumps(asdict(head.staged)) if head.staged else None),
+    )
+
+
+def _remove_staged(connection: Connection, number: int, tx: Transaction, head: Head) -> None:
+    """Deletes staged vectors that are removed, or of rows that are; all of them where no model is staged any more."""
+    gone = [key[1] for key in tx.removed if key[0] in (STAGED, CHUNK, DOCUMENT) and key not in tx.added]
+    if head.staged is None:
+        connection.execute(f"DELETE FROM staged WHERE collection = {number}")
+    elif gone:
+        connection.execute(
+            f"DELETE FROM staged WHERE collection = {number} AND row = ANY(%s::bigint[])",
+            (binary.encode_bigints(gone),),
+        )
+
+
+def _delete(connection: Connection, number: int, kind: int, keys: Sequence[Key]) -> None:
+    names = KEYS[kind]
+    arrays = ", ".join("%s::bigint[]" for _ in names)
+    matched = " AND ".join(f"t.{name} = u.{name}" for name in names)
+    connection.execute(
+        f"DELETE FROM {_TABLES[kind]} t USING unnest({arrays}) AS u({', '.join(names)})"
+        f" WHERE {matched} AND t.collection = {number}",
+        [binary.encode_bigints([key[at] for key in keys]) for at in range(1, len(names) + 1)],
+    )
+
+
+def _upsert(connection: Connection, number: int, kind: int, rows: Sequence[Row]) -> None:
+    names, keys = _STORED[kind], ", ".join(KEYS[kind])
+    values = ", ".join(f"u.{name}{'::bigint[]' if name == 'facets' else ''}" for name in names)
+    other = [name for name in names if name not in KEYS[kind]]
+    old, new = (", ".join(f"{table}.{name}" for name in other) for table in ("t", "excluded"))
+    connection.execute(
+        f"INSERT INTO {_TABLES[kind]} AS t (collection, {', '.join(names)}) SELECT {number}, {values}"
+        f" FROM unnest({_list_arrays(names)}) AS u({', '.join(names)}) ON CONFLICT ({keys})"
+        f" DO UPDATE SET ({', '.join(other)}) = ROW({new}) WHERE ({old}) IS DISTINCT FROM ({new})",
+        [_encode_column(name, rows) for name in names],
+        prepare=True,
+    )
+
+
+def _list_arrays(names: Sequence[str]) -> str:
+    return ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in names)
+
+
+def _encode_column(name: str, rows: Sequence[Row]) -> binary.BinaryParam:
+    if name == "kind":  # of a document: that of its row is its table
+        name = "document_kind"
+    values: list[Any] = [row[name] for row in rows]
+    if name == "facets":
+        values = [f"{{{','.join(map(str, hash_facets(each)))}}}" for each in values]
+    form = _TYPES.get(name)
+    if form == "bigint":
+        return binary.encode_bigints(values)
+    if form == "int":
+        return binary.encode_optional_ints(values) if name == "piece" else binary.encode_ints(values)
+    return binary.encode_floats(values) if form else binary.encode_texts(values)
+
+
+def _write_summaries(connection: Connection, collection: OpenCollection, tx: Transaction, keys: Sequence[Key]) -> None:
+    """Writes the vectors that documents have of their own; one that has not changed is not indexed again."""
+    has = [tx.added[key] for key in keys if tx.added[key]["vector"] is not None]
+    lost = [key[1] for key in keys if tx.added[key]["vector"] is None and key in tx.removed]
+    if lost:
+        connection.execute("DELETE FROM summaries WHERE row = ANY(%s::bigint[])", (binary.encode_bigints(lost),))
+    if has:
+        connection.execute(
+            "INSERT INTO summaries AS o (row, collection, facets, vector)"
+            f" SELECT u.row, {collection.number}, u.facets::bigint[], u.vector"
+            " FROM unnest(%s::bigint[], %s::text[], %s::vector[]) AS u(row, facets, vector)"
+            " ON CONFLICT (row) DO UPDATE SET facets = excluded.facets, vector = excluded.vector"
+            " WHERE (o.facets, o.vector) IS DISTINCT FROM (excluded.facets, excluded.vector)",
+            (_encode_column("row", has), _encode_column("facets", has), _encode_vectors(has, collection)),
+        )
+
+
+def _encode_vectors(rows: Sequence[Row], collection: OpenCollection) -> binary.BinaryParam:
+    return binary.encode_vectors(np.stack([row["vector"] for row in rows]), collection.vector_oid)
+
+
+def _move_chunks(connection: Connection, rows: Sequence[Row]) -> None:
+    """Rewrites what a reader is shown of chunks that keep their rows, where it has changed; signals stay."""
+    names = ("row", *_MOVED)
+    of_new, of_old = (", ".join(f"{table}.{name}" for name in _MOVED) for table in ("u", "c"))
+    connection.execute(
+        f"UPDATE chunks c SET ({', '.join(_MOVED)}) = ROW({of_new}) FROM unnest({_list_arrays(names)})"
+        f" AS u({', '.join(names)}) WHERE c.row = u.row AND ({of_old}) IS DISTINCT FROM ({of_new})",
+        [_encode_column(name, rows) for name in names],
+    )
+
+
+def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Sequence[Row]) -> None:
+    """Inserts chunks with their signals and postings. A chunk's words are its facets, then its terms."""
+    number, names, words = collection.number, _STORED[CHUNK], _Words(rows)
+    shown = f"{_list_arrays(names)}, %s::int[], %s::int[]"
+    slices = (binary.encode_ints(words.starts + 1), binary.encode_ints(words.starts + words.sizes))  # counted from 1
+    connection.execute(
+        f"INSERT INTO chunks(collection, {', '.join(names)}, words) SELECT {number},"
+        f" {', '.join(f'u.{name}' for name in names)}, (%s::bigint[])[u.first:u.last]"
+        f" FROM unnest({shown}) AS u({', '.join(names)}, first, last)",
+        [binary.encode_bigints(words.words), *(_encode_column(name, rows) for name in names), *slices],
+        prepare=True,
+    )
+    column = "half" if collection.is_half else "vector"
+    connection.execute(
+        f"INSERT INTO signals(row, collection, seconds, facets, {column}) SELECT u.row, {number}, u.seconds,"
+        f" (%s::bigint[])[u.first:u.last], u.vector{'::halfvec' if collection.is_half else ''}"
+        " FROM unnest(%s::bigint[], %s::float8[], %s::vector[], %s::int[], %s::int[])"
+        " AS u(row, seconds, vector, first, last)",
+        [
+            binary.encode_bigints(words.words),
+            _encode_column("row", rows),
+            _encode_column("seconds", rows),
+            _encode_vectors(rows, collection),
+            slices[0],
+            binary.encode_ints(words.starts + words.heads),
+        ],
+        prepare=True,
+    )
+    connection.execute(
+        f"INSERT INTO postings(word, chunk, collection, count, length) SELECT u.word, u.chunk, {number}, u.count,"
+        " u.length FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[]) AS u(word, chunk, count, length)",
+        words.encode_postings(),
+        prepare=True,
+    )
+
+
+class _Words:
+    """The words of chunks as columns: those of all chunks one after the other, and where those of each begin."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        facets = [hash_facets(row["facets"]) for row in rows]
+        none = np.empty(0, np.int64)
+        pairs = list(zip(facets, rows, strict=True))
+        self.words = np.concatenate([none, *(part for own, row in pairs for part in (own, row["terms"]))])
+        counts = (part for own, row in pairs for part in (np.zeros(len(own), np.int64), row["counts"]))
+        self._counts = np.concatenate([none, *counts])  # of a facet 0
+        self.heads = np.array([len(each) for each in facets], np.int64)
+        self.sizes = self.heads + np.array([len(row["terms"]) for row in rows], np.int64)
+        self.starts = np.cumsum(self.sizes) - self.sizes
+        self._numbers = np.array([row["row"] for row in rows], np.int64)
+        self._lengths = np.array([row["length"] for row in rows], np.int64)
+
+    def encode_postings(self) -> list[binary.BinaryParam]:
+        """The columns of the postings, by word: neighbours in the index are written together."""
+        order = np.argsort(self.words, kind="stable")
+        owners = np.repeat(np.arange(len(self._numbers)), self.sizes)[order]
+        return [
+            binary.encode_bigints(self.words[order]),
+            binary.encode_bigints(self._numbers[owners]),
+            binary.encode_ints(self._counts[order]),
+            binary.encode_ints(self._lengths[owners]),
+        ]
+
+
+def _insert_staged(connection: Connection, collection: OpenCollection, rows: Sequence[Row]) -> None:
+    connection.execute(
+        f"INSERT INTO staged(row, collection, vector) SELECT u.row, {collection.number}, u.vector"
+        " FROM unnest(%s::bigint[], %s::vector[]) AS u(row, vector)"
+        " ON CONFLICT (row) DO UPDATE SET vector = excluded.vector",
+        (_encode_column("row", rows), _encode_vectors(rows, collection)),
+    )
+
+
+@lru_cache(1024)  # the chunks of a document mostly have the same
+def hash_facets(facets: str) -> Hashes:
+    """The numbers of facets, given as a JSON list, in its order."""
+    return np.array([binary.hash_facet(facet) for facet in json.loads(facets)], np.int64)

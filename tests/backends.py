@@ -1,0 +1,12 @@
+"""What a store is over, for tests that look behind it."""
+
+from clew.core.protocols import Store
+from clew.drivers.store.postgres.backend import PostgresBackend
+from clew.drivers.store.store import BackendStore
+
+
+def get_server(store: Store) -> PostgresBackend:
+    """The backend of a collection on a server."""
+    assert isinstance(store, BackendStore)
+    assert isinstance(store._backend, PostgresBackend)
+    return store._backend

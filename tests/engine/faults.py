@@ -269,7 +269,7 @@ FAULTS = [
     # Rows that are as written, and wrong
     Fault("span moved", "spans", f"UPDATE chunks SET start = start + 1, stop = stop + 1 WHERE {_FIRST}", seals=True),
     Fault("span of another text", "spans", _update("chunks", "text", "'forged'", _FIRST), seals=True),
-    Fault("numbers of chunks", "counts", _update("chunks", "idx", "idx + 50", _FIRST), seals=True),
+    Fault("numbers of chunks", "truth", _update("chunks", "idx", "idx + 50", _FIRST), seals=True),
     Fault("sections no list", "truth", _update("pieces", "sections", "'[1]'", _OF_VAULT), seals=True),
     Fault(
         "documents counted",
@@ -293,10 +293,10 @@ FAULTS = [
         seals=True,
     ),
     Fault("characters of a document", "counts", _update("documents", "chars", "chars + 1", _DOC), seals=True),
-    Fault("characters of a message", "counts", _update("pieces", "chars", "chars + 1", _THREAD_PIECE), seals=True),
-    Fault("block gone", "counts", f"DELETE FROM blocks WHERE doc = {THREAD}"),
-    Fault("block characters", "counts", _update("blocks", "chars", "chars + 1", f"doc = {THREAD}")),
-    Fault("block chunks", "counts", _update("blocks", "chunks", "chunks + 1", f"doc = {THREAD}")),
+    Fault("characters of a message", "truth", _update("pieces", "chars", "chars + 1", _THREAD_PIECE), seals=True),
+    Fault("block gone", "truth", f"DELETE FROM blocks WHERE doc = {THREAD}"),
+    Fault("block characters", "truth", _update("blocks", "chars", "chars + 1", f"doc = {THREAD}")),
+    Fault("block chunks", "truth", _update("blocks", "chunks", "chunks + 1", f"doc = {THREAD}")),
     Fault("chunk gone", "counts", f"DELETE FROM signals WHERE {_FIRST}; DELETE FROM chunks WHERE {_FIRST}"),
     # Vectors
     Fault("vector gone", "vectors", f"DELETE FROM signals WHERE {_FIRST}"),
@@ -399,7 +399,7 @@ FAULTS = [
         "text of nothing",
         "orphans",
         folder="INSERT INTO pieces SELECT 9999, n, text, sections, chars, chunks, message, parent,"
-        " awaits, sum FROM pieces LIMIT 1",
+        " awaits, sum, block FROM pieces LIMIT 1",
         postgres="INSERT INTO pieces(doc, n, collection, text, sections, sum) SELECT 9999, n,"
         " collection, text, sections, sum FROM pieces LIMIT 1",
     ),
@@ -441,18 +441,21 @@ FAULTS = [
         "staged",
         folder="UPDATE meta SET staged = NULL",
         postgres="UPDATE collections SET staged = NULL",
+        seals=True,
     ),
     Fault(
         "staged of the model in use",
         "staged",
         folder="UPDATE meta SET staged = replace(staged, 'hashed:32', 'hashed:64')",
         postgres="UPDATE collections SET staged = replace(staged, 'hashed:32', 'hashed:64')",
+        seals=True,
     ),
     Fault(
         "staged width",
         "staged",
         folder="UPDATE meta SET staged = replace(staged, '\"dim\": 32', '\"dim\": 8')",
         postgres="UPDATE collections SET staged = replace(staged, '\"dim\": 32', '\"dim\": 8')",
+        seals=True,
     ),
     Fault(
         "staged length",

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from clew.drivers.store.sqlite.search_methods import SearchMethods
 
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.types import Chunk, Hit
 from clew.drivers.store import read
 from clew.drivers.store.backend import Snapshot
-from clew.drivers.store.store import HitCache
+from clew.drivers.store.store import BackendStore, HitCache
 
 PLAIN = ("semantic", "lexical", "hybrid")
 UNCACHED = SearchConfig(cache=0)
@@ -172,7 +171,7 @@ def log_calls(call: Any, calls: list[str]) -> Any:
 def test_a_batch_asks_the_store_once(engine: Engine, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list[str]()
     for name in ("find_candidates", "search_vectors", "search_terms", "match_terms"):
-        monkeypatch.setattr(SearchMethods, name, log_calls(getattr(SearchMethods, name), calls))
+        monkeypatch.setattr(BackendStore, name, log_calls(getattr(BackendStore, name), calls))
     engine.search_many(QUESTIONS, k=3, strategy=strategy)
     assert calls == ["find_candidates"]
     calls.clear()

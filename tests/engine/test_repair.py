@@ -323,10 +323,10 @@ def test_a_text_whose_record_is_gone_is_kept_and_named(tmp_path: Path, kind: str
 
 COLUMNS = {
     "documents": ("title", "meta", "facets", "chars", "chunks", "vector", "access", "created", "revision", "sum"),
-    "pieces": ("text", "sections", "chars", "message", "parent", "sum"),
+    "pieces": ("text", "sections", "chars", "message", "parent", "sum", "block"),
     "chunks": ("idx", "start", "stop", "headings", "at", "meta", "print", "text", "piece", "sum"),
     "signals": ("seconds", "length", "facets", "terms", "counts", "vector", "id", "sum"),
-    "blocks": ("chars", "chunks", "sum"),
+    "blocks": ("chars", "chunks", "sizes", "sum"),
 }
 VALUES = ("'x'", "7", "x'00ff'", "CAST(x'68FF' AS TEXT)", "1.5", "-1", "''", "'[1]'", "'{}'")
 
@@ -339,7 +339,8 @@ def test_whatever_is_written_into_rows_is_repaired_and_no_document_is_lost(tmp_p
     for number in range(choose_runs(15, 150)):
         copy = shutil.copytree(tmp_path / "whole", tmp_path / str(number))
         table = rng.choice(list(COLUMNS))
-        row = f"doc = {rng.randint(1, 5)}" if table in ("pieces", "blocks") else f"row = {rng.randint(1, 5)}"
+        key, of = ("doc", "documents") if table in ("pieces", "blocks") else ("row", table)
+        row = f"{key} = (SELECT row FROM {of} ORDER BY row LIMIT 1 OFFSET {rng.randint(0, 4)})"
         sql = f"UPDATE {table} SET {rng.choice(COLUMNS[table])} = {rng.choice(VALUES)} WHERE {row}"
         with closing(sqlite3.connect(copy / "default" / "clew.db")) as db, db, suppress(sqlite3.Error):
             db.execute(sql)

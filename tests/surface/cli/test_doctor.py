@@ -20,7 +20,7 @@ def test_defects_are_named_and_repaired(fresh: Clew) -> None:
     assert fresh("add", "pages").code == 0
     (file,) = fresh.folder.rglob("clew.db")
     with closing(sqlite3.connect(file)) as db, db:
-        db.execute("UPDATE chunks SET text = 'forged' WHERE row = 1")
+        db.execute("UPDATE chunks SET text = 'forged' WHERE row = (SELECT min(row) FROM chunks)")
     done = fresh("doctor")
     assert done.code == 6
     assert "truth: the chunk" in done.out

@@ -203,9 +203,11 @@ def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> D
 
 
 def build_whole_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
-    """The document of a record and all its pieces; CollectionDamaged if one is missing."""
-    document = build_document(record, pieces)
-    if len(document.text) != record.chars:
+    """The document of a record and all its pieces; CollectionDamaged if one is missing, or has another size."""
+    document = build_document(record, pieces := list(pieces))
+    if len(document.text) != record.chars or any(
+        message is not None and chars != len(text) for _, text, _, chars, _, message, *_ in pieces
+    ):
         raise checksums.damaged_error(f"the text of the document {record.id!r}")
     return document
 

@@ -43,7 +43,7 @@ _TABLES: Final[Mapping[int, str]] = {
 }
 _OF_STAGED: Final = ("row", "vector")  # what its checksum is of
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
-_SIGNAL: Final = tuple(SIGNALS.split(", ")[:-1])
+_SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
 _CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
@@ -123,6 +123,8 @@ class SqliteSnapshot:
                 if row["found_sum"] is None:
                     raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
                 checksums.check_signal([row[name] for name in _SIGNAL], row["found_sum"])
+                if (row["id"], row["length"]) != (row["signal_id"], row["signal_length"]):
+                    raise checksums.damaged_error(f"the list of the terms of the chunk {row['id']!r}")
                 row["terms"] = np.frombuffer(row["terms"], np.int64)
                 row["counts"] = np.frombuffer(row["counts"], np.uint16)
             elif kind == DOCUMENT and not checksums.matches(row["found_sum"], *(row[name] for name in sums.FOUND_BY)):
@@ -157,7 +159,7 @@ def _make_query(
     if (kind == CHUNK and any(name in _CHECKED for name in names)) or (
         kind == DOCUMENT and (filters or "facets" in names or "vector" in names)
     ):
-        names |= dict.fromkeys(_SIGNAL if kind == CHUNK else sums.FOUND_BY)
+        names |= dict.fromkeys((*_SIGNAL, "id", "length") if kind == CHUNK else sums.FOUND_BY)
         names |= dict.fromkeys(("kind", "found_sum"))
     else:
         names |= dict.fromkeys(("kind", "found_sum") if kind == STAGED and "vector" in names else ("kind",))
@@ -184,8 +186,8 @@ def _name_column(kind: int, name: str) -> str:
     """A column of the table `t` of a kind of rows, or of the signal `s` of a chunk."""
     if name == "kind":
         return str(kind)
-    if kind == CHUNK and (name in _OF_SIGNAL or name == "found_sum"):
-        return "s.sum" if name == "found_sum" else f"s.{name}"
+    if kind == CHUNK and (name in _OF_SIGNAL or name in ("signal_id", "signal_length", "found_sum")):
+        return "s.sum" if name == "found_sum" else f"s.{name.removeprefix('signal_')}"
     return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
         name, f"t.{name}"
     )

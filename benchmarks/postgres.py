@@ -19,7 +19,9 @@ from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store import postgres
+from clew.drivers.store.postgres.backend import PostgresBackend
 from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.sqlite.backend import SqliteBackend
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 from clew.drivers.store.term_ids import pack_terms
@@ -54,6 +56,8 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
         sqlite = SqliteFloor(setup.work / "raw.db")
         stack.callback(sqlite.close)
         connection = stack.enter_context(pool.connect(url, "bench"))
+        assert isinstance(server._backend, PostgresBackend)
+        assert isinstance(embedded._backend, SqliteBackend)
         known = server._backend._collection
         sql = ServerFloor(connection, number=known.number, vector=known.vector_oid, dim=model.dim, k=K)
         sql.make_tables()

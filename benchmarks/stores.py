@@ -29,6 +29,7 @@ from clew.core.types import Matrix, Vector
 from clew.drivers.store import postgres
 from clew.drivers.store.lance import open_store as open_lance
 from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.sqlite.backend import SqliteBackend
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 from clew.drivers.store.term_ids import pack_terms
@@ -137,7 +138,11 @@ def compare_stores(
         medians = _time_warm(stores, vectors, words)
         # A shard has one opener: the floor of the folder shares that of the store, the others open their own.
         for name, store in stores.items():
-            raw = _share_shard(store, pages) if isinstance(store, BackendStore) else contenders[name].open_raw()
+            raw = (
+                _share_shard(store, pages)
+                if isinstance(getattr(store, "_backend", None), SqliteBackend)
+                else contenders[name].open_raw()
+            )
             stack.callback(raw.close)
             for kind, ratio, processor in zip(KINDS, *_compare_warm(store, raw, vectors, words), strict=True):
                 goal = "≤ 1.2" if name == "Lance" else ""
@@ -179,7 +184,9 @@ def _compare_cold(contender: Contender, vectors: Matrix, words: Sequence[Terms])
     return [near / near_raw, lexical / lexical_raw]
 
 
-def _share_shard(store: BackendStore, pages: Sequence[PutInput]) -> RawCalls:
+def _share_shard(store: Store, pages: Sequence[PutInput]) -> RawCalls:
+    assert isinstance(store, BackendStore)
+    assert isinstance(store._backend, SqliteBackend)
     index = store._backend.index._indexes._shard
     assert index
     counts = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())

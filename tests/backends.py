@@ -2,6 +2,7 @@
 
 from clew.core.protocols import Store
 from clew.drivers.store.postgres.backend import PostgresBackend
+from clew.drivers.store.sqlite.backend import SqliteBackend
 from clew.drivers.store.store import BackendStore
 
 
@@ -9,4 +10,10 @@ def get_server(store: Store) -> PostgresBackend:
     """The backend of a collection on a server."""
     assert isinstance(store, BackendStore)
     assert isinstance(store._backend, PostgresBackend)
+    return store._backend
+
+
+def get_backend(store: BackendStore) -> SqliteBackend:
+    """The backend of a store in a folder or in memory."""
+    assert isinstance(store._backend, SqliteBackend)
     return store._backend

@@ -12,7 +12,7 @@ from clew.drivers.store import postgres as server_store
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.term_ids import pack_terms
-from tests.backends import get_server
+from tests.backends import get_backend, get_server
 
 DIM, K, MANY = 16, 10, 1500
 
@@ -37,10 +37,10 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
         for store in (embedded, server):
             store.flush()
         embedded.search_vectors(vectors[0], K)
-        index = embedded._backend.index._indexes._shard
+        index = get_backend(embedded).index._indexes._shard
         assert index
         having = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
-        shard = ShardFloor(index._shard, embedded._backend._database._connection, having, MANY)
+        shard = ShardFloor(index._shard, get_backend(embedded)._database._connection, having, MANY)
         for n in range(0, 200, 20):
             near = {hit.chunk.id for hit in embedded.search_vectors(vectors[n], K, mode="exact")}
             assert len(near & {row[0] for row in shard.search_vectors(vectors[n], K)}) >= 9

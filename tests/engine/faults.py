@@ -98,7 +98,10 @@ def damage_folder(folder: Path, fault: Fault) -> None:
 
 def _seal_rows(db: sqlite3.Connection) -> None:
     """Gives every row the checksum of what it holds now."""
-    made = {"documents": {"sum": sums.RECORD, "found_sum": sums.FOUND_BY}, "meta": {"sum": sums.META}}
+    made: dict[str, dict[str, tuple[str, ...]]] = {
+        "documents": {"sum": sums.RECORD, "found_sum": sums.FOUND_BY},
+        "meta": {"sum": sums.META},
+    }
     for table, columns in made.items():
         for column, names in columns.items():
             db.execute(f"UPDATE {table} SET {column} = row_sum({', '.join(names)})")

@@ -178,7 +178,7 @@ def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> It
     named = () if doc_ids is None else (("id", "in", set(doc_ids)),)
     after = 0
     while True:
-        wanted = Select(DOCUMENT, (("row", ">", after), *named), order="row", limit=DOCUMENT_PAGE)  # type: ignore[arg-type]
+        wanted = Select(DOCUMENT, (("row", ">", after), *named), order="row", limit=DOCUMENT_PAGE)
         with backend.read() as snapshot:
             sizes = snapshot.find(wanted, ("row", "chunks", "chars"))
             numbers = take_batch((row["row"], row["chunks"], row["chars"]) for row in sizes)

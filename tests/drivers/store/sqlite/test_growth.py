@@ -24,6 +24,7 @@ from clew.drivers.store.sqlite.folder import HOME, list_own_shards
 from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.sqlite.shard import ShardIndex
 from clew.drivers.store.store import BackendStore
+from tests.backends import get_backend
 
 DIM, EACH = 32, 50
 CONFIG = StoreConfig(exact_below=400)
@@ -168,7 +169,7 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
         if not erased:
             erased.append("d1")
             other.drop(erased)
-            with other._backend._database.write_transaction() as (db, now):
+            with get_backend(other)._database.write_transaction() as (db, now):
                 sums.write_meta(db, change=now.change + 1, pruned=now.change + 1)
         return make_empty_checkpoint(state, dim)
 
@@ -218,8 +219,8 @@ def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypat
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    wait_until(lambda: store._backend.index._upkeep._builder._process is not None)
-    process = store._backend.index._upkeep._builder._process
+    wait_until(lambda: get_backend(store).index._upkeep._builder._process is not None)
+    process = get_backend(store).index._upkeep._builder._process
     assert store.stats().index == f"{ExactIndex.name}; a new one is being built"
     store.close()
     assert process
@@ -245,8 +246,8 @@ def test_a_build_that_fails_is_told_once_and_searches_go_on(
         for each in (store, memory):
             put(each, first, first + 1)
         assert search_exactly(store) == search_exactly(memory)
-        if store._backend.index._upkeep._thread:
-            store._backend.index._upkeep._thread.join()
+        if thread := get_backend(store).index._upkeep._thread:
+            thread.join()
     assert caplog.text.count("no graph was built") == 1
     assert store.stats().index == ExactIndex.name
     monkeypatch.undo()
@@ -309,8 +310,9 @@ def test_a_collection_that_shrinks_while_its_index_is_built_keeps_the_lock(
     search_exactly(other)
     assert other.stats().index == ExactIndex.name
     goes_on.set()
-    assert store._backend.index._upkeep._thread
-    store._backend.index._upkeep._thread.join()
+    thread = get_backend(store).index._upkeep._thread
+    assert thread
+    thread.join()
     put(memory, 4, 10)
     put(memory, 20, 23)
     assert search_exactly(store) == search_exactly(other) == search_exactly(memory)
@@ -327,8 +329,9 @@ def test_one_whose_build_failed_leaves_the_lock_to_others(tmp_path: Path, monkey
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    assert store._backend.index._upkeep._thread
-    store._backend.index._upkeep._thread.join()
+    thread = get_backend(store).index._upkeep._thread
+    assert thread
+    thread.join()
     monkeypatch.undo()
     monkeypatch.setattr(build, "MIN_ROWS", 300)
     other = open_store(tmp_path / "c")
@@ -345,7 +348,7 @@ def test_many_puts_at_once_start_one_build(
     _, goes_on = building
     store = open_store(tmp_path / "c")
     put(store, 0, 9)
-    monkeypatch.setattr(store._backend.index._indexes, "_exact", ExactIndex(store._backend._database))
+    monkeypatch.setattr(get_backend(store).index._indexes, "_exact", ExactIndex(get_backend(store)._database))
     writers = [threading.Thread(target=put, args=(store, n, n + 1)) for n in range(9, 17)]
     for each in writers:
         each.start()
@@ -366,8 +369,8 @@ def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: py
     for first in range(4, 12):
         for each in (store, memory):
             put(each, first, first + 1)
-        if store._backend.index._upkeep._thread:
-            store._backend.index._upkeep._thread.join()
+        if thread := get_backend(store).index._upkeep._thread:
+            thread.join()
     assert search_exactly(store) == search_exactly(memory)
     assert caplog.text.count("the index cannot be built") == 1
     with pytest.raises(DriverFailed, match="the index cannot be built"):

@@ -28,6 +28,7 @@ from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.sqlite.sparse import copy_file
 from clew.drivers.store.sqlite.upkeep import IndexUpkeep
 from clew.drivers.store.store import BackendStore
+from tests.backends import get_backend
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -192,8 +193,9 @@ def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pyte
     before = fill_store(folder)
     store = open_store(folder)
     assert run_searches(store) == before
-    assert store._backend.index._indexes._shard
-    store._backend.index._indexes._shard._shard.close()
+    shard = get_backend(store).index._indexes._shard
+    assert shard
+    shard._shard.close()
     assert run_searches(store) == before
     assert "is rebuilt" in caplog.text
     store.close()

@@ -18,7 +18,7 @@ from clew.core.protocols import Embedder, Role, Store
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.drivers.store import staging
+from clew.drivers.store import staged
 from clew.drivers.store.sqlite import build
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.folder import HOME, list_own_shards
@@ -157,7 +157,7 @@ def test_status_tells_how_much_there_is_to_upgrade_before_the_first_batch(
 
 
 def test_searches_and_adds_go_on_while_it_is_upgraded(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "BATCH", 4)
+    monkeypatch.setattr(staged, "BATCH", 4)
     seen, failed = list[str](), list[Exception]()
     with open_engine(place) as engine:
         engine.add_documents(PAGES, fast=True)
@@ -191,9 +191,9 @@ def test_a_killed_upgrade_goes_on_and_searches_never_stop(place: str) -> None:
     with open_engine(place) as engine:
         engine.add_documents(PAGES, fast=True)
         code = (
-            "import os, sys; from clew import Engine; from clew.drivers.store import staging\n"
+            "import os, sys; from clew import Engine; from clew.drivers.store import staged\n"
             "from clew.drivers.embed.hashed import HashedEmbedder\n"
-            "staging.BATCH, embed, calls = 4, HashedEmbedder.embed, []\n"
+            "staged.BATCH, embed, calls = 4, HashedEmbedder.embed, []\n"
             "def killed(self, texts, *, role):\n"
             "    calls.append(1); len(calls) > 2 and os._exit(9); return embed(self, texts, role=role)\n"
             "HashedEmbedder.embed = killed\n"

@@ -23,6 +23,7 @@ from tests.engine.chosen import OpenEngine
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 FLAT = Settings(threads=ThreadConfig(untangle=False))
+EXTRACTED = replace(FLAT, ingestion=replace(FLAT.ingestion, summaries="extractive"))
 SOAK = bool(os.environ.get("CLEW_SOAK"))
 
 
@@ -222,7 +223,8 @@ def test_a_summary_dies_with_the_text_that_it_was_made_of(open_engine: OpenEngin
     if change != "append":
         assert "9041" not in str(now)
         assert all("9041" not in chunk.index_text for chunk in store.chunks(record.id))
-    assert engine.backfill().changed
+    extracting = open_engine(embedder="hashed", settings=EXTRACTED, collection=engine.opened.collection)
+    assert extracting.backfill().changed
 
 
 # -- long threads

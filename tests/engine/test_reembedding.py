@@ -25,7 +25,7 @@ from clew.core.report import Progress
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.drivers.store import staging
+from clew.drivers.store import staged
 
 QUESTIONS = ("who rotates the keys?", "soup at noon", "the tide of the harbour")
 PAGES = [
@@ -139,7 +139,7 @@ def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
 
 
 def test_what_was_broken_off_goes_on(open_engine: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "BATCH", 2)
+    monkeypatch.setattr(staged, "BATCH", 2)
     engine = filled(open_engine())
     before, whole = answers(engine), engine.status().chunks
 
@@ -248,10 +248,10 @@ def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_pa
         before = answers(engine)
     code = (
         "import os, sys; from clew import Engine\n"
-        "from clew.drivers.store.sqlite import staged\n"
-        "swap = staged.swap_staged_vectors\n"
-        "def killed(db, collection_id): swap(db, collection_id); os._exit(9)\n"
-        "staged.swap_staged_vectors = killed\n"
+        "from clew.drivers.store.sqlite import sums\n"
+        "write_meta = sums.write_meta\n"
+        "def killed(db, **columns): write_meta(db, **columns); 'birth' not in columns or os._exit(9)\n"
+        "sums.write_meta = killed\n"
         "Engine.open(sys.argv[1]).reembed('hashed:64')"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False).returncode == 9

@@ -258,12 +258,12 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
 
 
 def find_records(store: Store, folder: Path | None) -> RecordStore | None:
-    """The records of a collection: files in its folder, else those of the store."""
-    if folder is None:
-        return store.records if isinstance(store, KeepsRecords) else None
+    """The records of a collection: those of the store, else files in the folder; None for one in memory."""
+    if isinstance(store, KeepsRecords):
+        return store.records
     from clew.drivers.store.records import FolderRecords
 
-    return FolderRecords(folder)
+    return FolderRecords(folder) if folder else None
 
 
 def _import_factory(name: str, table: Mapping[str, str], what: str) -> Any:

@@ -1,12 +1,16 @@
 """`clew erase`: it asks before it erases, prints the receipt, and its exit code says whether anything is left."""
 
+import json
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import asdict
 
 import pytest
 
+from clew.core.jobs import Job
+from clew.drivers.store.sqlite import sums
 from tests.surface.cli.conftest import Clew
 
 
@@ -89,16 +93,17 @@ def test_a_channel_is_erased(clew: Clew) -> None:
 
 def test_what_could_not_be_done_is_printed_and_the_exit_code_says_so(clew: Clew) -> None:
     with closing(sqlite3.connect(clew.folder / ".clew" / "default" / "clew.db")) as db, db:
+        sums.register_functions(db)
+        job = Job("j", "add", {"text": "Signing keys are rotated every ninety days"}, "running", worker="x", attempts=1)
+        value = json.dumps({**asdict(job), "created": None, "updated": None})
         db.execute(
-            "INSERT INTO jobs(id, kind, request, state, stage, done, result, error, worker, attempts, host, created,"
-            " updated) VALUES('j', 'add', ?, 'running', '', 0, '', '', '', 1, '', '', '')",
-            ("Signing keys are rotated every ninety days",),
+            "INSERT INTO named(kind, name, value, sum) VALUES('jobs', 'j', ?1, row_sum('jobs', 'j', ?1))", (value,)
         )
     done = clew("erase", "pages/vault.md", "--yes")
     assert done.code == 4
     assert "not done: the job j tells of it and has not ended" in done.err
     with closing(sqlite3.connect(clew.folder / ".clew" / "default" / "clew.db")) as db, db:
-        db.execute("DELETE FROM jobs")
+        db.execute("DELETE FROM named WHERE kind = 'jobs'")
     again = clew("erase", "--yes")
     assert again.code == 0, again.err
     assert "finished and erased" in again.out

@@ -97,7 +97,8 @@ class BackendStore(InspectMethods, LanguageMethods):
         self._hits = HitCache(backend)
         self.jobs = NamedJobs(backend.named("jobs"))
         self.sessions = NamedSessions(backend.named("sessions"))
-        self.records = NamedRecords(backend)
+        if backend.keeps_records:
+            self.records = NamedRecords(backend)
 
     # -- changes
 

@@ -23,7 +23,6 @@ from clew.core.stored import Hashes, PackedTerms, StagedModel
 from clew.core.types import Matrix, TermMatch, Vector
 
 DOCUMENT, PIECE, CHUNK, BLOCK, STAGED = 1, 2, 3, 4, 5
-Kind = Literal[1, 2, 3, 4, 5]
 Row = dict[str, Any]  # by the name of the column; what is missing is null
 Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]

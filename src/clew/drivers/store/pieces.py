@@ -4,7 +4,7 @@ Also which messages an edit of a thread needs, by the few reads that every store
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -209,17 +209,6 @@ def _collect_pieces(reader: PieceReader, ids: Sequence[str], reach: int) -> list
             break
         found.update((piece.message, piece) for piece in above)
     return list(found.values())
-
-
-def find_blocks(numbers: Iterable[int]) -> list[int]:
-    """The blocks that these pieces are in."""
-    return sorted({n >> codec.BLOCK_BITS for n in numbers})
-
-
-def list_block_ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int, int]]:
-    """Each block that these pieces are in, with the first number of it and of the next."""
-    for block in find_blocks(numbers):
-        yield block, block << codec.BLOCK_BITS, (block + 1) << codec.BLOCK_BITS
 
 
 def split_edit(edit: ThreadEdit) -> Split:

@@ -27,16 +27,6 @@ def pack_vectors(vectors: Matrix) -> list[bytes]:
     return [short.tobytes() if fit else row.tobytes() for row, short, fit in zip(matrix, half, fits, strict=True)]
 
 
-def pack_vector(vector: Vector) -> bytes:
-    """A vector as bytes."""
-    return pack_vectors(vector[None])[0]
-
-
-def pack_bytes(vectors: Sequence[bytes]) -> Sequence[bytes]:
-    """Vectors of four bytes a number as they are stored."""
-    return pack_vectors(np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)) if vectors else ()
-
-
 def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
     """Stored vectors of this width as a matrix; CollectionDamaged if one has another."""
     data, count = b"".join(stored), len(stored)

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from statistics import fmean, quantiles
 from time import perf_counter
+from typing import Any
 
 from benchmarks import Measurement, Setup, Skipped, p50, time_interleaved
 from benchmarks.corpus import load_scifact, load_texts
@@ -54,7 +55,8 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
         sqlite = SqliteFloor(setup.work / "raw.db")
         stack.callback(sqlite.close)
         connection = stack.enter_context(pool.connect(url, "bench"))
-        known = server._backend._collection
+        backend: Any = server._backend
+        known = backend._collection
         sql = ServerFloor(connection, number=known.number, vector=known.vector_oid, dim=model.dim, k=K)
         sql.make_tables()
         lines = _measure_put(embedded, server, pages, sqlite, sql)

@@ -89,7 +89,7 @@ class PostgresBackend:
 
     def _lock_head(self, connection: Connection) -> Head:
         """The head, for which every other writer of the collection waits until the transaction ends."""
-        head = self._find_head(connection, " FOR UPDATE")
+        head = self._find_head(connection, " FOR NO KEY UPDATE")
         if head is None:
             raise DriverFailed(f"{self.place} was removed meanwhile; open it again")
         check_model_unchanged(self._collection, head.embedder)

@@ -20,11 +20,6 @@ class NearestSearch:
         self._graphs = frozenset[VectorTable]()  # the tables with a graph …
         self._refreshed = 0.0  # … at this time
 
-    @property
-    def is_half(self) -> bool:
-        """Whether the vectors of chunks are kept in half precision."""
-        return self._collection.is_half
-
     def search(
         self,
         connection: Connection,

@@ -70,6 +70,10 @@ def damaged_error(what: str) -> CollectionDamaged:
 
 
 def _join(values: Sequence[Any]) -> bytes:
+    if bytes not in map(type, values):  # most have none
+        return "\x1f".join(
+            ["" if each is None else each if type(each) is str else str(each) for each in values]
+        ).encode()
     return b"\x1f".join(
         [each if isinstance(each, bytes) else b"" if each is None else str(each).encode() for each in values]
     )

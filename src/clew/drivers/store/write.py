@@ -77,7 +77,9 @@ def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequenc
     added = [row for row in new if (row["n"], row["sum"]) not in same]
     tx.remove(gone)
     tx.add(added)
-    refresh_blocks(tx, doc, [row["n"] for row in (*gone, *added)], has_messages=bool(given and given[0].message))
+    has_messages = bool(given) and given[0].message is not None
+    if has_messages or old:
+        refresh_blocks(tx, doc, [row["n"] for row in (*gone, *added)], has_messages=has_messages)
 
 
 def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_messages: bool = True) -> None:

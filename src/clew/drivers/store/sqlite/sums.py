@@ -6,6 +6,8 @@ from typing import Any
 from clew.drivers.store import checksums
 
 META = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pruned", "birth", "created", "staged")
+_SELECT_META = f"SELECT {', '.join(META)} FROM meta"
+_UPDATE_META = f"UPDATE meta SET {', '.join(f'{name} = ?' for name in (*META, 'sum'))}"
 RECORD = (
     *("id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access", "summary_by"),
     *("created", "updated", "row"),
@@ -35,7 +37,6 @@ def register_functions(connection: sqlite3.Connection) -> None:
 
 def write_meta(db: sqlite3.Connection, **columns: Any) -> None:
     """Changes columns of the record of the collection, and its checksum."""
-    record = dict(zip(META, db.execute(f"SELECT {', '.join(META)} FROM meta").fetchone(), strict=True)) | columns
+    record = dict(zip(META, db.execute(_SELECT_META).fetchone(), strict=True)) | columns
     values = [record[name] for name in META]
-    assigned = ", ".join(f"{name} = ?" for name in (*META, "sum"))
-    db.execute(f"UPDATE meta SET {assigned}", (*values, checksums.hash_values(*values)))
+    db.execute(_UPDATE_META, (*values, checksums.hash_values(*values)))

@@ -174,7 +174,7 @@ class Transaction:
             return []
         kind = wanted.kind
         found = self._find_stored(wanted, columns)
-        if not self.added and not self.removed:
+        if not self.added and not self.removed and not self._ahead:
             return found
         kept = [row for row in found if key_of(kind, row) not in self.removed]
         return wanted.arrange([*kept, *(row for row in self._list_added(wanted) if wanted.admits(row))])
@@ -195,11 +195,12 @@ class Transaction:
         return found
 
     def _find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        if len(wanted.where) == 1 and wanted.alternatives is None:
-            name, op, given = wanted.where[0]
+        needed = {*columns, *(name for name, _, _ in wanted.where)}
+        for name, op, given in wanted.where if wanted.alternatives is None else ():
             read, known = self._ahead.get((wanted.kind, name), (frozenset(), {}))
-            if op == "in" and read.issuperset(columns) and all(each in known for each in given):
-                return [row for each in dict.fromkeys(given) for row in known[each]]
+            if op == "in" and read.issuperset(needed) and all(each in known for each in given):
+                found = (row for each in dict.fromkeys(given) for row in known[each])
+                return [row for row in found if wanted.admits(row)]
         if wanted.limit is not None and self.removed:  # some of the first may go
             wanted = replace(wanted, limit=wanted.limit + len(self.removed))
         return self._snapshot.find(wanted, columns)

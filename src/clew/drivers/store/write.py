@@ -16,7 +16,7 @@ from clew.drivers.store.entries import DocumentEntries, Entry, make_entries
 from clew.drivers.store.pieces import Piece, Placed
 
 _OLD = ("id", "doc", "print", "length", "text", "headings", "context", "sum")  # of a chunk that may stay
-_OLD_PIECE = ("doc", "n", "chars", "chunks", "sum")
+_OLD_PIECE = ("doc", "n", "block", "chars", "chunks", "sum")
 
 
 def put_document(
@@ -64,6 +64,7 @@ def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None
     found = tx.read_ahead(select(DOCUMENT, id={each.document.id for each in documents}), made.WHOLE)
     docs = [row["row"] for row in found]
     tx.read_ahead(select(PIECE, doc=docs), _OLD_PIECE)
+    tx.read_ahead(select(BLOCK, doc=docs), ("doc", "block"))
     tx.read_ahead(select(CHUNK, doc=docs), _OLD)
     for each in documents:
         put_document(tx, each.document, each.entries, summary_vector=each.summary_vector)

@@ -25,6 +25,7 @@ from clew.core.time import parse_iso_or_none
 from clew.drivers.store.backend import (
     BLOCK,
     CHUNK,
+    COLUMNS,
     DOCUMENT,
     PIECE,
     STAGED,
@@ -323,16 +324,15 @@ class LanceBackend:
             used = snapshot.head.embedder
             yield from inspect_staged(model.embedder if model else None, used, count, has_wrong=has_wrong)
 
-    def repair(
-        self,
-        defects: Sequence[Defect],
-        ids: Sequence[str],  # noqa: ARG002
-        restore: Callable[[Transaction], None],
-    ) -> None:
-        """Deletes what belongs to nothing and adds up the counts; every put writes its chunks anew."""
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+        """Deletes what belongs to nothing and adds up the counts."""
 
         def mend(tx: Transaction) -> None:
             restore(tx)
+            docs = [row["row"] for row in tx.find(select(DOCUMENT, id=set(ids)), ("row",))]
+            chunks = tx.find(select(CHUNK, doc=docs), COLUMNS[CHUNK])
+            tx.remove(chunks)
+            tx.add({**row, "print": 0} for row in chunks)  # no fingerprint is 0, so the next put keeps none
             tx.remove(_find_orphans(tx))
             if any(each.area == "staged" and each.remedy for each in defects):
                 tx.remove(tx.find(select(STAGED), ()))

@@ -41,6 +41,7 @@ class RowCache:
                 for start in range(0, len(missing), BATCH):
                     some = missing[start : start + BATCH]
                     known |= {each[0]: each for each in self._read(f"s.row IN ({make_placeholders(some)})", some)}
+                self._check_gone("row", [row for row in missing if row not in known])
             return [found for row in rows if (found := known.get(row))]
 
     def load_chunks(self, state: CollectionState, chunk_ids: Sequence[str]) -> list[StoredRow]:
@@ -56,7 +57,19 @@ class RowCache:
                 if not fresh.keys() <= set(missing):
                     raise damaged_error("the index of the chunks")
                 found |= fresh
+                self._check_gone("id", [each for each in missing if each not in found])
             return list(found.values())
+
+    def _check_gone(self, column: str, values: Sequence[object]) -> None:
+        """CollectionDamaged if one of the chunks that have no signal is there."""
+        if values:
+            sql = (
+                f"SELECT c.id FROM chunks c WHERE c.{column} IN (SELECT value FROM json_each(?))"
+                " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.row = c.row) LIMIT 1"
+            )
+            with self._database.reader as db:
+                for (chunk_id,) in db.execute(sql, (json.dumps(list(values)),)):
+                    raise damaged_error(f"the vector or the terms of the chunk {chunk_id!r}")
 
     def _clear_if_changed(self, state: CollectionState) -> None:
         if self._cached_at != (state.change, state.version) or self._bytes > MAX_BYTES:

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from clew.drivers.store.store import BackendStore
 from tests.backends import get_server
 
 DIM = 8
+ROOT = Path(__file__).parents[4]
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND application_name = 'clew'"
 
 
@@ -249,12 +251,10 @@ def test_processes_that_add_the_same_documents_do_not_get_into_each_others_way(
     postgres: str, store: BackendStore
 ) -> None:
     orders = [["0", "5"], ["1", "5"]]
-    others = [
-        subprocess.Popen([sys.executable, __file__, postgres, *order], stderr=subprocess.PIPE) for order in orders
-    ]
-    for other in others:
-        _, said = other.communicate(timeout=120)
-        assert other.returncode == 0, said.decode()
+    command = [sys.executable, "-m", __name__, postgres]
+    others = [subprocess.Popen([*command, *order], cwd=ROOT, stderr=subprocess.PIPE) for order in orders]
+    said = [other.communicate(timeout=120)[1].decode() for other in others]
+    assert [other.returncode for other in others] == [0, 0], said
     texts = read_texts(store)
     assert set(texts) == {f"d{n}" for n in range(6)}
     assert store.change_number() == 2 * 5 * 6

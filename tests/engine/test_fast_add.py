@@ -18,7 +18,7 @@ from clew.core.protocols import Embedder, Role, Store
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.drivers.store import staged
+from clew.drivers.store import embed
 from clew.drivers.store.sqlite import build
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.folder import HOME, list_own_shards
@@ -191,7 +191,7 @@ def test_a_killed_upgrade_goes_on_and_searches_never_stop(place: str) -> None:
     with open_engine(place) as engine:
         engine.add_documents(PAGES, fast=True)
         code = (
-            "import os, sys; from clew import Engine; from clew.drivers.store import staged\n"
+            "import os, sys; from clew import Engine; from clew.drivers.store import embed\n"
             "from clew.drivers.embed.hashed import HashedEmbedder\n"
             "staged.BATCH, embed, calls = 4, HashedEmbedder.embed, []\n"
             "def killed(self, texts, *, role):\n"

@@ -25,7 +25,7 @@ from clew.core.report import Progress
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.drivers.store import staged
+from clew.drivers.store import embed
 
 QUESTIONS = ("who rotates the keys?", "soup at noon", "the tide of the harbour")
 PAGES = [

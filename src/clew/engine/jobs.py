@@ -20,7 +20,8 @@ from clew.core.jobs import ACTIVE, MAINTAIN, UPGRADE, Job, JobState
 from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
-from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id, make_worker_name
+from clew.core.workers import make_worker_name
+from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id
 from clew.engine.upgrade import run_upgrade
 from clew.engine.upkeep import run_maintenance
 from clew.index.add.sources import is_url

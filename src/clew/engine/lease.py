@@ -4,19 +4,16 @@ The lease is a thread that says again and again that the worker lives, and hears
 """
 
 import logging
-import os
-import platform
-import sys
 import threading
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from clew.core.errors import ClewError
 from clew.core.jobs import ACTIVE, Job, JobState
 from clew.core.protocols import JobQueue
+from clew.core.workers import is_dead_worker
 
 MAX_INTERVAL = 2.0  # seconds between two signs of life, hence how soon progress is seen and a cancel is heard
 
@@ -88,32 +85,6 @@ def make_job_id() -> str:
     return uuid.uuid4().hex[:12]
 
 
-def make_worker_name() -> str:
-    """A name for one claim: the machine, its space of process ids, the process, and a number of its own."""
-    return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
-
-
-def _get_machine() -> str:
-    try:
-        space = str(Path("/proc/self/ns/pid").readlink())  # containers on one machine may share its name
-    except OSError:
-        space = sys.platform
-    return f"{platform.node()}/{space}"
-
-
 def find_dead_workers(jobs: list[Job]) -> set[str]:
     """The workers on this machine whose processes are gone; of others only the lease can tell."""
-    return {job.worker for job in jobs if job.state in ACTIVE and _is_dead(job.worker)}
-
-
-def _is_dead(worker: str) -> bool:
-    machine, _, rest = worker.rpartition("/")[0].rpartition("/")
-    if sys.platform == "win32" or machine != _get_machine() or not rest.isdigit():
-        return False
-    try:
-        os.kill(int(rest), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    return {job.worker for job in jobs if job.state in ACTIVE and is_dead_worker(job.worker)}

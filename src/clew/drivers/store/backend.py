@@ -28,16 +28,17 @@ Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]
 T = TypeVar("T")
 # The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays,
-# all else is a number, a text or None. `doc` is the number of a document's row. Rows are found by columns in INDEXED.
+# all else is a number, a text or None. `doc` is the number of a document's row. `pending` is 1 where a vector is still to
+# be made, else null. Rows are found by columns in INDEXED.
 COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta"),
-        *("access", "summary_by", "created", "updated", "sum", "revision", "facets", "vector"),
+        *("access", "summary_by", "created", "updated", "sum", "revision", "facets", "vector", "pending"),
     ),
     PIECE: ("doc", "n", "text", "sections", "chars", "chunks", "message", "parent", "awaits", "sum", "block"),
     CHUNK: (
         *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "text", "headings", "context", "at", "meta"),
-        *("channel", "sum", "seconds", "length", "facets", "terms", "counts", "vector"),
+        *("channel", "sum", "seconds", "length", "facets", "terms", "counts", "vector", "pending"),
     ),
     BLOCK: ("doc", "block", "chars", "chunks", "sizes", "sum"),
     STAGED: ("row", "vector"),
@@ -50,9 +51,9 @@ KEYS: Final[Mapping[int, tuple[str, ...]]] = {
     STAGED: ("row",),
 }
 INDEXED: Final[Mapping[int, tuple[str, ...]]] = {
-    DOCUMENT: ("row", "id"),
+    DOCUMENT: ("row", "id", "pending"),
     PIECE: ("doc", "block", "message", "parent", "awaits"),
-    CHUNK: ("row", "id", "doc", "channel"),
+    CHUNK: ("row", "id", "doc", "channel", "pending"),
     BLOCK: ("doc",),
     STAGED: ("row",),
 }
@@ -74,6 +75,7 @@ class Head:
     chunks: int = 0
     length: int = 0  # of all chunks in terms
     last: int = 0  # the greatest number of a row so far
+    pending: int = 0  # chunks whose vector is still to be made
     staged: StagedModel | None = None
     version: int = 0  # of the backend: another one if anything changed, even where the change number stays
 
@@ -162,9 +164,10 @@ class Transaction:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self.head = snapshot.head
-        self._last, self._documents, self._chunks, self._length = self.head.last, 0, 0, 0
+        self._last, self._documents, self._chunks, self._length, self._pending = self.head.last, 0, 0, 0, 0
         self.removed: dict[Key, Row] = {}
         self.added: dict[Key, Row] = {}
+        self.filled: dict[Key, Row] = {}
         self._added_by: dict[tuple[int, str], dict[Any, dict[Key, Row]]] = {}  # as far as it was asked for
         self._ahead: dict[tuple[int, str], tuple[frozenset[str], Mapping[Any, list[Row]]]] = {}
 
@@ -225,8 +228,14 @@ class Transaction:
         self._last += 1
         return self._last
 
+    def fill(self, rows: Iterable[Row]) -> None:
+        """Gives rows that are pending their vector; a backend changes only `vector`, `print` and `pending` of them."""
+        for row in rows:
+            self.filled[key_of(row["kind"], row)] = row
+            self._pending -= row["kind"] == CHUNK
+
     def remove(self, rows: Iterable[Row]) -> None:
-        """Removes rows that were found here; of a chunk its length has to be known."""
+        """Removes rows that were found here; of a chunk its length, and whether it is pending, have to be known."""
         for row in rows:
             kind = row["kind"]
             key = key_of(kind, row)
@@ -257,10 +266,11 @@ class Transaction:
         elif kind == CHUNK:
             self._chunks += sign
             self._length += sign * (row["length"] or 0)  # damage may have taken it
+            self._pending += sign * (row["pending"] or 0)
 
     def finish(self, *, is_change: bool) -> Head | None:
         """The head to commit, with the next change number if this is a change; None if there is nothing to commit."""
-        if not self.added and not self.removed and self.head == self._snapshot.head:
+        if not (self.added or self.removed or self.filled) and self.head == self._snapshot.head:
             return None
         head = self.head
         return replace(
@@ -270,6 +280,7 @@ class Transaction:
             documents=head.documents + self._documents,
             chunks=head.chunks + self._chunks,
             length=head.length + self._length,
+            pending=head.pending + self._pending,
         )
 
 

@@ -15,7 +15,10 @@ UNIT_TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
 
 
 def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | PackedTerms], dim: int) -> Matrix:
-    """The vectors as one contiguous matrix; DriverFailed unless each chunk has one unit vector and one set of terms."""
+    """The vectors as one contiguous matrix; DriverFailed unless each chunk has one unit vector and one set of terms.
+
+    A row of nan is a vector that is still to be made.
+    """
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.size == 0 and not chunks:
         matrix = matrix.reshape(0, dim)
@@ -24,7 +27,9 @@ def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Term
             f"count mismatch: {len(chunks)} chunks, {len(matrix)} vectors and {len(terms)} sets of terms; "
             "the embedder must return one vector per text; nothing was stored"
         )
-    return _check_unit(matrix, dim, "nothing was stored")
+    made = matrix[~np.isnan(matrix).all(axis=1)] if len(matrix) and np.isnan(matrix[:, 0]).any() else matrix
+    _check_unit(made, dim, "nothing was stored")
+    return matrix
 
 
 def check_vector(vector: Vector, dim: int) -> Vector:
@@ -37,7 +42,7 @@ def check_vector(vector: Vector, dim: int) -> Vector:
 
 
 def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
-    """The stored document with checked vectors; DriverFailed unless they are unit vectors of this width."""
+    """The stored document with checked vectors; DriverFailed unless those there are are unit vectors of this width."""
     summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
     vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
     return replace(stored, vectors=vectors, summary_vector=summary)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from clew.core.facets import collect_facets
@@ -13,6 +14,8 @@ from clew.core.types import Chunk, Document, Matrix, Vector
 from clew.drivers.store import checks, codec
 from clew.drivers.store.term_ids import pack_terms
 
+_VECTOR_BITS = (1 << 24) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -20,11 +23,9 @@ class Entry:
 
     chunk: Chunk
     seconds: float | None
-    length: int
     facets: str
-    terms: bytes
-    counts: bytes
-    vector: bytes
+    terms: PackedTerms
+    vector: Vector | None  # None: it is still to be made
     fingerprint: int
 
 
@@ -38,7 +39,7 @@ class DocumentEntries:
 
 
 def make_new_entries(new: NewDocument, dim: int) -> DocumentEntries:
-    """A document as entries; DriverFailed unless each chunk, and the summary, has a unit vector of this width."""
+    """A document as entries; DriverFailed unless each vector that is given is a unit vector of this width."""
     vectors = checks.check_vectors(new.vectors, new.chunks, new.terms, dim)
     summary = None if new.summary_vector is None else checks.check_vector(new.summary_vector, dim)
     return DocumentEntries(new.document, make_entries(new.document, new.chunks, vectors, new.terms), summary)
@@ -49,14 +50,26 @@ def make_entries(
 ) -> list[Entry]:
     """The chunks of a document as entries."""
     entries, facets_by_meta = list[Entry](), dict[str, str]()  # many chunks have the same meta, hence facets
-    for chunk, vector, chunk_terms in zip(chunks, vectors, terms, strict=True):
-        packed, row, at, meta = pack_terms(chunk_terms), vector.tobytes(), to_timestamp(chunk.at), repr(chunk.meta)
+    for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
+        packed, at, meta = pack_terms(chunk_terms), to_timestamp(chunk.at), repr(chunk.meta)
         facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
-        hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
         filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")
-        fingerprint = xxh3_64_intdigest(b"\0".join([row, hashes, counts, filtered_by])) - (1 << 63) or 1  # never 0
-        entries.append(Entry(chunk, at, packed.length, facets, hashes, counts, row, fingerprint))
+        words = xxh3_64_intdigest(b"\0".join([packed.hashes.tobytes(), packed.counts.tobytes(), filtered_by]))
+        vector = None if np.isnan(row[0]) else row
+        entries.append(Entry(chunk, at, facets, packed, vector, add_vector_to_print(words - (1 << 63), vector)))
     return entries
+
+
+def add_vector_to_print(fingerprint: int, vector: Vector | None) -> int:
+    """A fingerprint whose last bits are those of the vector: 0 if there is none."""
+    own = 0 if vector is None else xxh3_64_intdigest(vector.tobytes()) & _VECTOR_BITS or 1
+    return fingerprint & ~_VECTOR_BITS | own
+
+
+def is_same_print(stored: int, entry: Entry) -> bool:
+    """Whether a search sees the same of a stored chunk; a vector that is still to be made is the one that is there."""
+    ignored = _VECTOR_BITS if entry.vector is None else 0
+    return stored & ~ignored == entry.fingerprint & ~ignored
 
 
 def make_entries_from_stored(stored: StoredDocument) -> list[Entry]:

@@ -12,6 +12,7 @@ from clew.core.protocols.records import RecordKind
 from clew.core.session import ChangeSession, StoredSession, messages_to_json, parse_messages
 from clew.core.suggest import format_suggestion
 from clew.core.time import from_iso, to_iso
+from clew.core.workers import is_dead_worker
 from clew.drivers.store.backend import Backend, NamedRows, Values
 
 MAX_FINISHED = 100  # finished jobs that are kept
@@ -224,11 +225,14 @@ def _parse_session(value: Sequence[Any]) -> StoredSession:
 
 
 def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, seconds: float) -> set[str]:
-    """Claims the documents that nobody else has claimed, by the numbers of their rows; their ids."""
+    """Claims the documents that nobody else has claimed, by the numbers of their rows; their ids.
+
+    What a process of this machine claimed that is gone is free.
+    """
 
     def claim(values: Values) -> set[str]:
         now = rows.clock()
-        _drop(values, [name for name, (_, until) in values.items() if until <= now])
+        _drop(values, [name for name, (by, until) in values.items() if until <= now or is_dead_worker(by)])
         free = {doc_id for doc_id in doc_ids if values.get(doc_id, (owner, 0))[0] == owner}
         values.update({doc_id: [owner, now + seconds] for doc_id in free})
         return free

@@ -169,8 +169,9 @@ def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
 
 
 def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-    """The vectors of those of the chunks that exist."""
-    return {row["id"]: row["vector"] for row in snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "vector"))}
+    """The vectors of those of the chunks that exist and have one."""
+    found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "vector"))
+    return {row["id"]: row["vector"] for row in found if row["vector"] is not None}
 
 
 def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
@@ -200,7 +201,10 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
         own = chunks.get(number, [])
         _check_numbers(document, [parsed[row["row"]] for row in own])
         texts = [made.piece_columns(piece) for piece in pieces.get(number, [])]
-        vectors: Any = np.stack([row["vector"] for row in own]) if own else np.zeros((0, snapshot.head.dim), np.float32)
+        vectors = np.full((len(own), snapshot.head.dim), np.nan, np.float32)  # nan: still to be made
+        for place, row in enumerate(own):
+            if row["vector"] is not None:
+                vectors[place] = row["vector"]
         yield StoredDocument(
             codec.build_whole_document(made.parse_record(document), texts),
             tuple(parsed[row["row"]] for row in own),

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from clew.core.stored import PackedTerms
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, DocumentRecord, Vector
@@ -72,7 +70,8 @@ def seal_document(row: Row) -> Row:
     """The row of a document with its facets, and the checksum of its columns."""
     columns = [row[name] for name in RECORD[:-1]]
     facets = row.get("facets") or codec.record_to_facets(columns)
-    return {**row, "facets": facets, "sum": checksums.hash_values(*columns)}
+    pending = 1 if row["summary"] and row["chunks"] and row["vector"] is None else None
+    return {**row, "facets": facets, "pending": pending, "sum": checksums.hash_values(*columns)}
 
 
 def make_piece_row(piece: Piece, doc: int) -> Row:
@@ -111,11 +110,12 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
         "channel": channel if isinstance(channel, str) else None,
         "sum": checksums.hash_values(row, doc, *place, headings, chunk.context, at, meta, chunk.text, chunk.id),
         "seconds": entry.seconds,
-        "length": entry.length,
+        "length": entry.terms.length,
         "facets": entry.facets,
-        "terms": np.frombuffer(entry.terms, np.int64),
-        "counts": np.frombuffer(entry.counts, np.uint16),
-        "vector": np.frombuffer(entry.vector, np.float32),
+        "terms": entry.terms.hashes,
+        "counts": entry.terms.counts,
+        "vector": entry.vector,
+        "pending": 1 if entry.vector is None else None,
     }
 
 

@@ -1,7 +1,7 @@
 """The store of one collection: every verb once, decided over the rows of a backend."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
-from clew.drivers.store import checks, read, staged, threads, write
+from clew.drivers.store import checks, embed, read, threads, write
 from clew.drivers.store.backend import DOCUMENT, Backend, Head, RowScores, Transaction, select
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
@@ -190,11 +190,20 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
-        return staged.stage_vectors(self._backend, embedder, on_progress)
+        return embed.stage_vectors(self._backend, embedder, on_progress)
+
+    def embed_pending(
+        self,
+        embedder: Embedder,
+        on_progress: Callable[[int, int], None] | None = None,
+        documents: Collection[str] | None = None,
+    ) -> tuple[int, dict[str, str]]:
+        """Makes the pending vectors, of all documents or of some; how many, and why not, by document."""
+        return embed.embed_pending(self._backend, embedder, on_progress, documents)
 
     def switch_to_staged(self, embedder: Embedder) -> "BackendStore":
         """The same collection with the staged vectors in use; those used so far are then the staged ones."""
-        staged.switch_to_staged_model(self._backend, embedder)
+        embed.switch_to_staged_model(self._backend, embedder)
         return self.with_model_in_use(embedder)
 
     def with_model_in_use(self, embedder: Embedder) -> "BackendStore":
@@ -203,7 +212,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def discard_staged(self) -> bool:
         """Deletes the staged vectors; whether there were any."""
-        return staged.discard_staged_vectors(self._backend)
+        return embed.discard_staged_vectors(self._backend)
 
     # -- reads
 

@@ -12,10 +12,11 @@ from clew.drivers.store import codec, pieces
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, STAGED, Row, Transaction, select
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
-from clew.drivers.store.entries import DocumentEntries, Entry, make_entries
+from clew.drivers.store.entries import DocumentEntries, Entry, is_same_print, make_entries
 from clew.drivers.store.pieces import Piece, Placed
 
-_OLD = ("id", "doc", "print", "length", "text", "headings", "context", "sum")  # of a chunk that may stay
+_OLD = ("id", "doc", "print", "length", "pending", "text", "headings", "context", "sum")  # of a chunk that may stay
+_GONE = ("doc", "length", "pending")  # of a chunk that goes
 _OLD_PIECE = ("doc", "n", "block", "chars", "chunks", "sum")
 
 
@@ -114,21 +115,22 @@ def replace_chunks(
     added: list[Row] = []
     for entry, place in zip(entries, places, strict=True):
         before = known.get(entry.chunk.id)
-        is_kept = before is not None and _is_unchanged(before, entry)
-        number = before["row"] if before is not None and is_kept else tx.number()
-        row = made.make_chunk_row(entry, place, row=number, doc=doc)
-        if before is not None and is_kept and before["sum"] == row["sum"]:
+        if before is None or not _is_unchanged(before, entry):
+            added.append(made.make_chunk_row(entry, place, row=tx.number(), doc=doc))
+            continue
+        row = made.make_chunk_row(entry, place, row=before["row"], doc=doc)
+        if before["sum"] == row["sum"]:
             del known[entry.chunk.id]
-        else:
-            added.append(row)
+        else:  # it has moved; what it is found by stays, a vector that was made meanwhile too
+            added.append({**row, "print": before["print"], "pending": before["pending"]})
     tx.remove(known.values())
     tx.add(added)
 
 
 def _is_unchanged(row: Row, entry: Entry) -> bool:
     chunk = entry.chunk
-    shown = (entry.fingerprint, chunk.text, codec.headings_to_json(chunk.headings), chunk.context)
-    return shown == (row["print"], row["text"], row["headings"], row["context"])
+    shown = (chunk.text, codec.headings_to_json(chunk.headings), chunk.context)
+    return is_same_print(row["print"], entry) and shown == (row["text"], row["headings"], row["context"])
 
 
 def append_to_document(
@@ -199,7 +201,7 @@ def drop_documents(tx: Transaction, doc_ids: Sequence[str]) -> int:
     tx.remove(found)
     tx.remove(tx.find(select(PIECE, doc=docs), ("doc", "n")))
     tx.remove(tx.find(select(BLOCK, doc=docs), ("doc", "block")))
-    tx.remove(tx.find(select(CHUNK, doc=docs), ("doc", "length")))
+    tx.remove(tx.find(select(CHUNK, doc=docs), _GONE))
     return len(found)
 
 
@@ -237,7 +239,7 @@ def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> 
     """Removes messages of a thread with their chunks; a thread that is left empty stays for now."""
     doc = [document["row"]]
     gone = tx.find(select(PIECE, doc=doc, n=set(numbers)), ("doc", "n", "chars"))
-    chunks = tx.find(select(CHUNK, doc=doc, piece=set(numbers)), ("doc", "length"))
+    chunks = tx.find(select(CHUNK, doc=doc, piece=set(numbers)), _GONE)
     tx.remove([*gone, *chunks])
     refresh_blocks(tx, document["row"], numbers)
     sizes = {"chars": document["chars"] - sum(row["chars"] for row in gone)}

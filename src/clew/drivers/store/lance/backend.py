@@ -49,12 +49,12 @@ from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, ma
 from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
 from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
-from clew.drivers.store.staged import check_model_in_use, model_switched_error, other_model_error
+from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
 
 MAX_STAGED = 1000  # staged vectors whose length is computed
 MAX_CLEANINGS = 20  # of files that others change meanwhile
 _OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
-_COUNTS = ("documents", "chunks", "length")
+_COUNTS = ("documents", "chunks", "length", "pending")
 
 
 class LanceBackend:
@@ -202,6 +202,7 @@ class LanceBackend:
                 embedder=old.staged.embedder,
                 dim=old.staged.dim,
                 change=change + 1,
+                pending=0,
                 staged=StagedModel(old.embedder, old.dim, was_used=True),
             )
             schema = make_schema(head)
@@ -214,7 +215,10 @@ class LanceBackend:
                         for row in rows
                         if row["vector"] is not None
                     ]
-                    made = [row if row["vector"] is None else {**row, "vector": staged[row["row"]]} for row in rows]
+                    made = [
+                        {**row, "vector": staged[row["row"]], "pending": None} if row["row"] in staged else row
+                        for row in rows
+                    ]
                     yield from make_table([*made, *kept], schema).to_batches()
 
             reader = pa.RecordBatchReader.from_batches(schema, make_batches())
@@ -366,8 +370,33 @@ def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -
         gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
         wanted = select(STAGED) if head.staged is None else select(STAGED, row=gone)
         removed += snapshot.find(wanted, ())
-    addresses = {snapshot.address, *(row["_rowaddr"] for row in removed)}
-    return Change(addresses, make_table([head.to_row(), *tx.added.values()], make_schema(head)))
+    filled = _fill_rows(snapshot, tx)
+    addresses = {snapshot.address, *(row["_rowaddr"] for row in (*removed, *filled))}
+    added = [*_keep_vectors(snapshot, tx), *filled]
+    return Change(addresses, make_table([head.to_row(), *added], make_schema(head)))
+
+
+def _fill_rows(snapshot: LanceSnapshot, tx: Transaction) -> list[Row]:
+    """The rows that get their vector, whole."""
+    found: list[Row] = []
+    for kind in (CHUNK, DOCUMENT):
+        if numbers := [key[1] for key in tx.filled if key[0] == kind]:
+            found += snapshot.find(select(kind, row=numbers), COLUMNS[kind])
+    return [{**row, **tx.filled[key_of(row["kind"], row)], "pending": None} for row in found]
+
+
+def _keep_vectors(snapshot: LanceSnapshot, tx: Transaction) -> list[Row]:
+    """The rows that are added; of a chunk that only moved, the vector is the one that is there."""
+    moved = [
+        row["row"]
+        for row in tx.added.values()
+        if row["kind"] == CHUNK and row["vector"] is None and not row["pending"]
+    ]
+    stored = {row["row"]: row["vector"] for row in snapshot.find(select(CHUNK, row=moved), ("vector",))}
+    return [
+        {**row, "vector": stored[row["row"]]} if row["kind"] == CHUNK and row["row"] in stored else row
+        for row in tx.added.values()
+    ]
 
 
 def _check_ids(snapshot: LanceSnapshot, tx: Transaction) -> None:
@@ -386,15 +415,16 @@ def _check_ids(snapshot: LanceSnapshot, tx: Transaction) -> None:
 
 
 def _count(rows: Snapshot | Transaction) -> dict[str, int]:
-    chunks = rows.find(select(CHUNK), ("length",))
+    chunks = rows.find(select(CHUNK), ("length", "pending"))
     documents = len(rows.find(select(DOCUMENT), ()))
-    return dict(zip(_COUNTS, (documents, len(chunks), sum(row["length"] or 0 for row in chunks)), strict=True))
+    sums = (sum(row[name] or 0 for row in chunks) for name in _COUNTS[2:])
+    return dict(zip(_COUNTS, (documents, len(chunks), *sums), strict=True))
 
 
 def _find_orphans(rows: Snapshot | Transaction) -> list[Row]:
     """The pieces, chunks and blocks of documents that are not there, and staged vectors of rows that are not."""
     known = {row["row"] for row in rows.find(select(DOCUMENT), ())}
-    parts = [row for kind in (PIECE, CHUNK, BLOCK) for row in rows.find(Select(kind), ("doc", "length"))]
+    parts = [row for kind in (PIECE, CHUNK, BLOCK) for row in rows.find(Select(kind), ("doc", "length", "pending"))]
     numbers = known | {row["row"] for row in parts if row["kind"] == CHUNK}
     lost = [row for row in parts if row["doc"] not in known]
     return lost + [row for row in rows.find(select(STAGED), ()) if row["row"] not in numbers]

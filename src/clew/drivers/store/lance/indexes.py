@@ -69,7 +69,7 @@ def keep_up(table: Table, head: LanceHead, exact_below: int, keep: timedelta, *,
         return
     for name in SCALAR_INDEXES:
         table.change_indexes(partial(_make_scalar_index, name=name))
-    if vectors and head.chunks >= MIN_TRAINING:
+    if vectors and head.chunks - head.pending >= MIN_TRAINING:
         table.change_indexes(partial(_make_first_vector_index, head=head))
     table.change_indexes(lambda latest: latest.optimize.optimize_indices())
 

@@ -16,7 +16,7 @@ from clew.core.types import Matrix
 from clew.drivers.store.backend import CHUNK, Row, Select
 from clew.drivers.store.lance.schema import ARRAYS, SCALARS, read_rows
 
-_INDEXED = ("id", "row", "doc", "message", "parent", "awaits", "channel")
+_INDEXED = ("id", "row", "doc", "message", "parent", "awaits", "channel", "pending")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Signals:
     rows: NDArray[np.int64]
     docs: NDArray[np.int64]
     ids: Sequence[Any]
-    vectors: Matrix
+    vectors: Matrix  # nan: still to be made
     lengths: NDArray[np.float64]
     hashes: Hashes
     counts: Counts
@@ -98,13 +98,18 @@ class Segment:
                 np.array([row["row"] for row in chunks], np.int64),
                 np.array([row["doc"] for row in chunks], np.int64),
                 [row["id"] for row in chunks],
-                np.stack([row["vector"] for row in chunks]) if chunks else np.zeros((0, self._dim), np.float32),
+                self._stack_vectors(chunks),
                 np.array([row["length"] for row in chunks], np.float64),
                 np.concatenate([row["terms"] for row in chunks]) if chunks else np.zeros(0, np.int64),
                 np.concatenate([row["counts"] for row in chunks]) if chunks else np.zeros(0, np.uint16),
                 np.repeat(np.arange(len(chunks)), sizes),
             )
         return self._signals
+
+    def _stack_vectors(self, chunks: Sequence[Row]) -> Matrix:
+        none = np.full(self._dim, np.nan, np.float32)
+        vectors = [none if row["vector"] is None else row["vector"] for row in chunks]
+        return np.stack(vectors) if vectors else np.zeros((0, self._dim), np.float32)
 
 
 def _admits_row(row: Mapping[str, Any], alternatives: Sequence[Condition]) -> bool:

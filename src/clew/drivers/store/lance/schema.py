@@ -18,10 +18,13 @@ from clew.drivers.store.backend import COLUMNS, STAGED, Head, Row
 from clew.drivers.store.checks import other_format_error
 
 HEAD: Final = 0  # the kind of the row that every commit replaces
-FORMAT: Final = 2  # of the columns
+FORMAT: Final = 3  # of the columns
 ARRAYS: Final = ("facets", "terms", "counts", "vector", "staged")
 _NUMBERS: Final = frozenset(  # all others are texts
-    ["row", "doc", "chars", "chunks", "sum", "revision", "n", "block", "piece", "idx", "start", "stop", "print"]
+    [
+        *("row", "doc", "chars", "chunks", "sum", "revision", "n", "block", "piece", "idx", "start", "stop", "print"),
+        "pending",
+    ]
 )
 SCALARS: Final = (
     "kind",

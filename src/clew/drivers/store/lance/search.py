@@ -133,7 +133,7 @@ def _find_nearest(
 def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
     rows, ids, parts = list[int](), list[str](), [np.zeros((0, snapshot.head.dim), np.float32)]
     for segment in (snapshot.segments or {}).values():
-        if wanted.kind == CHUNK and not wanted.is_filtered:
+        if wanted.kind == CHUNK and not wanted.is_filtered and not snapshot.head.pending:
             rows += segment.signals.rows.tolist()
             ids += segment.signals.ids
             parts.append(segment.signals.vectors)

@@ -15,7 +15,7 @@ from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.memory import Segment
 from clew.drivers.store.lance.schema import HEAD, LanceHead, parse_head, read_rows
 from clew.drivers.store.rows import RECORD
-from clew.drivers.store.staged import model_switched_error
+from clew.drivers.store.embed import model_switched_error
 
 MAX_VALUES = 1000  # of one condition of a scan
 MAX_OWNERS = 10_000  # chunks whose document is kept

@@ -28,7 +28,7 @@ from clew.drivers.store.postgres.protection import repair_protection
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.searches import PostgresIndex
-from clew.drivers.store.staged import check_model_in_use
+from clew.drivers.store.embed import check_model_in_use
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
 
@@ -80,7 +80,7 @@ class PostgresBackend:
         return self._find_head(connection) or Head(self._collection.embedder, self._collection.dim)
 
     def _find_head(self, connection: Connection, lock: str = "") -> Head | None:
-        names = "embedder, dim, change, documents, chunks, length, last, version, staged"
+        names = "embedder, dim, change, documents, chunks, length, last, pending, version, staged"
         sql = f"SELECT {names} FROM collections WHERE number = {self._collection.number}{lock}"
         for *columns, version, staged in fetch_rows(connection, sql, prepare=True):
             model = StagedModel(**json.loads(staged)) if staged else None
@@ -142,12 +142,19 @@ class PostgresBackend:
         connection.execute(  # one statement sees all as they were
             f"WITH a AS (UPDATE signals u SET {new} FROM staged s WHERE s.row = u.row AND u.collection = {number}),"
             f" b AS (UPDATE summaries u SET vector = s.vector FROM staged s WHERE s.row = u.row AND u.collection ="
-            f" {number}) UPDATE staged s SET vector = u.vector FROM (SELECT row, {old} AS vector FROM signals WHERE"
-            f" collection = {number} UNION ALL SELECT row, vector FROM summaries WHERE collection = {number}) u"
-            f" WHERE u.row = s.row AND s.collection = {number}"
+            f" {number}), c AS (INSERT INTO summaries SELECT d.row, {number}, d.facets, s.vector FROM documents d"
+            f" JOIN staged s ON s.row = d.row WHERE d.collection = {number} AND d.pending = 1),"
+            f" d AS (DELETE FROM staged s USING (SELECT row FROM chunks WHERE collection = {number} AND pending = 1 UNION"
+            f" ALL SELECT row FROM documents WHERE collection = {number} AND pending = 1) u WHERE u.row = s.row)"
+            f" UPDATE staged s SET vector = u.vector FROM (SELECT row, {old} AS vector FROM signals WHERE collection ="
+            f" {number} UNION ALL SELECT row, vector FROM summaries WHERE collection = {number}) u"
+            f" WHERE u.row = s.row AND u.vector IS NOT NULL AND s.collection = {number}"
         )
+        for table in ("chunks", "documents"):
+            connection.execute(f"UPDATE {table} SET pending = NULL WHERE collection = {number} AND pending = 1")
         before = StagedModel(head.embedder, head.dim, was_used=True)
-        used = replace(head, embedder=head.staged.embedder, dim=head.staged.dim, change=change + 1, staged=before)
+        model = head.staged
+        used = replace(head, embedder=model.embedder, dim=model.dim, change=change + 1, pending=0, staged=before)
         write_head(connection, number, used)
         return True
 

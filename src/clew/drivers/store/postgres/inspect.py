@@ -24,7 +24,8 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         "vectors",
         "has chunks without a vector",
         "SELECT DISTINCT d.id FROM documents d JOIN chunks c ON c.doc = d.row WHERE d.collection = {0}"
-        " AND NOT EXISTS (SELECT FROM signals s WHERE s.row = c.row)",
+        " AND NOT EXISTS (SELECT FROM signals s WHERE s.row = c.row"
+        " AND num_nonnulls(s.vector, s.half) = 1 - coalesce(c.pending, 0))",
     ),
     *(
         (
@@ -69,6 +70,7 @@ _COUNTS = {
     "documents": "SELECT count(*) FROM documents WHERE collection = {0}",
     "chunks": "SELECT count(*) FROM chunks WHERE collection = {0}",
     "length": "SELECT coalesce(sum(length), 0)::int8 FROM chunks WHERE collection = {0}",
+    "pending": "SELECT count(*) FROM chunks WHERE collection = {0} AND pending = 1",
 }
 _NAMED = (
     "FROM named WHERE collection = {0} AND sum <> decode(md5(kind || chr(31) || name || chr(31) || value), 'hex')"

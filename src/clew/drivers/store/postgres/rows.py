@@ -33,20 +33,20 @@ _TABLES: Final[Mapping[int, str]] = {
 }
 _TYPES: Final = {
     **dict.fromkeys(("row", "doc", "start", "stop", "chars", "print", "revision"), "bigint"),
-    **dict.fromkeys(("n", "block", "piece", "idx", "chunks", "length"), "int"),
+    **dict.fromkeys(("n", "block", "piece", "idx", "chunks", "length", "pending"), "int"),
     "seconds": "float8",
 }
 # What is written of a row, beside its collection; the server computes checksums and blocks.
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access"),
-        *("summary_by", "created", "updated", "revision", "facets"),
+        *("summary_by", "created", "updated", "revision", "pending", "facets"),
     ),
     PIECE: ("doc", "n", "text", "sections", "chars", "chunks", "message", "parent", "awaits"),
     BLOCK: ("doc", "block", "chars", "chunks", "sizes"),
     CHUNK: (
         *("row", "id", "doc", "piece", "idx", "start", "stop", "print", "length", "text", "headings", "context"),
-        *("at", "meta", "channel"),
+        *("at", "meta", "channel", "pending"),
     ),
 }
 _MOVED: Final = ("piece", "idx", "start", "stop", "at", "meta", "channel")  # of a chunk that stays in its row
@@ -82,7 +82,8 @@ class PostgresSnapshot:
             return []
         if "vector" in columns:
             check_model_unchanged(self._collection, self.head.embedder)
-        names = list(dict.fromkeys((*KEYS[wanted.kind], *columns)))
+        asked = ("pending",) if wanted.kind == CHUNK and "vector" in columns else ()
+        names = list(dict.fromkeys((*KEYS[wanted.kind], *columns, *asked)))
         sql, params = _make_query(self._collection.number, wanted, names)
         found = fetch_rows(self._connection, sql, params)
         rows = [{"kind": wanted.kind, **dict(zip(names, values, strict=True))} for values in found]
@@ -95,7 +96,7 @@ def _parse_arrays(row: Row) -> None:
     if "vector" in row:
         if row["vector"] is not None:
             row["vector"] = binary.decode_vector(row["vector"])
-        elif row["kind"] == CHUNK:
+        elif row["kind"] == CHUNK and not row["pending"]:
             raise damaged_error(f"the vector of the chunk {row.get('id', row['row'])!r}")
     for name, kind in (("terms", np.int64), ("counts", np.uint16)):
         if name in row:
@@ -160,6 +161,8 @@ def apply_changes(
     new = [tx.added[key] for key in added[CHUNK] if key not in tx.removed]
     for start in range(0, len(new), BATCH):
         _insert_chunks(connection, collection, new[start : start + BATCH])
+    for kind, keys in _group(tx.filled).items():
+        _fill(connection, collection, kind, [tx.filled[key] for key in keys])
     if added[STAGED]:
         _insert_staged(connection, collection, [tx.added[key] for key in added[STAGED]])
     write_head(connection, collection.number, head)
@@ -174,7 +177,7 @@ def _group(keys: Collection[Key]) -> dict[int, list[Key]]:
 
 def write_head(connection: Connection, number: int, head: Head) -> None:
     """Writes what is said of the whole collection."""
-    names = ("embedder", "dim", "change", "documents", "chunks", "length", "last")
+    names = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pending")
     connection.execute(
         f"UPDATE collections SET {', '.join(f'{name} = %s' for name in names)}, staged = %s, version = version + 1"
         f" WHERE number = {number}",
@@ -233,7 +236,7 @@ def _encode_column(name: str, rows: Sequence[Row]) -> binary.BinaryParam:
     if form == "bigint":
         return binary.encode_bigints(values)
     if form == "int":
-        return binary.encode_optional_ints(values) if name == "piece" else binary.encode_ints(values)
+        return binary.encode_optional_ints(values) if name in ("piece", "pending") else binary.encode_ints(values)
     return binary.encode_floats(values) if form else binary.encode_texts(values)
 
 
@@ -255,7 +258,9 @@ def _write_summaries(connection: Connection, collection: OpenCollection, tx: Tra
 
 
 def _encode_vectors(rows: Sequence[Row], collection: OpenCollection) -> binary.BinaryParam:
-    return binary.encode_vectors(np.stack([row["vector"] for row in rows]), collection.vector_oid)
+    vectors = [row["vector"] for row in rows if row["vector"] is not None]
+    matrix = np.stack(vectors) if vectors else np.empty((0, collection.dim), np.float32)
+    return binary.encode_vectors(matrix, collection.vector_oid)
 
 
 def _move_chunks(connection: Connection, rows: Sequence[Row]) -> None:
@@ -284,14 +289,15 @@ def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Seq
     column = "half" if collection.is_half else "vector"
     connection.execute(
         f"INSERT INTO signals(row, collection, seconds, facets, {column}) SELECT u.row, {number}, u.seconds,"
-        f" (%s::bigint[])[u.first:u.last], u.vector{'::halfvec' if collection.is_half else ''}"
-        " FROM unnest(%s::bigint[], %s::float8[], %s::vector[], %s::int[], %s::int[])"
-        " AS u(row, seconds, vector, first, last)",
+        f" (%s::bigint[])[u.first:u.last], (%s::vector[])[u.place]{'::halfvec' if collection.is_half else ''}"
+        " FROM unnest(%s::bigint[], %s::float8[], %s::int[], %s::int[], %s::int[])"
+        " AS u(row, seconds, place, first, last)",
         [
             binary.encode_bigints(words.words),
+            _encode_vectors(rows, collection),
             _encode_column("row", rows),
             _encode_column("seconds", rows),
-            _encode_vectors(rows, collection),
+            binary.encode_optional_ints(_place_vectors(rows)),
             slices[0],
             binary.encode_ints(words.starts + words.heads),
         ],
@@ -303,6 +309,33 @@ def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Seq
         words.encode_postings(),
         prepare=True,
     )
+
+
+def _fill(connection: Connection, collection: OpenCollection, kind: int, rows: Sequence[Row]) -> None:
+    """Gives rows that are pending their vectors."""
+    numbers, vectors = _encode_column("row", rows), _encode_vectors(rows, collection)
+    of_vectors = "unnest(%s::bigint[], %s::vector[]) AS u(row, vector)"
+    if kind == DOCUMENT:
+        connection.execute(
+            f"INSERT INTO summaries SELECT d.row, d.collection, d.facets, u.vector FROM {of_vectors}"
+            " JOIN documents d ON d.row = u.row",
+            (numbers, vectors),
+        )
+        connection.execute("UPDATE documents SET pending = NULL WHERE row = ANY(%s::bigint[])", (numbers,))
+        return
+    column = "half = u.vector::halfvec" if collection.is_half else "vector = u.vector"
+    connection.execute(f"UPDATE signals s SET {column} FROM {of_vectors} WHERE s.row = u.row", (numbers, vectors))
+    connection.execute(
+        "UPDATE chunks c SET pending = NULL, print = u.print"
+        " FROM unnest(%s::bigint[], %s::bigint[]) AS u(row, print) WHERE c.row = u.row",
+        (numbers, _encode_column("print", rows)),
+    )
+
+
+def _place_vectors(rows: Sequence[Row]) -> list[int | None]:
+    """The place of each row's vector among those there are, counted from 1."""
+    places = iter(range(1, len(rows) + 1))
+    return [None if row["vector"] is None else next(places) for row in rows]
 
 
 class _Words:

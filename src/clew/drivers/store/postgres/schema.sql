@@ -22,6 +22,7 @@ CREATE TABLE collections(
   chunks bigint NOT NULL DEFAULT 0,
   length bigint NOT NULL DEFAULT 0,       -- terms in all chunks, of which BM25 takes the mean
   last bigint NOT NULL DEFAULT 0,         -- the greatest number of a document or chunk so far
+  pending bigint NOT NULL DEFAULT 0,      -- chunks whose vector is still to be made
   staged text                             -- JSON: the model of the staged vectors, if there are any
 );
 
@@ -55,6 +56,7 @@ CREATE TABLE documents(
   created text,                           -- ISO 8601
   updated text,
   revision bigint NOT NULL DEFAULT -1,    -- another one after every change of the document
+  pending int,                            -- 1: the vector of its summary is still to be made
   sum bytea GENERATED ALWAYS AS (decode(md5(
     id || chr(31) || title || chr(31) || uri || chr(31) || kind || chr(31) || hash || chr(31) || stamp || chr(31)
     || chars || chr(31) || chunks || chr(31) || summary || chr(31) || meta || chr(31) || coalesce(access, '') || chr(31)
@@ -62,6 +64,7 @@ CREATE TABLE documents(
     'hex')) STORED,
   UNIQUE (collection, id)
 );
+CREATE INDEX documents_pending ON documents(collection, pending, row) WHERE pending IS NOT NULL;
 
 -- What is known of a thread without having read its messages. A row is kept for every thread, and seen in place of that
 -- of `documents` where labels hide a part of the thread.
@@ -140,6 +143,7 @@ CREATE TABLE chunks(
   stop bigint NOT NULL,
   length int NOT NULL,                    -- terms
   print bigint NOT NULL,                  -- tells whether its signals and postings have changed
+  pending int,                            -- 1: its vector is still to be made
   headings text NOT NULL,                 -- JSON
   context text NOT NULL,
   at text,                                -- ISO 8601
@@ -155,10 +159,12 @@ CREATE TABLE chunks(
 );
 CREATE INDEX chunks_doc ON chunks(doc, piece, idx);
 CREATE INDEX chunks_channel ON chunks(collection, channel, row) WHERE channel IS NOT NULL;
+CREATE INDEX chunks_pending ON chunks(collection, pending, row) WHERE pending IS NOT NULL;
 -- Whether a document has hidden chunks is asked of those alone that are restricted (see `admits`).
 CREATE INDEX chunks_restricted ON chunks(doc) WHERE words @> '{-5938617013417215964}'::bigint[];
 
--- The vector is in one of the two columns, as the collection says. It has no fixed width, since collections differ; a row
+-- The vector is in one of the two columns, as the collection says, once it is made. It has no fixed width, since
+-- collections differ; a row
 -- stays in one piece up to about 2,000 dimensions.
 CREATE TABLE signals(
   row bigint PRIMARY KEY REFERENCES chunks(row) ON DELETE CASCADE,
@@ -167,7 +173,7 @@ CREATE TABLE signals(
   facets bigint[] NOT NULL,
   vector vector,
   half halfvec,
-  CONSTRAINT one_vector CHECK (num_nonnulls(vector, half) = 1)
+  CONSTRAINT one_vector CHECK (num_nonnulls(vector, half) <= 1)
 ) WITH (toast_tuple_target = 8160);
 CREATE INDEX signals_seconds ON signals(collection, seconds);
 
@@ -484,18 +490,18 @@ CREATE POLICY seen ON staged AS RESTRICTIVE FOR SELECT USING ((SELECT clew.sees_
 CREATE SCHEMA clew_seen;
 CREATE VIEW clew_seen.documents WITH (security_invoker = true) AS
 SELECT row, collection, id, uri, title, kind, summary, meta, hash, stamp, chars, chunks, facets, access,
-  summary_by, created, updated, revision, sum
+  summary_by, created, updated, revision, pending, sum
 FROM clew.documents
 UNION ALL
 SELECT row, collection, id, '', '', kind, '', meta, '', '', chars, chunks, facets, access,
-  '', created, updated, revision, CAST('' AS bytea)
+  '', created, updated, revision, CAST(NULL AS int), CAST('' AS bytea)
 FROM clew.outlines;
 CREATE VIEW clew_seen.chunks WITH (security_invoker = true) AS
 SELECT row, doc, collection, id, CAST(NULL AS int) AS piece,
   CASE WHEN piece IS NULL THEN idx ELSE CAST(idx + (clew.sizes_before(doc, piece))[2] AS int) END AS idx,
   CASE WHEN piece IS NULL THEN start ELSE start + (clew.sizes_before(doc, piece))[1] END AS start,
   CASE WHEN piece IS NULL THEN stop ELSE stop + (clew.sizes_before(doc, piece))[1] END AS stop,
-  length, print, headings, context, at, meta, channel, text, words,
+  length, print, pending, headings, context, at, meta, channel, text, words,
   CASE WHEN piece IS NOT NULL AND sum = decode(md5(
     row || chr(31) || doc || chr(31) || piece || chr(31) || idx || chr(31) || start || chr(31) || stop || chr(31)
     || headings || chr(31) || context || chr(31) || coalesce(at, '') || chr(31) || meta || chr(31) || text || chr(31)

@@ -20,6 +20,7 @@ COUNTS = {
     "documents": "SELECT count(*) FROM documents",
     "chunks": "SELECT count(*) FROM chunks",
     "length": "SELECT coalesce(sum(length), 0) FROM signals",
+    "pending": "SELECT count(*) FROM chunks WHERE pending = 1",
 }
 LAST = "SELECT max((SELECT coalesce(max(row), 0) FROM chunks), (SELECT coalesce(max(row), 0) FROM documents))"
 # The numbers of documents that have sound rows, and no record.
@@ -176,7 +177,7 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
         counted = {name: db.execute(sql).fetchone()[0] for name, sql in COUNTS.items()}
         (revision,) = db.execute("SELECT coalesce(max(revision), 0) FROM documents").fetchone()
         (last,) = db.execute(LAST).fetchone()
-        (vector,) = db.execute("SELECT vector FROM signals LIMIT 1").fetchone() or (b"",)
+        (vector,) = db.execute("SELECT vector FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone() or (b"",)
         change = max(last_change, revision) + 1
         made = {
             **counted,

@@ -87,11 +87,13 @@ class SqliteBackend:
                     "and `clew reembed --to` makes them again"
                 )
             db.execute(
-                "CREATE TEMP TABLE used AS SELECT row, vector FROM signals UNION ALL"
+                "CREATE TEMP TABLE used AS SELECT row, vector FROM signals WHERE length(vector) > 0 UNION ALL"
                 " SELECT row, vector FROM documents WHERE vector IS NOT NULL"
             )
             for table in ("signals", "documents"):
                 db.execute(f"UPDATE {table} SET vector = (SELECT s.vector FROM staged s WHERE s.row = {table}.row)")
+            for table in ("chunks", "documents"):
+                db.execute(f"UPDATE {table} SET pending = NULL WHERE pending IS NOT NULL")
             db.execute(f"UPDATE signals SET sum = {sums.FIXED['signals']}")
             db.execute(f"UPDATE documents SET found_sum = row_sum({', '.join(sums.FOUND_BY)})")
             db.execute("DELETE FROM staged")
@@ -102,6 +104,7 @@ class SqliteBackend:
                 embedder=state.staged.embedder,
                 dim=state.staged.dim,
                 change=state.change + 1,
+                pending=0,
                 birth=uuid.uuid4().hex,
                 staged=json.dumps({"embedder": state.embedder, "dim": state.dim, "was_used": True}),
             )

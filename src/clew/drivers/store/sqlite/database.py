@@ -28,7 +28,7 @@ from clew.drivers.store.sqlite.folder import (
     write_last_change,
     write_marker,
 )
-from clew.drivers.store.staged import check_model_in_use, model_switched_error
+from clew.drivers.store.embed import check_model_in_use, model_switched_error
 
 MAX_CHECKED = 100_000  # rows that are remembered as checked
 _STATE = f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
@@ -98,7 +98,7 @@ class Reader:
 
 
 class CheckedRows(dict[int, int]):
-    """The checksums of signals that matched when they were first read, by row, which never changes."""
+    """The checksums of signals that matched when they were first read, by row."""
 
     def add(self, row: int, stored: int) -> None:
         """Remembers a row, and forgets all others when there are too many."""
@@ -234,9 +234,9 @@ class Database:
         if found[:-1] != self._known:
             schema.check_record(self.place, stored, columns)
             self._known = found[:-1]
-        embedder, dim, change, documents, chunks, length, last, pruned, birth, _, staged = columns
+        embedder, dim, change, documents, chunks, length, last, pending, pruned, birth, _, staged = columns
         model = StagedModel(**json.loads(staged)) if staged else None
-        counts = (change, documents, chunks, length, last)
+        counts = (change, documents, chunks, length, last, pending)
         return CollectionState(embedder, dim, *counts, model, data_version, pruned, birth)
 
 

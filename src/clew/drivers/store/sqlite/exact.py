@@ -140,7 +140,8 @@ class ExactIndex:
             if self._change != state.change:
                 return None
             slots = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
-            return dict(zip(slots, self._columns.vectors[list(slots.values())], strict=True)) if slots else {}
+            found = self._columns.vectors[list(slots.values())] if slots else ()
+            return {each: vector for each, vector in zip(slots, found, strict=True) if not np.isnan(vector[0])}
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
@@ -205,9 +206,14 @@ class ExactIndex:
     def _apply_changes(self, state: CollectionState) -> bool:
         """Adds and removes chunks up to a state; False if tombstones that this would need have been pruned."""
         self._admitted = {}
-        tombstones = signals.read_tombstones(self._database, self._change, state) if self._columns.used else []
-        if tombstones is None:
+        found = signals.read_tombstones(self._database, self._change, self._row, state) if self._columns.used else None
+        if found is None and self._columns.used:
             return False
+        tombstones, filled = found or ([], None)
+        if filled is not None and filled.ids:
+            vectors = self._columns.vectors.copy()  # searches that are running have the other
+            vectors[np.searchsorted(self._columns.rows[: self._columns.used], filled.rows)] = filled.vectors
+            self._columns = replace(self._columns, vectors=vectors)
         batches = signals.read_rows_in_batches(self._database, self._row, state)
         new = [(self._add_chunks(batch.signals, state.chunks), batch.signals) for batch in batches]
         if new:

@@ -32,7 +32,7 @@ _LOST = f"""SELECT doc, coalesce(
   (SELECT CAST(text AS BLOB) FROM pieces WHERE doc = lost.doc ORDER BY n LIMIT 1),
   (SELECT CAST(text AS BLOB) FROM chunks WHERE doc = lost.doc ORDER BY piece, idx LIMIT 1)) FROM ({ORPHANED}) lost"""
 _ADD_RECORDS = f"""INSERT INTO documents
-  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '', 0, 0, '', '{{}}', NULL, '', NULL, NULL, 0, 0, '[]', NULL, 0
+  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '', 0, 0, '', '{{}}', NULL, '', NULL, NULL, 0, 0, '[]', NULL, NULL, 0
   FROM ({ORPHANED})"""
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
@@ -46,7 +46,7 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         "vectors",
         "has chunks without a vector",
         "SELECT DISTINCT d.id FROM chunks c JOIN documents d ON d.row = c.doc"
-        " WHERE c.row NOT IN (SELECT row FROM signals)",
+        " LEFT JOIN signals s ON s.row = c.row WHERE s.row IS NULL OR (length(s.vector) = 0) <> (c.pending IS 1)",
     ),
 )
 # Rows that are read by nothing else here: what they are.

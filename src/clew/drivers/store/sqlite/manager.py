@@ -98,7 +98,8 @@ class IndexManager:
         if (exact := self._exact) and (known := exact.get_vectors(state, chunk_ids)) is not None:
             return known
         read = self._rows.load_chunks(state, chunk_ids)
-        return dict(zip([each[1] for each in read], stack_vectors(read, self._database.dim), strict=True))
+        made = [each for each in read if each[7]]
+        return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
     def discard_broken_shard(self, index: Index, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""

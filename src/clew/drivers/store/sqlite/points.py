@@ -50,7 +50,8 @@ def make_points(batch: Signals, average: float) -> list[edge.Point]:
         if not np.isnan(batch.seconds[at]):
             payload["at"] = float(batch.seconds[at])
         sparse = edge.SparseVector(list(merged), list(merged.values()))
-        made.append(edge.Point(row, {DENSE: batch.vectors[at].tolist(), TERMS: sparse}, payload))
+        dense = {} if np.isnan(batch.vectors[at, 0]) else {DENSE: batch.vectors[at].tolist()}
+        made.append(edge.Point(row, {**dense, TERMS: sparse}, payload))
     return made
 
 

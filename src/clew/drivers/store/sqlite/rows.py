@@ -31,7 +31,7 @@ from clew.drivers.store.sqlite import sums
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
 from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
-from clew.drivers.store.staged import model_switched_error
+from clew.drivers.store.embed import model_switched_error
 
 MAX_VALUES = 500  # in one condition, else they are a JSON list
 _TABLES: Final[Mapping[int, str]] = {
@@ -51,7 +51,9 @@ _STORED: Final[Mapping[int, tuple[str, ...]]] = {
 }
 # Without statistics, SQLite would read all messages of a thread instead of looking a few up.
 _INDEXES: Final[Mapping[tuple[int, str], str]] = {
-    (PIECE, name): f" INDEXED BY pieces_{name}" for name in ("message", "parent", "awaits", "block")
+    **{(PIECE, name): f" INDEXED BY pieces_{name}" for name in ("message", "parent", "awaits", "block")},
+    (CHUNK, "pending"): " INDEXED BY chunks_pending",
+    (DOCUMENT, "pending"): " INDEXED BY documents_pending",
 }
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
 
@@ -133,8 +135,7 @@ class SqliteSnapshot:
                 row |= {"facets": self._derive_facets(row["row"]), "vector": None}
             elif kind == STAGED:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
-            if row["vector"] is not None:
-                row["vector"] = unpack_vector(row["vector"], dim)
+            row["vector"] = unpack_vector(row["vector"], dim) if row["vector"] else None
 
 
 def make_snapshot(database: Database, db: sqlite3.Connection, state: Head) -> SqliteSnapshot:
@@ -227,9 +228,11 @@ def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: H
         db.executemany(f"DELETE FROM {_TABLES[kind]} WHERE {condition}", [key[1:] for key in keys])
     for kind, rows in added.items():
         _insert(db, kind, list(rows.values()), removed[CHUNK])
+    for kind, rows in _group(tx.filled).items():
+        _fill(db, kind, list(rows.values()), head.change)
     sums.write_meta(
         db,
-        **{name: getattr(head, name) for name in ("change", "documents", "chunks", "length", "last")},
+        **{name: getattr(head, name) for name in ("change", "documents", "chunks", "length", "last", "pending")},
         staged=None if head.staged is None else json.dumps(asdict(head.staged)),
     )
 
@@ -277,6 +280,25 @@ def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mappin
         _insert_signals(db, new, vectors)
 
 
+def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -> None:
+    """Gives rows their vectors; an index learns of those of chunks by tombstones."""
+    packed = pack_vectors(np.stack([row["vector"] for row in rows]))
+    vectors = [(vector, row["row"]) for vector, row in zip(packed, rows, strict=True)]
+    if kind == DOCUMENT:
+        db.executemany("UPDATE documents SET vector = ?, pending = NULL WHERE row = ?", vectors)
+        found = f"UPDATE documents SET found_sum = row_sum({', '.join(sums.FOUND_BY)}) WHERE row = ?"
+        db.executemany(found, [(row["row"],) for row in rows])
+        return
+    db.executemany("UPDATE signals SET vector = ? WHERE row = ?", vectors)
+    db.executemany(
+        f"UPDATE signals SET sum = {sums.FIXED['signals']} WHERE row = ?", [(row["row"],) for row in rows]
+    )
+    db.executemany("UPDATE chunks SET pending = NULL, print = ? WHERE row = ?", [(r["print"], r["row"]) for r in rows])
+    db.executemany(
+        "INSERT INTO gone VALUES(?1, ?2, x'', row_sum(?1, ?2, x''))", [(change, row["row"]) for row in rows]
+    )
+
+
 def _insert_signals(db: sqlite3.Connection, rows: Sequence[Row], vectors: Mapping[int, bytes]) -> None:
     signals = [
         (
@@ -287,7 +309,7 @@ def _insert_signals(db: sqlite3.Connection, rows: Sequence[Row], vectors: Mappin
             row["length"],
             row["terms"].tobytes(),
             row["counts"].tobytes(),
-            vectors[row["row"]],
+            vectors.get(row["row"], b""),
         )
         for row in rows
     ]

@@ -11,7 +11,7 @@ from clew.drivers.store import checksums
 from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.sqlite.sums import META
 from clew.drivers.store.sqlite.tables import STATEMENTS, VERSION
-from clew.drivers.store.staged import other_model_error
+from clew.drivers.store.embed import other_model_error
 
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
@@ -124,7 +124,7 @@ def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, 
             for statement in STATEMENTS:
                 connection.execute(statement)
             embedder, dim, birth = meta
-            record = (embedder, dim, 0, 0, 0, 0, 0, 0, birth, to_iso(datetime.now(UTC)), None)
+            record = (embedder, dim, 0, 0, 0, 0, 0, 0, 0, birth, to_iso(datetime.now(UTC)), None)
             names, marks = ", ".join(META), ", ".join("?" * len(META))
             sql = f"INSERT INTO meta(one, {names}, sum) VALUES(1, {marks}, ?)"
             connection.execute(sql, (*record, checksums.hash_values(*record)))

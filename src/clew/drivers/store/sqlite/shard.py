@@ -82,13 +82,17 @@ class ShardIndex(ShardSearches):
         with self._lock, translate_errors():
             if self._has_followed(state):
                 return
-            tombstones = signals.read_tombstones(self._database, self.checkpoint.change, state)
-            if tombstones is None:
+            found = signals.read_tombstones(self._database, self.checkpoint.change, self.checkpoint.row, state)
+            if found is None:
                 raise BrokenIndex("it is too far behind to catch up")
+            tombstones, filled = found
             self._check_room()
             self._seal.break_()
             self._remove_rows(tombstones)
-            self._advance_checkpoint(len(tombstones), change=max(self.checkpoint.change, state.change))
+            if filled.ids:
+                self._shard.update(edge.UpdateOperation.upsert_points(points.make_points(filled, self.checkpoint.average)))
+            changed = len(tombstones) + len(filled.ids)
+            self._advance_checkpoint(changed, change=max(self.checkpoint.change, state.change))
             for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
                 self._check_room()
                 if batch.signals.ids:

@@ -92,12 +92,27 @@ def count_having(database: Database, hashes: Hashes) -> list[int]:
     return [int(each) for each in counts]
 
 
-def read_tombstones(database: Database, change: int, upto: CollectionState) -> list[Tombstone] | None:
-    """The rows removed after a change up to a state; None if some of these tombstones have been pruned."""
+def read_tombstones(
+    database: Database, change: int, row: int, upto: CollectionState
+) -> tuple[list[Tombstone], Signals] | None:
+    """The rows that were removed after a change up to a state, and the signals of those up to `row` that were filled.
+
+    None if some of these tombstones have been pruned.
+    """
     with database.reader as db:
         tombstones = _read_gone(db, "change > ? AND change <= ?", (change, upto.change))
+        filled = [number for number, terms in tombstones if not len(terms)]
+        read = list[Any]()
+        for start in range(0, len(filled), BATCH):
+            some = filled[start : start + BATCH]
+            read += db.execute(f"SELECT {COLUMNS} FROM signals WHERE row IN ({make_placeholders(some)})", some)
         pruned = database.check_model_unchanged(db).pruned  # read last: it only grows, so up to it nothing was missed
-    return None if pruned > change else tombstones
+    if pruned > change:
+        return None
+    _check_signals(database, read)
+    kept = {columns[0] for columns in read}
+    signals = _parse_signals([columns for columns in read if columns[0] <= row], database.dim)
+    return [each for each in tombstones if each[0] not in kept], signals
 
 
 def _check_signals(database: Database, read: Sequence[Sequence[Any]]) -> None:

@@ -5,7 +5,10 @@ from typing import Any
 
 from clew.drivers.store import checksums
 
-META = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pruned", "birth", "created", "staged")
+META = (
+    *("embedder", "dim", "change", "documents", "chunks", "length", "last", "pending", "pruned", "birth", "created"),
+    "staged",
+)
 _SELECT_META = f"SELECT {', '.join(META)} FROM meta"
 _UPDATE_META = f"UPDATE meta SET {', '.join(f'{name} = ?' for name in (*META, 'sum'))}"
 RECORD = (

@@ -15,7 +15,7 @@ from clew.drivers.store.checksums import damaged_error
 
 def stores_half(db: sqlite3.Connection, dim: int) -> bool:
     """Whether the first vector is stored in two bytes a number."""
-    found = db.execute("SELECT length(vector) FROM signals LIMIT 1").fetchone()
+    found = db.execute("SELECT length(vector) FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone()
     return found is not None and found[0] == 2 * dim
 
 
@@ -28,14 +28,15 @@ def pack_vectors(vectors: Matrix) -> list[bytes]:
 
 
 def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
-    """Stored vectors of this width as a matrix; CollectionDamaged if one has another."""
+    """Stored vectors of this width as a matrix, nan for an empty one; CollectionDamaged if one has another width."""
     data, count = b"".join(stored), len(stored)
     if len(data) == 4 * count * dim and all(len(each) == 4 * dim for each in stored):
         return np.frombuffer(data, np.float32).reshape(count, dim)
     forms = {4 * dim: np.float32, 2 * dim: np.float16}
-    if any(len(each) not in forms for each in stored):
+    if any(each and len(each) not in forms for each in stored):
         raise damaged_error("a vector")
-    return np.stack([np.frombuffer(each, forms[len(each)]).astype(np.float32) for each in stored])
+    missing = np.full(dim, np.nan, np.float32)
+    return np.stack([np.frombuffer(each, forms[len(each)]).astype(np.float32) if each else missing for each in stored])
 
 
 def find_width(stored: bytes) -> int:

@@ -92,9 +92,9 @@ def find_nearest(view: View, vector: Vector, k: int, all_scores: Vector | None =
             scores[view.removed] = -np.inf
         else:
             scores = scores[slots]
+    scores = np.where(np.isnan(scores), -np.inf, scores)  # a vector that is still to be made
     top = order.select_candidates(scores, k, order.SLACK)
-    if len(view.removed):
-        top = top[scores[top] > -np.inf]
+    top = top[scores[top] > -np.inf]
     chosen = top if slots is None else slots[top]
     return _top_k(view, chosen, compute_cosines(vectors[chosen], vector), k)
 

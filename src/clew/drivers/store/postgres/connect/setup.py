@@ -9,10 +9,10 @@ from clew.core.errors import DriverFailed
 from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
-from clew.drivers.store.staged import model_switched_error, other_model_error
+from clew.drivers.store.embed import model_switched_error, other_model_error
 
 MIN_SERVER, MIN_PGVECTOR = 15, (0, 7)
-FORMAT = 16  # of schema.sql
+FORMAT = 17  # of schema.sql
 SETUP_LOCK = 0x636C6577  # "clew"
 
 

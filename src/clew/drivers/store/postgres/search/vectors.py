@@ -78,7 +78,8 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
     sql = (
         f"WITH n AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
         f" {query.column}::vector <=> %s::vector AS far FROM {source}"
-        f" WHERE s.collection = {query.number}{query.conditions.sql} ORDER BY far LIMIT %s)"
+        f" WHERE s.collection = {query.number} AND {query.column} IS NOT NULL{query.conditions.sql}"
+        " ORDER BY far LIMIT %s)"
         f" SELECT n.far, 0, n.vector, o.id, o.row FROM n JOIN {query.table.named_by} o ON o.row = n.row"
     )
     limit = query.k + SPARE
@@ -117,7 +118,7 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
     return (
         f"WITH g AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
         f" {query.column}::vector <=> %s::vector AS far FROM {query.table.name} s"
-        f" WHERE s.collection = {query.number}{query.conditions.sql}"
+        f" WHERE s.collection = {query.number} AND {query.column} IS NOT NULL{query.conditions.sql}"
         f" AND (SELECT embedder = %s FROM collections WHERE number = {query.number})"
         f" ORDER BY {query.column}::{half} <-> %s::vector::{half} LIMIT {limit})"
         f" SELECT n.far, (SELECT count(*) FROM g), n.vector, o.id, o.row"

@@ -1,0 +1,273 @@
+"""Vectors that are made of stored texts: the pending ones of the model in use, and those of another model beside them.
+
+Texts and words are stored first. A row whose vector is still to be made is pending, and a chunk that changes gets a new
+row; so what is missing is always known, and interrupted work continues where it stopped.
+"""
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from clew.core.errors import ConcurrentChange, CountMismatch, DriverFailed, ModelSwitched, StoreMismatch
+from clew.core.protocols import Embedder
+from clew.core.stored import StagedModel
+from clew.core.types import Chunk, Matrix
+from clew.core.workers import make_worker_name
+from clew.drivers.store import checks
+from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Transaction, select
+from clew.drivers.store.entries import add_vector_to_print
+from clew.drivers.store.named import claim_documents
+
+WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
+SLICE = 64  # texts of a call; at most this many are embedded again after a crash
+MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is given up
+CLAIM_SECONDS = 60.0  # for which rows are left to the process that embeds them
+WAIT_SECONDS = 0.5  # between two looks at what others have claimed
+MAX_ATTEMPTS = 100  # to switch while others change the collection
+OnProgress = Callable[[int, int], None]  # how many are done, of how many
+_TEXTS = {CHUNK: ("doc", "print", "text", "headings", "context"), DOCUMENT: ("summary", "vector", "pending")}
+
+
+@dataclass(slots=True)
+class _Run:
+    """Vectors that are being made: those of the model in use that are pending, or those of another one."""
+
+    backend: Backend
+    embedder: Embedder
+    on_progress: OnProgress | None
+    documents: Collection[str] | None = None  # None: of all
+    is_staged: bool = False
+    total: int = 0
+    done: int = 0
+    failures: int = 0  # in a row
+    failed: dict[int, str] = field(default_factory=dict)  # why there is no vector, by row
+    owner: str = field(default_factory=make_worker_name)
+
+    def report(self) -> None:
+        if self.on_progress and self.total:
+            self.on_progress(self.done, max(self.total, self.done))
+
+
+def embed_pending(
+    backend: Backend,
+    embedder: Embedder,
+    on_progress: OnProgress | None = None,
+    documents: Collection[str] | None = None,
+) -> tuple[int, dict[str, str]]:
+    """Makes the pending vectors, of all documents or of some, the newest first.
+
+    How many were made, and why some were not, by the ids of their documents. Each call of the model is stored before the
+    next one. Processes that do so at once share the work.
+    """
+    run = _Run(backend, embedder, on_progress, documents)
+    _make_vectors(run)
+    if not run.failed:
+        return run.done, {}
+    with backend.read() as snapshot:
+        chunks = snapshot.find(select(CHUNK, row=list(run.failed)), ("row", "doc"))
+        owners = {row["row"]: row["doc"] for row in chunks}
+        reasons = {owners.get(row, row): reason for row, reason in run.failed.items()}
+        found = snapshot.find(select(DOCUMENT, row=list(reasons)), ("row", "id"))
+    return run.done, {row["id"]: reasons[row["row"]] for row in found}
+
+
+def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
+    """Makes the staged vectors of a model that are missing; how many were made."""
+
+    def begin(tx: Transaction) -> None:
+        if tx.head.staged is None:
+            tx.head = replace(tx.head, staged=StagedModel(embedder.name, embedder.dim, was_used=False))
+
+    backend.write(begin, is_change=False)
+    check_staged_model(backend.place, backend.head().staged, embedder)
+    run = _Run(backend, embedder, on_progress, is_staged=True)
+    _make_vectors(run)
+    if run.failed:
+        raise DriverFailed(next(iter(run.failed.values())))
+    return run.done
+
+
+def _make_vectors(run: _Run) -> None:
+    run.total = sum(len(rows) for _, rows in _list_missing(run))
+    run.report()  # a call may take long
+    is_left = run.total > 0
+    while is_left:
+        is_left = False
+        for kind, rows in _list_missing(run):
+            with _claim(run, rows) as (claimed, extend):
+                is_left = is_left or len(claimed) < len(rows)
+                claimed.sort(key=lambda row: len(_get_text(row)))
+                for start in range(0, len(claimed), SLICE):
+                    _embed_rows(run, kind, claimed[start : start + SLICE])
+                    extend()
+                    run.report()
+        if is_left:  # others are at work on the rest, or have been killed
+            time.sleep(WAIT_SECONDS)
+
+
+def _list_missing(run: _Run) -> Iterator[tuple[int, list[Row]]]:
+    """The rows that have no vector yet, a window at a time from the newest on, with their kind."""
+    for kind, columns in _TEXTS.items():
+        before = None
+        while True:
+            with run.backend.read() as snapshot:
+                conditions: list[Any] = [] if run.is_staged else [("pending", "in", [1])]
+                if run.documents is not None:
+                    found = snapshot.find(select(DOCUMENT, id=run.documents), ("row",))
+                    conditions.append(("row" if kind == DOCUMENT else "doc", "in", [row["row"] for row in found]))
+                conditions += [] if before is None else [("row", "<", before)]
+                found = snapshot.find(Select(kind, tuple(conditions), order="-row", limit=WINDOW), ("row", *columns))
+                numbers = [row["row"] for row in found] if run.is_staged else []
+                known = {row["row"] for row in snapshot.find(select(STAGED, row=numbers), ("row",))}
+            if not found:
+                break
+            before = found[-1]["row"]
+            if kind == DOCUMENT:  # others have no summary
+                found = [row for row in found if row["vector"] is not None or row["pending"]]
+            rows = [row for row in found if row["row"] not in known and row["row"] not in run.failed]
+            if rows:
+                yield kind, rows
+
+
+@contextmanager
+def _claim(run: _Run, rows: list[Row]) -> Iterator[tuple[list[Row], Callable[[], None]]]:
+    """Those of the rows that no other process embeds, and what extends the claim on them.
+
+    Few rows are not claimed: that would cost more than to embed them twice.
+    """
+    if len(rows) <= SLICE:
+        yield rows, lambda: None
+        return
+    claims, kind = run.backend.named("claims"), "staged" if run.is_staged else "pending"
+    names = {row["row"]: f"{kind} {row['row'] // WINDOW}" for row in rows}
+    free, since = claim_documents(claims, set(names.values()), owner=run.owner, seconds=CLAIM_SECONDS), time.monotonic()
+
+    def extend() -> None:
+        nonlocal since
+        if time.monotonic() - since > CLAIM_SECONDS / 3:
+            claim_documents(claims, free, owner=run.owner, seconds=CLAIM_SECONDS)
+            since = time.monotonic()
+
+    try:
+        yield [row for row in rows if names[row["row"]] in free], extend
+    finally:
+        claim_documents(claims, free, owner=run.owner, seconds=0)
+
+
+def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
+    """Embeds rows in one call and stores the vectors; if the call fails, each by itself."""
+    try:
+        vectors = _embed_texts(run, rows)
+    except CountMismatch:
+        raise
+    except DriverFailed as error:
+        if len(rows) > 1:
+            for row in rows:
+                _embed_rows(run, kind, [row])
+            return
+        run.failed[rows[0]["row"]] = str(error)
+        run.failures += 1
+        if run.failures >= MAX_CONSECUTIVE_FAILURES:
+            raise
+        return
+    run.failures = 0
+    run.done += _write_vectors(run, kind, rows, vectors)
+
+
+def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
+    embedder = run.embedder
+    embedded = embedder.embed([_get_text(row) for row in rows], role="passage")
+    return checks.check_embeddings(embedded, len(rows), embedder)
+
+
+def _get_text(row: Row) -> str:
+    if row["kind"] == DOCUMENT:
+        return str(row["summary"])
+    return Chunk("", "", 0, 0, row["text"], 0, 0, tuple(json.loads(row["headings"])), row["context"]).embed_text
+
+
+def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -> int:
+    """Stores the vectors of rows, except of those whose text has changed since; of how many."""
+    numbers = [row["row"] for row in rows]
+    names = ("text", "headings", "context", "pending") if kind == CHUNK else ("summary", "pending")
+
+    def write(tx: Transaction) -> int:
+        if run.is_staged:
+            check_staged_model(run.backend.place, tx.head.staged, run.embedder)  # another process may have discarded them
+        now = {row["row"]: row for row in tx.find(select(kind, row=numbers), ("row", *names))}
+        made: list[Row] = []
+        for row, vector in zip(rows, vectors, strict=True):
+            stored = now.get(row["row"])
+            if stored is None or any(stored[name] != row[name] for name in names[:-1]):
+                continue
+            if run.is_staged:
+                made.append({"kind": STAGED, "row": row["row"], "vector": vector})
+            elif stored["pending"]:
+                changed = {"print": add_vector_to_print(row["print"], vector)} if kind == CHUNK else {}
+                made.append({"kind": kind, "row": row["row"], "vector": vector, **changed})
+        if run.is_staged:
+            tx.remove(tx.find(select(STAGED, row=numbers), ("row",)))
+            tx.add(made)
+        else:
+            tx.fill(made)
+        return len(made)
+
+    return run.backend.write(write, is_change=not run.is_staged)
+
+
+def switch_to_staged_model(backend: Backend, embedder: Embedder) -> None:
+    """Exchanges the vectors in use with the staged ones; what is still missing is made first."""
+    for _ in range(MAX_ATTEMPTS):
+        head = backend.head()
+        check_staged_model(backend.place, head.staged, embedder)
+        stage_vectors(backend, embedder)
+        if backend.swap_vectors(head.change):
+            return
+    raise ConcurrentChange(f"{backend.place}: others changed it again and again meanwhile; try again")
+
+
+def discard_staged_vectors(backend: Backend) -> bool:
+    """Deletes the staged vectors; whether there were any."""
+
+    def discard(tx: Transaction) -> bool:
+        had = tx.head.staged is not None
+        tx.head = replace(tx.head, staged=None)
+        return had
+
+    return backend.write(discard, is_change=False)
+
+
+def check_staged_model(place: str, staged: StagedModel | None, embedder: Embedder) -> None:
+    """StoreMismatch unless the staged vectors are of this model."""
+    if staged is None or (staged.embedder, staged.dim) != (embedder.name, embedder.dim):
+        other = f"of {staged.embedder} ({staged.dim} dimensions)" if staged else "none"
+        raise StoreMismatch(
+            f"{place}: the vectors kept beside those in use are {other}, not of {embedder.name} ({embedder.dim}); "
+            "delete them first (`clew reembed --discard`)"
+        )
+
+
+def model_switched_error(place: str, embedder: str, before: str) -> ModelSwitched:
+    """The error for a collection that was switched to another model while it was open."""
+    return ModelSwitched(f"{place} was switched from {before} to {embedder} meanwhile; open it again", embedder)
+
+
+def other_model_error(place: str, name: str, dim: int, embedder: str, width: int) -> StoreMismatch:
+    """The error for a collection that was filled by another model than the one it is opened with."""
+    return StoreMismatch(
+        f"{place} was filled with {name} ({dim} dimensions) and cannot be searched or extended with {embedder} "
+        f"({width}); open it with {name}, or run `clew reembed --to {embedder}`"
+    )
+
+
+def check_model_in_use(place: str, embedder: Embedder, name: str, dim: int) -> None:
+    """StoreMismatch unless a model is the one that the collection has by now."""
+    if (embedder.name, embedder.dim) != (name, dim):
+        raise StoreMismatch(
+            f"{place} has vectors of {name} ({dim} dimensions) by now, not of {embedder.name} ({embedder.dim})"
+        )

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from clew.core.filter import EVERYTHING as EVERYTHING
     from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
-    from clew.core.jobs import Upgrade as Upgrade
     from clew.core.passages import Context as Context
     from clew.core.passages import DroppedPassage as DroppedPassage
     from clew.core.passages import MergedChunk as MergedChunk
@@ -207,7 +206,7 @@ _HOMES = {
     ),
     "clew.core.explanation": "Explanation",
     "clew.core.filter": "EVERYTHING Filter",
-    "clew.core.jobs": "Job Upgrade",
+    "clew.core.jobs": "Job",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
         "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
@@ -255,6 +254,7 @@ _REMOVED = {
     "KeepsTokens": "late interaction is gone; the strategy rerank gains more",
     "TokenEncoder": "late interaction is gone; the strategy rerank gains more",
     "late": "late interaction is gone; the strategy rerank gains more",
+    "Upgrade": "every `add` stores words first; `StoreStats.pending` counts the vectors that follow",
     "Finding": "an erasure searches for nothing; `Receipt.overwritten` and `Receipt.undone` say what was done",
     "enqueue_tuning": "`clew.tune` tunes in this process, `clew tune` on the command line",
     "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",

@@ -18,23 +18,22 @@ from clew.core.types import Document
 POLL_SECONDS = 0.25
 
 
-def enqueue_add(*sources: str | Path, fast: bool = False) -> Steps[list[r.JobReply]]:
+def enqueue_add(*sources: str | Path) -> Steps[list[r.JobReply]]:
     """Uploads files and folders and names web addresses to the server; returns the jobs that add them.
 
     A relative path becomes the address of its document, of an absolute one the last part; the files of a folder keep
-    their paths in it. More files than the server takes at a time are several jobs. With `fast` a new collection gets
-    vectors of a static model first, and a further job upgrades them.
+    their paths in it. More files than the server takes at a time are several jobs.
     """
-    return (yield from _enqueue(_list_urls(sources), find_files(_list_paths(sources)), fast=fast))
+    return (yield from _enqueue(_list_urls(sources), find_files(_list_paths(sources))))
 
 
-def add(*sources: str | Path, fast: bool = False) -> Steps[r.ReportReply]:
+def add(*sources: str | Path) -> Steps[r.ReportReply]:
     """Adds files, folders and web addresses, waits until it is done, and returns what was added, skipped and failed.
 
-    Files are named and `fast` is as by `enqueue_add`. Raises ServerError if a job failed as a whole or was cancelled.
+    Files are named as by `enqueue_add`. Raises ServerError if a job failed as a whole or was cancelled.
     """
     found = find_files(_list_paths(sources))
-    jobs = yield from _enqueue(_list_urls(sources), found, fast=fast)
+    jobs = yield from _enqueue(_list_urls(sources), found)
     for place, each in enumerate(jobs):
         while jobs[place]["state"] not in FINISHED:
             yield POLL_SECONDS
@@ -45,14 +44,14 @@ def add(*sources: str | Path, fast: bool = False) -> Steps[r.ReportReply]:
     return merge_reports([each["result"] for each in jobs], found)
 
 
-def _enqueue(urls: list[str], found: FoundFiles, *, fast: bool) -> Steps[list[r.JobReply]]:
+def _enqueue(urls: list[str], found: FoundFiles) -> Steps[list[r.JobReply]]:
     jobs: list[r.JobReply] = []
     if urls:
-        jobs.append((yield Request("POST", "/v1/add", {"sources": urls, "fast": fast})))
+        jobs.append((yield Request("POST", "/v1/add", {"sources": urls})))
     for part in split_files(found.files):
         with ExitStack() as stack:
             files = [("files", (name, stack.enter_context(_open(path)))) for name, path in part]
-            jobs.append((yield Request("POST", "/v1/documents", params={"fast": fast} if fast else {}, files=files)))
+            jobs.append((yield Request("POST", "/v1/documents", files=files)))
     return jobs
 
 

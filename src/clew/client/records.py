@@ -157,18 +157,6 @@ class JobsReply(TypedDict):
     jobs: list[JobReply]
 
 
-class UpgradeReply(TypedDict):
-    """The way of a collection to the better model after a fast add."""
-
-    to: str
-    job: str
-    state: JobState
-    stage: str
-    done: int
-    total: int | None
-    error: str
-
-
 class StatusReply(TypedDict):
     """The counts of a collection."""
 
@@ -183,8 +171,8 @@ class StatusReply(TypedDict):
     bytes: int | None
     without_summary: int
     without_contexts: int
+    pending: int
     languages: dict[str, int]
-    upgrade: UpgradeReply | None
 
 
 class CollectionReply(TypedDict):

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, get_args
 JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 ACTIVE: Final[frozenset[JobState]] = frozenset({"running", "cancelling"})  # a worker has it
-UPGRADE: Final = "upgrade_vectors"  # the kind of the job that follows a fast add
 MAINTAIN: Final = "maintain"  # the kind of the job that keeps up the store
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
 
@@ -57,22 +56,6 @@ class Job:
     def is_finished(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.state in FINISHED
-
-
-@dataclass(frozen=True, slots=True)
-class Upgrade:
-    """The way of a collection from the vectors of a fast add to those of a better model: which, and how far it is.
-
-    Its `job` waits, runs, or was cancelled or failed, with the `error`; `total` is None while it is unknown.
-    """
-
-    to: str
-    job: str
-    state: JobState
-    stage: str = ""
-    done: int = 0
-    total: int | None = None
-    error: str = ""
 
 
 def describe_outcome(report: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ class Progress:
     rate: float = 0.0  # units per second
     seconds_left: float | None = None
     failed: int = 0
-    chunks: int = 0  # embedded so far, or found by `plan`
+    chunks: int = 0  # stored so far, or found by `plan`
     chunk_rate: float = 0.0  # per second
 
 

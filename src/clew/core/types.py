@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
-from clew.core.jobs import Upgrade
 from clew.core.text import prepend_headings
 from clew.core.time import to_iso
 
@@ -263,4 +262,9 @@ class StoreStats:
     without_summary: int = 0  # documents; counted by `engine.status` where the settings ask for summaries
     without_contexts: int = 0  # documents of which a model failed to write contexts
     languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`
-    upgrade: Upgrade | None = None  # to a better model, after a fast add; told by `engine.status`
+    pending: int = 0  # chunks that are found by words alone, because their vectors are still to be made
+
+    def describe_pending(self) -> str:
+        """How many chunks have their vectors, in words."""
+        made = f"{self.chunks - self.pending:,} of {self.chunks:,} chunks"
+        return f"{made} are searchable by meaning, the others by words"

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from clew import drivers
-from clew.core.errors import NotFound, SettingsError, StoreMismatch
+from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.secret import mask_secrets
@@ -121,15 +121,7 @@ class Engine:
         if llm is not None:
             check_implements(llm, LLM, "language model")
         folder = drivers.find_collection_folder(path, collection)
-        try:
-            store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
-        except StoreMismatch:
-            from clew.engine.upgrade import open_during_upgrade
-
-            if not embedder_config:
-                raise
-            store, embedder = open_during_upgrade(path, collection, embedder, settings)
-            embedder_config = replace(settings.embedder, name=embedder.name)
+        store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         records = drivers.find_records(store, folder)
         try:
             settings = apply_tuned_settings(settings, records, embedder.name)

@@ -1,8 +1,6 @@
 """The verbs that change a collection: add, plan, backfill and drop."""
 
 from collections.abc import Iterable
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,6 @@ from clew.core.types import Document, Message
 from clew.engine.languages import note_foreign_languages
 from clew.engine.names import resolve_documents
 from clew.engine.opened import Opened
-from clew.engine.upgrade import hold_upgrade, make_target
 from clew.index.add import ingest
 from clew.index.add.calibrate import measure_calibration
 from clew.index.add.context import IngestContext
@@ -28,7 +25,6 @@ def add(
     *sources: str | Path,
     sync: bool = False,
     allow_mass_drop: bool = False,
-    fast: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
@@ -39,34 +35,31 @@ def add(
     folder, as when a share is not mounted, only with `allow_mass_drop`. The work stops before it costs more than
     `max_cost`. What is passed over is a matter of `settings.ingestion` (include, exclude, ignore), and in the report.
 
-    `fast` gives an empty collection vectors of a static model (`embedder.fast`), so that all is found at once, and
-    queues a job that switches it to the embedder's; `status` tells how far it is, `run_jobs` does it.
+    All is stored with its words first, and found by them at once; then the vectors are made, the newest first. Where
+    that is interrupted, the next `add` or `backfill` goes on with it; `status` tells how many are pending.
     """
     check_sources(sources)
-    with hold_upgrade(engine, max_cost=max_cost) if fast else nullcontext(()) as notes:
-        context = make_ingest_context(engine.opened, settings)
-        report = ingest.add_sources(
-            context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
-        )
-    return note_foreign_languages(engine.opened, replace(report, noted=(*report.noted, *notes)))
+    context = make_ingest_context(engine.opened, settings)
+    report = ingest.add_sources(
+        context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
+    )
+    return note_foreign_languages(engine.opened, report)
 
 
 def add_documents(
     engine: "Engine",
     documents: Iterable[Document],
     *,
-    fast: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Adds documents made by a program; one without sections is parsed as Markdown. `fast` is as for `add`."""
+    """Adds documents made by a program; one without sections is parsed as Markdown."""
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
-    with hold_upgrade(engine, max_cost=max_cost) if fast else nullcontext(()) as notes:
-        context = make_ingest_context(engine.opened, settings)
-        report = ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
-    return note_foreign_languages(engine.opened, replace(report, noted=(*report.noted, *notes)))
+    context = make_ingest_context(engine.opened, settings)
+    report = ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
+    return note_foreign_languages(engine.opened, report)
 
 
 def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Settings | None = None) -> Report:
@@ -101,13 +94,13 @@ def backfill(
     max_cost: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Writes the missing summaries, with the language model where there is one, and contexts that it failed to write.
+    """Makes what is missing: vectors that are pending, summaries, and contexts that a language model failed to write.
 
     `refresh` also replaces the summaries that were extracted, or made by another model, by those of this one; a
     caller's own stays. `ingestion.max_concurrent` calls run at a time. Two runs at once share the work.
     """
     context = make_ingest_context(engine.opened, None)
-    return ingest.backfill_summaries(context, refresh=refresh, max_cost=max_cost, on_progress=on_progress)
+    return ingest.backfill(context, refresh=refresh, max_cost=max_cost, on_progress=on_progress)
 
 
 def calibrate(engine: "Engine") -> Calibration:
@@ -170,5 +163,4 @@ def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestCont
         chunker=given.chunker,
         enrichers=given.enrichers,
         readers=given.readers,
-        cut_for=make_target(opened),
     )

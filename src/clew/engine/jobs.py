@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from clew import drivers
 from clew.core import flush
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
-from clew.core.jobs import ACTIVE, MAINTAIN, UPGRADE, Job, JobState
+from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState
 from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
 from clew.core.workers import make_worker_name
 from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id
-from clew.engine.upgrade import run_upgrade
 from clew.engine.upkeep import run_maintenance
 from clew.index.add.sources import is_url
 
@@ -40,7 +39,6 @@ def enqueue_add(
     *sources: str | Path,
     sync: bool = False,
     allow_mass_drop: bool = False,
-    fast: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
 ) -> Job:
@@ -57,7 +55,6 @@ def enqueue_add(
         "sources": [str(source) if is_url(source) else str(Path(source).absolute()) for source in sources],
         "sync": sync,
         "allow_mass_drop": allow_mass_drop,
-        "fast": fast,
         "max_cost": max_cost,
         "root": str(opened.root),
         "is_upload": opened.is_upload,
@@ -189,7 +186,6 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
             *request["sources"],
             sync=request["sync"],
             allow_mass_drop=request.get("allow_mass_drop", False),
-            fast=request.get("fast", False),
             max_cost=request["max_cost"],
             settings=settings,
             on_progress=on_progress,
@@ -207,7 +203,7 @@ def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
-_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, UPGRADE: run_upgrade, MAINTAIN: run_maintenance}
+_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, MAINTAIN: run_maintenance}
 
 
 def register_runner(kind: str, runner: Runner) -> None:

@@ -174,8 +174,8 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
 
-    `languages` are those of the whole collection, with their chunks, and `upgrade` is how far the job after a fast
-    `add` is; of a part of it they are not told.
+    `pending` are the chunks that words alone find, until their vectors are made. `languages` are those of the whole
+    collection, with their chunks; of a part of it they are not told.
     """
     seen = engine.opened.within(where)
     store, records = seen.store, list(seen.store.documents())
@@ -187,9 +187,7 @@ def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     )
     if seen.boundary != EVERYTHING:
         return stats
-    from clew.engine.upgrade import find_upgrade
-
-    return replace(stats, languages=store.language_counts(exact=True), upgrade=find_upgrade(seen))
+    return replace(stats, languages=store.language_counts(exact=True))
 
 
 def assemble_context(

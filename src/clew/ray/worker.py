@@ -89,7 +89,8 @@ class Worker:
             return Outcome(Report(stopped=stopped))
         before = _read_records(context, share)
         waiting = [_skip_stored(each, before) for each in share.sources]
-        report = run_pipeline_on_budget(context, waiting, budget=budget, moved=moved)
+        own = {doc_id for doc_id, _ in map(_identify, share.sources) if doc_id}
+        report = run_pipeline_on_budget(context, waiting, budget=budget, moved=moved, documents=own)
         report = _count_lost_attempt(report, share, before)
         report = replace(
             report, noted=(*share.notes, *report.noted), stopped=share.stopped or report.stopped, cost=budget.spent
@@ -111,7 +112,7 @@ def _read_records(context: IngestContext, share: Share) -> dict[str, DocumentRec
 
 
 def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
-    """What was prepared and is stored as it is, by a worker that was lost after it, is not embedded again."""
+    """What was prepared and is stored as it is, by a worker that was lost after it, is not stored again."""
     if not isinstance(given, Prepared) or given.incomplete:
         return given
     record = stored.get(given.document.id)

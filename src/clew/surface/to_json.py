@@ -6,7 +6,7 @@ A key is the name of a field unless a function here says otherwise; fields that 
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -124,14 +124,13 @@ def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]
 def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool = True) -> Json:
     """The counts of a collection and where it is; of a part of it the size and the last change are not told."""
     place = {"path": mask_secrets(invocation.path), "collection": invocation.collection}
-    lacking = _pick_fields(stats, "without_summary", "without_contexts")
+    lacking = _pick_fields(stats, "without_summary", "without_contexts", "pending")
     return {
         **place,
         **_pick_fields(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes"),
         **({} if is_whole else {"change": None, "bytes": None}),
         **lacking,
         "languages": dict(stats.languages),
-        "upgrade": asdict(stats.upgrade) if stats.upgrade else None,
     }
 
 

@@ -1,6 +1,6 @@
 """Protocol of a store: the documents of one collection with their chunks, vectors and terms."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from clew.core.filter import EVERYTHING, Filter
@@ -91,9 +91,11 @@ class Store(Protocol):
         """The messages of a channel that answer those, which were not stored when they came (`Section.awaits`)."""
 
     def summarise(
-        self, doc_id: str, summary: str, vector: Vector, *, by: str = "", expected_text: str | None = None
+        self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
     ) -> None:
         """Sets the summary of a document, its unit vector for `search_documents`, and who made it.
+
+        Without a vector it is pending, until `embed_pending` makes it.
 
         NotFound if the document is not there. `expected_text` is the text that was summarised: if the stored one
         differs, ConcurrentChange is raised.
@@ -113,6 +115,18 @@ class Store(Protocol):
         """All documents, or the given ones that exist, with everything that is kept of them, in order of insertion.
 
         They are read a few at a time, so that a large collection never has to fit in memory.
+        """
+
+    def embed_pending(
+        self,
+        embedder: Embedder,
+        on_progress: Callable[[int, int], None] | None = None,
+        documents: Collection[str] | None = None,
+    ) -> tuple[int, dict[str, str]]:
+        """Makes the vectors of chunks and summaries that were put without one, of all documents or of some.
+
+        The newest come first, texts of like length in one call, and what a call gave is stored before the next one.
+        Returns of how many chunks they were made, and why some were not, by document. Processes share the work.
         """
 
     def staged_model(self) -> StagedModel | None:

@@ -20,7 +20,6 @@ class EmbedderConfig:
     cache: str = ""  # path of a file that caches vectors
     price: float = 0.0  # per million tokens
     device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
-    fast: str = "wordllama"  # the model whose vectors `add --fast` makes first
 
     def __post_init__(self) -> None:
         check_min("embedder.price", self.price, 0)

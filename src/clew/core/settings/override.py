@@ -15,6 +15,7 @@ REMOVED: Mapping[str, str] = {
     "ingestion.summary": 'who makes summaries is said by ingestion.summaries: "extractive" or "llm"',
     "embedder.dim": 'shorter vectors were removed; store.vectors = "half" makes a collection smaller',
     "embedder.int8": 'it is store.vectors = "half" now',
+    "embedder.fast": "every `add` stores words first, so that all is found at once; vectors follow",
     "store.replica": "give the collection an address with several hosts, such as postgresql://a,b/docs",
 }
 

@@ -28,8 +28,8 @@ Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]
 T = TypeVar("T")
 # The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays,
-# all else is a number, a text or None. `doc` is the number of a document's row. `pending` is 1 where a vector is still to
-# be made, else null. Rows are found by columns in INDEXED.
+# all else is a number, a text or None. `doc` is the number of a document's row. `pending` is 1 where a vector is still
+# to be made, else null. Rows are found by columns in INDEXED.
 COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta"),

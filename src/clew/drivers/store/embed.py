@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from clew.core.errors import ConcurrentChange, CountMismatch, DriverFailed, ModelSwitched, StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
@@ -44,6 +42,7 @@ class _Run:
     is_staged: bool = False
     total: int = 0
     done: int = 0
+    chunks: int = 0  # of those that are done
     failures: int = 0  # in a row
     failed: dict[int, str] = field(default_factory=dict)  # why there is no vector, by row
     owner: str = field(default_factory=make_worker_name)
@@ -61,19 +60,19 @@ def embed_pending(
 ) -> tuple[int, dict[str, str]]:
     """Makes the pending vectors, of all documents or of some, the newest first.
 
-    How many were made, and why some were not, by the ids of their documents. Each call of the model is stored before the
-    next one. Processes that do so at once share the work.
+    Of how many chunks they were made, and why some were not, by the ids of their documents. What a call of the model
+    gave is stored before the next one. Processes that do so at once share the work.
     """
     run = _Run(backend, embedder, on_progress, documents)
     _make_vectors(run)
     if not run.failed:
-        return run.done, {}
+        return run.chunks, {}
     with backend.read() as snapshot:
         chunks = snapshot.find(select(CHUNK, row=list(run.failed)), ("row", "doc"))
         owners = {row["row"]: row["doc"] for row in chunks}
         reasons = {owners.get(row, row): reason for row, reason in run.failed.items()}
         found = snapshot.find(select(DOCUMENT, row=list(reasons)), ("row", "id"))
-    return run.done, {row["id"]: reasons[row["row"]] for row in found}
+    return run.chunks, {row["id"]: reasons[row["row"]] for row in found}
 
 
 def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
@@ -176,7 +175,9 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
             raise
         return
     run.failures = 0
-    run.done += _write_vectors(run, kind, rows, vectors)
+    made = _write_vectors(run, kind, rows, vectors)
+    run.done += made
+    run.chunks += made if kind == CHUNK else 0
 
 
 def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
@@ -198,7 +199,7 @@ def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -
 
     def write(tx: Transaction) -> int:
         if run.is_staged:
-            check_staged_model(run.backend.place, tx.head.staged, run.embedder)  # another process may have discarded them
+            check_staged_model(run.backend.place, tx.head.staged, run.embedder)  # others may have discarded them
         now = {row["row"]: row for row in tx.find(select(kind, row=numbers), ("row", *names))}
         made: list[Row] = []
         for row, vector in zip(rows, vectors, strict=True):

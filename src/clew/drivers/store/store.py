@@ -155,10 +155,11 @@ class BackendStore(InspectMethods, LanguageMethods):
         self._backend.write(lambda tx: write.edit_threads(tx, made))
 
     def summarise(
-        self, doc_id: str, summary: str, vector: Vector, *, by: str = "", expected_text: str | None = None
+        self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
     ) -> None:
-        """Sets a document's summary, the summary's vector and who made it."""
-        columns = {"summary": summary, "summary_by": by, "vector": checks.check_vector(vector, self._backend.dim)}
+        """Sets a document's summary, who made it, and the summary's vector, which is pending without one."""
+        checked = None if vector is None else checks.check_vector(vector, self._backend.dim)
+        columns = {"summary": summary, "summary_by": by, "vector": checked}
         self._backend.write(lambda tx: write.change_named_document(tx, doc_id, expected_text=expected_text, **columns))
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
@@ -386,7 +387,9 @@ class BackendStore(InspectMethods, LanguageMethods):
         """Counts, the embedder, and a number that grows with every change."""
         head = self._backend.head()
         kind, size = self._backend.describe()
-        return StoreStats(head.documents, head.chunks, head.embedder, head.dim, head.change, kind, size)
+        return StoreStats(
+            head.documents, head.chunks, head.embedder, head.dim, head.change, kind, size, pending=head.pending
+        )
 
     def change_number(self) -> int:
         """The number of the last change."""

@@ -11,7 +11,7 @@ from time import monotonic
 
 from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound
 from clew.core.filter import Filter
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.types import Document, DocumentRecord
 from clew.index.add.claims import Claims
@@ -55,12 +55,11 @@ class _Run:
 def generate_summaries(
     *,
     store: Store,
-    embedder: Embedder,
     summariser: Summariser,
     refresh: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Writes and embeds the summaries that are wanted; the report says of which documents, and which failed."""
+    """Writes the summaries that are wanted; the report says of which documents, and which failed."""
     wanted = [record for record in store.documents() if is_summary_wanted(record, summariser.maker, refresh=refresh)]
     run = _Run(len(wanted), on_progress)
     with Claims(store) as claims:
@@ -82,11 +81,7 @@ def generate_summaries(
             if isinstance(outcome, CostLimit):
                 run.stopped = str(outcome)
                 break
-            try:
-                _store_outcome(outcome, store, embedder, run)
-            except CostLimit as limit:
-                run.stopped = str(limit)
-                break
+            _store_outcome(outcome, store, run)
             claims.release(wanted[number].id)
             run.report_progress()
     return Report(
@@ -110,8 +105,8 @@ def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> b
     return not record.summary or (refresh and maker != EXTRACT and record.summary_by not in (maker, CALLER))
 
 
-def _store_outcome(outcome: _Outcome, store: Store, embedder: Embedder, run: _Run) -> None:
-    """Embeds and stores a summary, unless the text that it was made of has changed meanwhile."""
+def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
+    """Stores a summary, unless the text that it was made of has changed meanwhile."""
     record, summary, document = outcome.record, outcome.summary, outcome.document
     name = record.uri or record.id
     if outcome.failure:
@@ -121,8 +116,7 @@ def _store_outcome(outcome: _Outcome, store: Store, embedder: Embedder, run: _Ru
         run.noted += [SourceFailure(name, outcome.note)] if outcome.note else []
     else:
         try:
-            vector = embedder.embed([summary.text], role="passage")[0]
-            store.summarise(record.id, summary.text, vector, by=summary.by, expected_text=document.text)
+            store.summarise(record.id, summary.text, by=summary.by, expected_text=document.text)
             run.filled.append(name)
         except ConcurrentChange:
             run.failed.append(SourceFailure(name, "it changed while it was summarised; run backfill again"))

@@ -27,7 +27,8 @@ log = logging.getLogger("clew")
 
 def calibrate_once(store: Store, embedder: Embedder) -> None:
     """Measures a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
-    if Calibration.from_json(store.calibration(), embedder.name) or store.stats().chunks < MIN_CHUNKS:
+    stats = store.stats()
+    if Calibration.from_json(store.calibration(), embedder.name) or stats.chunks - stats.pending < MIN_CHUNKS:
         return
     try:
         store.set_calibration(measure_calibration(store, embedder).to_json())

@@ -34,7 +34,6 @@ class IngestContext:
     chunker: Chunker | None = None
     enrichers: Sequence[Enricher] = ()
     readers: Mapping[str, Reader] = field(default_factory=dict)
-    cut_for: Embedder | None = None  # texts are cut by its tokens, if it is to replace the embedder
 
     def make_budget(self, limit: float | None = None) -> CostBudget:
         """A budget with nothing spent, at the prices of the settings."""
@@ -42,10 +41,6 @@ class IngestContext:
         if self.llm:
             prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
         return CostBudget(prices, limit)
-
-    def flush(self) -> None:
-        """Brings the store up to date after a long write; vectors that another model's are to replace get no graph."""
-        self.store.flush(with_graph=self.cut_for is None)
 
     def make_recipe(
         self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning, moved: MovedFiles | None = None
@@ -60,7 +55,6 @@ class IngestContext:
             chunker=self.chunker,
             enrichers=self.enrichers,
             moved=moved,
-            cut_for=self.cut_for,
         )
 
     def discover(

@@ -18,13 +18,11 @@ class Run:
     total_bytes: int = 0
     started: float = field(default_factory=monotonic)
     done_bytes: int = 0
-    embedding: int = 0  # chunks of the waiting documents that are embedded
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     skipped: int = 0
     failed: list[SourceFailure] = field(default_factory=list)
     chunks: int = 0
-    embedded: int = 0
     reused: int = 0
     consecutive_failures: int = 0
     incomplete: list[str] = field(default_factory=list)
@@ -47,7 +45,6 @@ class Run:
             return
         done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
         spent = monotonic() - self.started
-        chunks = self.embedded + self.embedding
         self.on_progress(
             Progress(
                 "adding",
@@ -57,8 +54,8 @@ class Run:
                 rate=done / spent if spent else 0.0,
                 seconds_left=self._estimate_seconds_left(done, spent),
                 failed=len(self.failed),
-                chunks=chunks,
-                chunk_rate=chunks / spent if spent else 0.0,
+                chunks=self.chunks,
+                chunk_rate=self.chunks / spent if spent else 0.0,
             )
         )
 
@@ -79,17 +76,9 @@ class Run:
         self.consecutive_failures = 0
         (self.changed if put.record else self.added).append(put.uri_or_id)
         self.incomplete += [put.uri_or_id] if put.incomplete else []
-        reused = sum(chunk.id in known for chunk in put.chunks)
         self.chunks += len(put.chunks)
-        self.reused += reused
-        self.embedded += len(put.chunks) - reused
-        self.embedding = max(0, self.embedding - len(put.chunks) + reused)
+        self.reused += sum(chunk.id in known for chunk in put.chunks)
         self.done_bytes += put.source.size if put.source else 0
-        self.report_progress()
-
-    def count_embedded(self, chunks: int) -> None:
-        """Counts chunks of the current batch, and reports them."""
-        self.embedding += chunks
         self.report_progress()
 
     def make_report(self, stopped: str) -> Report:
@@ -100,7 +89,6 @@ class Run:
             skipped=self.skipped,
             failed=tuple(self.failed),
             chunks=self.chunks,
-            embedded=self.embedded,
             reused=self.reused,
             seconds=monotonic() - self.started,
             stopped=stopped,

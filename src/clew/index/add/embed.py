@@ -1,21 +1,61 @@
-"""Embedding for the pipeline: the vectors of a batch of prepared documents, none of them made twice."""
+"""Vectors in the write path: those that are known already are kept, the others are made after all is stored."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from time import monotonic
 
-import numpy as np
-
-from clew.core.errors import CountMismatch
+from clew.core.errors import CostLimit, CountMismatch, DriverFailed
 from clew.core.protocols import Embedder, Store
+from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Vector
 from clew.index.add.prepare import Prepared
 
-SLICE_TEXTS = 256  # embedded in one call, so that a large document shows progress
 
-OnEmbedded = Callable[[int], None]  # gets the number of texts of each call that is done
+def embed_pending(
+    store: Store,
+    embedder: Embedder,
+    on_progress: OnProgress | None = None,
+    documents: Collection[str] | None = None,
+) -> Report:
+    """Makes the pending vectors of a store, of all documents or of some; the report says how many, and what failed.
+
+    Whatever ends it, what was made is stored, and what is left is found by words.
+    """
+    started, done, total = monotonic(), 0, 0
+
+    def report(count: int, of: int) -> None:
+        nonlocal done, total
+        done, total = count, of
+        spent = monotonic() - started
+        left = spent / count * (of - count) if count else None
+        if on_progress:
+            on_progress(Progress("embedding", count, of, "texts", count / spent if count else 0.0, left))
+
+    try:
+        made, reasons = store.embed_pending(embedder, report, documents)
+    except CountMismatch:
+        raise
+    except CostLimit as limit:
+        return Report(embedded=done, stopped=str(limit))
+    except DriverFailed as error:
+        return Report(embedded=done, failed=(SourceFailure(embedder.name, f"{error}; {_tell_pending(store)}"),))
+    failures = [SourceFailure(doc_id, f"{reason}; {_tell_pending(store)}") for doc_id, reason in reasons.items()]
+    return Report(embedded=made, failed=tuple(failures))
 
 
-def find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
+def _tell_pending(store: Store) -> str:
+    return f"{store.stats().describe_pending()}; `clew backfill` makes their vectors"
+
+
+def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: Store) -> dict[str, Vector]:
+    """The vectors that prepared documents need and that are known: of chunks by id, of summaries by text.
+
+    `stored` are the chunks of messages, by id.
+    """
+    return {**store.vectors(_find_unchanged_chunks(batch, stored)), **_find_moved_vectors(batch)}
+
+
+def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
     """The ids of chunks whose stored vector is still right.
 
     The id of a page's chunk is made from what is embedded; that of a message is not, so its text is compared.
@@ -32,7 +72,7 @@ def find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]
     return unchanged
 
 
-def find_moved_vectors(batch: Sequence[Prepared]) -> dict[str, Vector]:
+def _find_moved_vectors(batch: Sequence[Prepared]) -> dict[str, Vector]:
     """The vectors of documents whose files were moved: of their chunks by id, of their summaries by text."""
     vectors: dict[str, Vector] = {}
     for prepared in batch:
@@ -43,38 +83,3 @@ def find_moved_vectors(batch: Sequence[Prepared]) -> dict[str, Vector]:
         if prepared.summary.text in known:
             vectors[prepared.summary.text] = known[prepared.summary.text]
     return vectors
-
-
-def embed_changed_chunks(prepared: Prepared, store: Store, embedder: Embedder) -> Mapping[str, Vector]:
-    """The vectors of one document; stored ones that are still right are reused."""
-    stored = store.chunks_by_id([chunk.id for chunk in prepared.chunks])
-    known = {**store.vectors(find_unchanged_chunks([prepared], stored)), **find_moved_vectors([prepared])}
-    return embed_chunks_and_summaries([prepared], known, embedder)
-
-
-def embed_chunks_and_summaries(
-    batch: Sequence[Prepared],
-    known: Mapping[str, Vector],
-    embedder: Embedder,
-    on_embedded: OnEmbedded | None = None,
-) -> Mapping[str, Vector]:
-    """The vectors of all chunks by id and of all summaries by text; those in `known` are not embedded again."""
-    texts = {chunk.id: chunk.embed_text for prepared in batch for chunk in prepared.chunks if chunk.id not in known}
-    chunks = len(texts)
-    summaries = (prepared.summary.text for prepared in batch if prepared.summary.text and prepared.chunks)
-    texts |= {summary: summary for summary in summaries if summary not in known}
-    if not texts:
-        return known
-    waiting = list(texts.values())
-    parts: list[Vector] = []
-    for start in range(0, len(waiting), SLICE_TEXTS):
-        part = waiting[start : start + SLICE_TEXTS]
-        vectors = embedder.embed(part, role="passage")
-        if len(vectors) != len(part):
-            raise CountMismatch(
-                f"count mismatch: {embedder.name} gave {len(vectors)} vectors for {len(part)} texts; none was stored"
-            )
-        parts.extend(np.asarray(vectors))
-        if on_embedded:
-            on_embedded(max(0, min(chunks - start, len(part))))
-    return {**known, **dict(zip(texts, parts, strict=True))}

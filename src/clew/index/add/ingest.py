@@ -1,7 +1,7 @@
 """The entry points of the write path: what the engine's `add`, `plan`, `backfill` and `drop_messages` call.
 
 Each makes a recipe of the settings and a budget that every model call is charged to. `sources` finds what to add,
-`prepare` reads and chunks it, `pipeline` embeds and stores it.
+`prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,11 @@ from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
 from clew.core.types import INCOMPLETE, Document, Message
-from clew.index.add import backfill, pipeline
+from clew.index.add import pipeline
+from clew.index.add.backfill import find_records_without_contexts, generate_summaries
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.context import IngestContext, ignore_warning
+from clew.index.add.embed import embed_pending
 from clew.index.add.empty import list_empty_files, note_emptied_files
 from clew.index.add.ignored import (
     list_files_skipped_by_default,
@@ -142,7 +144,7 @@ def _run_and_calibrate(
 ) -> Report:
     """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget, started = context.make_budget(max_cost), monotonic()
-    with flush_after(context.flush, on_progress):
+    with flush_after(context.store.flush, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
@@ -206,40 +208,42 @@ def plan_add_sources(
     )
 
 
-def backfill_summaries(
+def backfill(
     context: IngestContext, *, refresh: bool, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Writes the missing summaries, and the contexts that a model failed to write; `refresh` replaces summaries too."""
+    """Writes missing summaries and contexts that a model failed to write, and makes all vectors that are pending."""
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
-    with flush_after(context.flush, on_progress):
-        repaired = _repair_contexts(context, llm, embedder)
-        if repaired.stopped or (llm is None and context.settings.ingestion.summaries == "none"):
-            return replace(repaired, cost=budget.spent)
-        report = backfill.generate_summaries(
-            store=context.store,
-            embedder=embedder,
-            summariser=Summariser(llm, context.settings.ingestion.max_concurrent) if llm else Summariser(),
-            refresh=refresh,
-            on_progress=on_progress,
-        )
+    with flush_after(context.store.flush, on_progress):
+        repaired, report = _repair_contexts(context, llm, embedder), Report()
+        if not repaired.stopped and (llm or context.settings.ingestion.summaries != "none"):
+            report = generate_summaries(
+                store=context.store,
+                summariser=Summariser(llm, context.settings.ingestion.max_concurrent) if llm else Summariser(),
+                refresh=refresh,
+                on_progress=on_progress,
+            )
+        embedded = embed_pending(context.store, embedder, on_progress)
+        if not embedded.stopped:
+            calibrate_once(context.store, embedder)
     return replace(
         report,
         changed=tuple(dict.fromkeys((*repaired.changed, *report.changed))),
-        failed=(*repaired.failed, *report.failed),
+        failed=(*repaired.failed, *report.failed, *embedded.failed),
         noted=(*repaired.noted, *report.noted),
         chunks=repaired.chunks,
-        embedded=repaired.embedded + report.embedded,
+        embedded=embedded.embedded + report.embedded,
         reused=repaired.reused,
         incomplete=repaired.incomplete,
+        stopped=repaired.stopped or report.stopped or embedded.stopped,
         cost=budget.spent,
     )
 
 
 def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder) -> Report:
     """Writes the contexts that a model failed to write, of documents that these settings would chunk as they are."""
-    lacking = backfill.find_records_without_contexts(context.store)
+    lacking = find_records_without_contexts(context.store)
     if not lacking:
         return Report()
     if llm is None:

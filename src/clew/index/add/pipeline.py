@@ -1,12 +1,11 @@
-"""The second half of the write path: prepared documents are embedded in batches and stored, each whole or not at all.
+"""The second half of the write path: prepared documents are stored in batches, each whole or not at all.
 
-Preparing runs ahead of the embedder in a thread, and chunks of several documents are embedded together, so that the
-model never waits and memory does not grow with the corpus. The pages of a batch are stored in one transaction, and
-reported as added after it. Whatever ends the work, what was stored stays, and the next
-run continues from there.
+Preparing runs ahead in a thread. The pages of a batch are stored in one transaction, and reported as added after it.
+Vectors that are known are kept; the others are made after all is stored, and until then words find the chunks. Whatever
+ends the work, what was stored stays, and the next run continues from there.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,22 +13,17 @@ from itertools import groupby
 
 import numpy as np
 
-from clew.core.errors import ClewError, ConcurrentChange, CostLimit, CountMismatch, DriverFailed
+from clew.core.errors import ClewError, ConcurrentChange, CostLimit, DriverFailed
 from clew.core.parallel import prefetch
 from clew.core.protocols import Store
 from clew.core.report import OnProgress, Report, SourceFailure
 from clew.core.stored import NewDocument
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
-from clew.core.types import Chunk, Matrix, Vector
+from clew.core.types import Chunk, Vector
 from clew.index.add.batches import prepare_sources
 from clew.index.add.counts import Run
-from clew.index.add.embed import (
-    embed_changed_chunks,
-    embed_chunks_and_summaries,
-    find_moved_vectors,
-    find_unchanged_chunks,
-)
+from clew.index.add.embed import find_known_vectors
 from clew.index.add.moves import find_id_clashes, find_messages_deleted_from, find_moved_messages
 from clew.index.add.prepare import (
     Given,
@@ -42,10 +36,10 @@ from clew.index.add.prepare import (
 from clew.index.chunk.terms import count_document_terms
 from clew.index.thread.threads import remove_messages_from_thread
 
-MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
-BATCH_CHUNKS = 64  # chunks embedded together: enough to sort by length, few enough to show progress
+MAX_PREFETCH = 8  # documents prepared ahead: few, since one may be large
+BATCH_CHUNKS = 64  # chunks stored together: enough for a transaction, few enough to show progress
 MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
-MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that may fail in a driver before the work is given up
+MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that the store may fail at before the work is given up
 
 
 def run_pipeline(
@@ -57,14 +51,14 @@ def run_pipeline(
     total_bytes: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Prepares, embeds and stores the sources in batches; one that fails is reported and the rest is added.
+    """Prepares and stores the sources in batches; one that fails is reported and the rest is added.
 
     Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
     Progress is reported in that time too, every second.
     """
     run, stopped = Run(total, on_progress, total_bytes), ""
-    store_waiting = partial(_embed_and_store_batch, store, recipe, run)
+    store_waiting = partial(_store_batch, store, recipe, run)
     prepared_ahead: list[PrepareResult] = []
 
     def store_and_report() -> None:
@@ -111,30 +105,21 @@ def run_pipeline(
     return run.make_report(stopped)
 
 
-def _embed_and_store_batch(store: Store, recipe: Recipe, run: Run) -> None:
-    """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself.
-
-    So too where the cost limit refuses the call: it may be enough for some of them.
-    """
+def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
+    """Stores the waiting documents with the vectors that are known."""
     batch = list(run.waiting)
     run.is_storing = True
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
     stored = dict(store.chunks_by_id(message_chunks)) if message_chunks else {}
-    known = {**store.vectors(find_unchanged_chunks(batch, stored)), **find_moved_vectors(batch)}
-    try:
-        batch_vectors = embed_chunks_and_summaries(batch, known, recipe.embedder, run.count_embedded)
-    except CountMismatch:
-        raise
-    except (DriverFailed, CostLimit):
-        batch_vectors = None
-    for is_page, group in groupby(batch, lambda each: batch_vectors is not None and not is_thread(each.document)):
+    known = find_known_vectors(batch, stored, store)
+    for is_page, group in groupby(batch, lambda each: not is_thread(each.document)):
         members = list(group)
-        if is_page and batch_vectors is not None and _store_pages(members, batch_vectors, store, recipe):
+        if is_page and _store_pages(members, known, store, recipe):
             for prepared in members:
                 run.count_stored(prepared, known)
             continue
         for prepared in members:
-            _store_one(prepared, batch_vectors, stored, known, store, recipe, run)
+            _store_one(prepared, stored, known, store, recipe, run)
     run.is_storing = False
 
 
@@ -149,17 +134,13 @@ def _store_pages(pages: Sequence[Prepared], vectors: Mapping[str, Vector], store
 
 def _store_one(
     prepared: Prepared,
-    batch_vectors: Mapping[str, Vector] | None,
     stored: dict[str, Chunk],
-    known: Container[str],
+    known: Mapping[str, Vector],
     store: Store,
     recipe: Recipe,
     run: Run,
 ) -> None:
-    """Stores the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id.
-
-    Without the vectors of its batch, and where a thread is stored without some of its messages, it is embedded here.
-    """
+    """Stores the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
     if clashes := find_id_clashes(prepared, stored):
         run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
         rest = remove_messages_from_thread(prepared.document, clashes.keys())
@@ -167,13 +148,12 @@ def _store_one(
             run.take_first()
             return
         prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
-        batch_vectors = None  # others are embedded with what is left
+        known = find_known_vectors([prepared], stored, store)  # others are embedded with what is left
     try:
         for doc_id, ids in find_moved_messages(prepared, stored).items():
             deleted = find_messages_deleted_from(doc_id, prepared.source, store)
             remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
-        vectors = embed_changed_chunks(prepared, store, recipe.embedder) if batch_vectors is None else batch_vectors
-        put = _store_document_with_retry(prepared, vectors, store, recipe)
+        put = _store_document_with_retry(prepared, known, store, recipe)
     except DriverFailed as error:
         run.take_first()
         run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
@@ -200,12 +180,17 @@ def _store_document_with_retry(
             if not isinstance(again, Prepared):
                 raise
             prepared, conflict = again, error
-            vectors = embed_changed_chunks(prepared, store, recipe.embedder)
+            vectors = _look_up_vectors(prepared, store)
     raise conflict
 
 
+def _look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
+    """The vectors of a document that are known now."""
+    return find_known_vectors([prepared], store.chunks_by_id([chunk.id for chunk in prepared.chunks]), store)
+
+
 def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
-    """Removes messages from a thread and returns how many; those that were embedded with them are embedded again."""
+    """Removes messages from a thread and returns how many; those that were embedded with them get new vectors."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
         if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
@@ -225,9 +210,8 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
                 continue
             return len(document.sections)
         prepared = Prepared(remaining, recipe.chunker(remaining))
-        vectors = embed_changed_chunks(prepared, store, recipe.embedder)
         try:
-            store_document(prepared, vectors, store, recipe, instead_of=document.text)
+            store_document(prepared, _look_up_vectors(prepared, store), store, recipe, instead_of=document.text)
         except ConcurrentChange as error:
             conflict = error
             continue
@@ -246,13 +230,14 @@ def store_document(
 
 
 def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe: Recipe) -> NewDocument:
-    """A prepared document with its summary, and the vectors and terms of its chunks."""
+    """A prepared document with its summary, the terms of its chunks, and the vectors that are known."""
     chunks, summary = prepared.chunks, prepared.summary
-    empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
+    missing: Vector = np.full(recipe.embedder.dim, np.nan, np.float32)
+    rows = [vectors.get(chunk.id, missing) for chunk in chunks]
     return NewDocument(
         replace(prepared.document, summary=summary.text, summary_by=summary.by),
         chunks,
-        np.array([vectors[chunk.id] for chunk in chunks], np.float32) if chunks else empty,
+        np.array(rows, np.float32).reshape(len(chunks), recipe.embedder.dim),
         count_document_terms(prepared.document, chunks, language=recipe.language),
-        vectors[summary.text] if summary.text and chunks else None,
+        vectors.get(summary.text) if chunks else None,
     )

@@ -29,22 +29,19 @@ def make_recipe(
     chunker: Chunker | None = None,
     enrichers: Sequence[Enricher] = (),
     moved: MovedFiles | None = None,
-    cut_for: Embedder | None = None,
 ) -> Recipe:
     """The recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes what they ask it for.
 
     Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
-    the built-in one. `moved` finds what the files that were moved have stored. `cut_for` is the embedder that the
-    other is to be replaced by: documents are then cut, and known to be unchanged, as with that one.
+    the built-in one. `moved` finds what the files that were moved have stored.
     """
-    cutter = cut_for or embedder
     config, failed = settings.ingestion, set[str]()
     summariser = Summariser(llm, config.max_concurrent) if config.summaries == "llm" else Summariser()
     return Recipe(
-        chunker=make_chunker(config, cutter.count, settings.threads, page_chunker=chunker),
+        chunker=make_chunker(config, embedder.count, settings.threads, page_chunker=chunker),
         embedder=embedder,
         language=config.language,
-        fingerprint=_make_recipe_fingerprint(settings, cutter, llm, chunker, enrichers),
+        fingerprint=_make_recipe_fingerprint(settings, embedder, llm, chunker, enrichers),
         on_warning=on_warning,
         enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers, failed, moved),
         summariser=summariser if config.summaries != "none" else None,

@@ -1,6 +1,6 @@
 """One run of the pipeline on a budget: what `add` does in this process, and each worker of many with its share."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,12 +10,13 @@ from clew.core.report import OnProgress, OnWarning, Report, SourceFailure
 from clew.core.usage import CostBudget
 from clew.index.add import pipeline
 from clew.index.add.context import IngestContext
+from clew.index.add.embed import embed_pending
 from clew.index.add.moved import MovedFiles
 from clew.index.add.prepare import Given, Recipe, Source
 
 
 class RunPipeline(Protocol):
-    """Reads, embeds and stores sources on a budget; the report also holds what the models failed at."""
+    """Reads, stores and embeds sources on a budget; the report also holds what the models failed at."""
 
     def __call__(
         self,
@@ -52,8 +53,12 @@ def run_pipeline_on_budget(
     total_bytes: int = 0,
     on_progress: OnProgress | None = None,
     moved: MovedFiles | None = None,
+    documents: Collection[str] | None = None,
 ) -> Report:
-    """Runs the pipeline in this process; what is prepared already is only embedded and stored."""
+    """Runs the pipeline in this process, then makes the vectors that are pending, of all documents or of some.
+
+    What is prepared already is only stored and embedded.
+    """
     notes: list[SourceFailure] = []
     recipe = make_metered_recipe(context, budget, on_warning=notes.append, moved=moved)
     report = pipeline.run_pipeline(
@@ -64,4 +69,11 @@ def run_pipeline_on_budget(
         total_bytes=total_bytes,
         on_progress=on_progress,
     )
-    return replace(report, noted=tuple(notes))
+    embedded = embed_pending(context.store, recipe.embedder, on_progress, documents)
+    return replace(
+        report,
+        noted=tuple(notes),
+        embedded=embedded.embedded,
+        failed=(*report.failed, *embedded.failed),
+        stopped=report.stopped or embedded.stopped,
+    )

@@ -30,6 +30,7 @@ from clew.core.types import Hit
 
 Signal = NDArray[np.float64]  # a number for each hit
 EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # of the meaning of a hit, where words cannot match
+EXPECTED_MEANING = 0.8  # of the share of the terms, where a hit has no vector yet
 
 
 class Evidence(NamedTuple):
@@ -55,6 +56,11 @@ class Evidence(NamedTuple):
         meaning = np.where(foreign, np.clip(self.meaning, 0.0, 1.0), 0.0)
         words = np.maximum(self.words, EXPECTED_WORDS * meaning)
         return Evidence(self.meaning, words, np.maximum(self.share, EXPECTED_SHARE * meaning), self.texts, foreign)
+
+
+def expect_meaning(meaning: Signal, share: Signal) -> Signal:
+    """Return the meaning of hits; of those without a vector yet, the one to expect of their share of the terms."""
+    return np.where(np.isnan(meaning), EXPECTED_MEANING * share, meaning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,8 @@ def _rank(name: str, query: Query, found: Candidates, source: EvidenceSource, we
     relevances = dict(zip(best, chances, strict=True))
     scores: Mapping[int, float] | Signal = found.by_words if name == LEXICAL else found.cosines
     if name == HYBRID:
-        best = sorted(best, key=lambda place: (-relevances[place], -found.cosines[place], found.ids[place]))[: query.k]
+        near = np.nan_to_num(found.cosines, nan=-1.0)  # of a chunk without a vector yet
+        best = sorted(best, key=lambda place: (-relevances[place], -near[place], found.ids[place]))[: query.k]
         scores = relevances
     hits = []
     for place, of, match in zip(best, texts.read_hits(best), estimate_match(evidence.take(best)), strict=True):

@@ -25,6 +25,7 @@ from clew.query.rank.calibrate import (
     Signal,
     estimate_match,
     estimate_relevance,
+    expect_meaning,
     sort_by_relevance,
 )
 from clew.query.rank.dedupe import dedupe_chunks
@@ -49,16 +50,17 @@ class EvidenceSource:
         self._store, self._calibration, self._analyser = store, calibration, analyser
 
     def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], Evidence]:
-        """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine."""
+        """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine.
+
+        The cosine is nan where there is no vector yet.
+        """
         vector = embed_query(query, self.embedder)
         ids = [hit.chunk.id for hit in hits]
         unknown = [hit.chunk.id for hit in hits if math.isnan(hit.similarity)]
         vectors = self._store.vectors(unknown) if unknown else {}
         found = dict(zip(vectors, _compute_similarities(vectors, vector), strict=True))
-        background = self._calibration.background(vector)  # of a chunk that is gone meanwhile, nothing is known
-        cosines = [
-            found.get(hit.chunk.id, background) if math.isnan(hit.similarity) else hit.similarity for hit in hits
-        ]
+        background = self._calibration.background(vector)
+        cosines = [found.get(hit.chunk.id, math.nan) if math.isnan(hit.similarity) else hit.similarity for hit in hits]
         matched = self._store.match_terms(self.extract_terms(query), ids)
         matches = [matched.get(each, NO_MATCH) for each in ids]
         shares, strengths = np.array(matches, np.float64).reshape(-1, 2).T
@@ -87,7 +89,7 @@ class EvidenceSource:
         certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
         share = certainty * shares
         words = (share + certainty * strengths) / 2
-        evidence = Evidence(meaning, words, share, texts)
+        evidence = Evidence(expect_meaning(meaning, share), words, share, texts)
         others = self._list_other_languages(query)
         if not others:
             return evidence

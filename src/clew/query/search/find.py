@@ -289,7 +289,7 @@ def drop_below_minimum(config: SearchConfig) -> Step:
     lowest = -1.0 if config.min_similarity is None else config.min_similarity
 
     def minimum(_: Query, hits: list[Hit]) -> list[Hit]:
-        return [hit for hit in hits if hit.similarity >= lowest and hit.relevance >= config.min_relevance]
+        return [hit for hit in hits if not hit.similarity < lowest and hit.relevance >= config.min_relevance]
 
     return minimum
 

@@ -85,6 +85,7 @@ _NO_CLUSTER = "an evaluation asks in one process; only `clew add` and `clew reem
 REMOVED_OPTIONS = {
     ("plan", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
     ("add", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
+    ("add", "--fast"): "every `add` stores words first, so that all is found at once; vectors follow",
     ("evaluate", "--ray"): _NO_CLUSTER,
     ("evaluate", "--workers"): _NO_CLUSTER,
     ("evaluate", "--gpus"): _NO_CLUSTER,

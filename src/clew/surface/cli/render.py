@@ -28,7 +28,6 @@ from clew.surface.cli.terminal import clean_for_stream, escape_json
 
 if TYPE_CHECKING:
     from clew.core.cite import CitationCheck
-    from clew.core.jobs import Upgrade
     from clew.core.passages import Context
     from clew.core.receipt import Receipt
     from clew.core.report import Report
@@ -269,13 +268,6 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
     width = max(map(len, pairs), default=0) + 2
     for name, value in pairs.items():
         print_line((f"{name:<{width}}", "bold"), (str(value), ""))
-
-
-def describe_upgrade(upgrade: "Upgrade") -> str:
-    """How far a collection is on its way to a better model, in a line."""
-    done = f", {upgrade.done} of {upgrade.total} texts" if upgrade.total else ""
-    error = f": {upgrade.error}" if upgrade.error else ""
-    return f"to {upgrade.to}, {upgrade.state}{done}{error} (job {upgrade.job})"
 
 
 def print_config(config: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clew.surface.cli.program import ProgramOptions, repeat_options
 
 if TYPE_CHECKING:
-    from clew.core.jobs import Job, Upgrade
+    from clew.core.jobs import Job
     from clew.surface.settings.load import Invocation
 
 
@@ -30,26 +30,6 @@ def start_worker(start: "Invocation") -> int:
     )
     worker.returncode = 0  # nobody waits for it, and Python is not to warn about that
     return worker.pid
-
-
-def start_upgrade(start: "Invocation", upgrade: "Upgrade", options: ProgramOptions, *, as_json: bool) -> None:
-    """Starts a worker that upgrades the vectors of a fast add, unless there is one."""
-    from clew.surface.cli import render
-
-    start_worker(start)
-    if not as_json:
-        hint = f"searchable now; {upgrade.to} follows in the background: `clew jobs watch {upgrade.job}`"
-        render.print_line((repeat_options(hint, options), "dim"), err=True)
-
-
-def hint_at_waiting_upgrade(upgrade: "Upgrade | None", options: ProgramOptions, *, as_json: bool) -> None:
-    """Says that the vectors are those of a fast model, if they are, and what gives the collection the better ones."""
-    from clew.surface.cli import render
-
-    if upgrade and upgrade.state != "running" and not as_json:
-        hint = f"searchable with the fast model; the upgrade to {upgrade.to} is {upgrade.state}: "
-        how = "`clew jobs work` runs it" if upgrade.state == "queued" else "`clew add --fast` starts it again"
-        render.print_line((repeat_options(hint + how, options), "yellow"), err=True)
 
 
 def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) -> bool:

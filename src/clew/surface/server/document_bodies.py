@@ -32,7 +32,6 @@ class DocumentsBody(Body):
     documents: Annotated[list[DocumentBody], Field(min_length=1, max_length=1000)]
 
 
-FAST = "Vectors of a static model first, so that all is found at once; a job upgrades them. For a new collection."
 Address = Annotated[str, Field(max_length=2000, pattern=r"^https?://[!-~]+$")]
 
 
@@ -40,12 +39,6 @@ class SourcesBody(Body):
     """Web addresses to be read."""
 
     sources: Annotated[list[Address], Field(min_length=1, max_length=100, description="http and https addresses.")]
-
-
-class AddBody(SourcesBody):
-    """Web addresses to be added."""
-
-    fast: bool = Field(False, description=FAST)
 
 
 class EraseDocuments(Body):

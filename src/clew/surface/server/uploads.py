@@ -155,9 +155,9 @@ def check_readable(engine: Engine, collection: str, folder: Path) -> None:
     raise SourceError(first, f"none of the files can be read, so the collection {collection!r} was not made")
 
 
-def enqueue(engine: Engine, folder: Path, *, fast: bool = False) -> Job:
+def enqueue(engine: Engine, folder: Path) -> Job:
     """Queues the files of an upload; their addresses are their names. Nothing of it is ignored: it was sent."""
-    return _set_apart(engine, folder).enqueue_add(*sorted(folder.iterdir()), fast=fast, settings=_keep_all(engine))
+    return _set_apart(engine, folder).enqueue_add(*sorted(folder.iterdir()), settings=_keep_all(engine))
 
 
 def _set_apart(engine: Engine, folder: Path) -> Engine:

@@ -39,6 +39,7 @@ from clew.drivers.store.backend import (
     select,
 )
 from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
 from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.lance import indexes
 from clew.drivers.store.lance.address import parse_address
@@ -49,7 +50,6 @@ from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, ma
 from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
 from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
-from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
 
 MAX_STAGED = 1000  # staged vectors whose length is computed
 MAX_CLEANINGS = 20  # of files that others change meanwhile
@@ -388,9 +388,7 @@ def _fill_rows(snapshot: LanceSnapshot, tx: Transaction) -> list[Row]:
 def _keep_vectors(snapshot: LanceSnapshot, tx: Transaction) -> list[Row]:
     """The rows that are added; of a chunk that only moved, the vector is the one that is there."""
     moved = [
-        row["row"]
-        for row in tx.added.values()
-        if row["kind"] == CHUNK and row["vector"] is None and not row["pending"]
+        row["row"] for row in tx.added.values() if row["kind"] == CHUNK and row["vector"] is None and not row["pending"]
     ]
     stored = {row["row"]: row["vector"] for row in snapshot.find(select(CHUNK, row=moved), ("vector",))}
     return [

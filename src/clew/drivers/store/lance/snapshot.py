@@ -11,11 +11,11 @@ from lance.dataset import ColumnOrdering
 from clew.core.errors import NotFound
 from clew.core.facets import Condition
 from clew.drivers.store.backend import CHUNK, DOCUMENT, KEYS, STAGED, Row, Select, select
+from clew.drivers.store.embed import model_switched_error
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.memory import Segment
 from clew.drivers.store.lance.schema import HEAD, LanceHead, parse_head, read_rows
 from clew.drivers.store.rows import RECORD
-from clew.drivers.store.embed import model_switched_error
 
 MAX_VALUES = 1000  # of one condition of a scan
 MAX_OWNERS = 10_000  # chunks whose document is kept

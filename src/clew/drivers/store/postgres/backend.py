@@ -19,6 +19,7 @@ from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
+from clew.drivers.store.embed import check_model_in_use
 from clew.drivers.store.postgres import binary, eraser, inspect, upkeep
 from clew.drivers.store.postgres.collections import estimate_disk_usage
 from clew.drivers.store.postgres.connect.errors import translate_errors
@@ -28,7 +29,6 @@ from clew.drivers.store.postgres.protection import repair_protection
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.searches import PostgresIndex
-from clew.drivers.store.embed import check_model_in_use
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
 
@@ -144,8 +144,8 @@ class PostgresBackend:
             f" b AS (UPDATE summaries u SET vector = s.vector FROM staged s WHERE s.row = u.row AND u.collection ="
             f" {number}), c AS (INSERT INTO summaries SELECT d.row, {number}, d.facets, s.vector FROM documents d"
             f" JOIN staged s ON s.row = d.row WHERE d.collection = {number} AND d.pending = 1),"
-            f" d AS (DELETE FROM staged s USING (SELECT row FROM chunks WHERE collection = {number} AND pending = 1 UNION"
-            f" ALL SELECT row FROM documents WHERE collection = {number} AND pending = 1) u WHERE u.row = s.row)"
+            f" d AS (DELETE FROM staged s USING (SELECT row FROM chunks WHERE collection = {number} AND pending = 1"
+            f" UNION ALL SELECT row FROM documents WHERE collection = {number} AND pending = 1) u WHERE u.row = s.row)"
             f" UPDATE staged s SET vector = u.vector FROM (SELECT row, {old} AS vector FROM signals WHERE collection ="
             f" {number} UNION ALL SELECT row, vector FROM summaries WHERE collection = {number}) u"
             f" WHERE u.row = s.row AND u.vector IS NOT NULL AND s.collection = {number}"

@@ -17,6 +17,7 @@ from clew.core.scope import get_search_scope
 from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head
+from clew.drivers.store.embed import check_model_in_use, model_switched_error
 from clew.drivers.store.sqlite import connection, schema, sums
 from clew.drivers.store.sqlite.accept import is_foreign_log
 from clew.drivers.store.sqlite.folder import (
@@ -28,7 +29,6 @@ from clew.drivers.store.sqlite.folder import (
     write_last_change,
     write_marker,
 )
-from clew.drivers.store.embed import check_model_in_use, model_switched_error
 
 MAX_CHECKED = 100_000  # rows that are remembered as checked
 _STATE = f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"

@@ -32,8 +32,8 @@ _LOST = f"""SELECT doc, coalesce(
   (SELECT CAST(text AS BLOB) FROM pieces WHERE doc = lost.doc ORDER BY n LIMIT 1),
   (SELECT CAST(text AS BLOB) FROM chunks WHERE doc = lost.doc ORDER BY piece, idx LIMIT 1)) FROM ({ORPHANED}) lost"""
 _ADD_RECORDS = f"""INSERT INTO documents
-  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '', 0, 0, '', '{{}}', NULL, '', NULL, NULL, 0, 0, '[]', NULL, NULL, 0
-  FROM ({ORPHANED})"""
+  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '', 0, 0, '', '{{}}', NULL, '', NULL, NULL, 0, 0, '[]', NULL, NULL,
+  0 FROM ({ORPHANED})"""
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
     (

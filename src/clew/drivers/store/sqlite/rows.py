@@ -27,11 +27,11 @@ from clew.drivers.store.backend import (
     Select,
     Transaction,
 )
+from clew.drivers.store.embed import model_switched_error
 from clew.drivers.store.sqlite import sums
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
 from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
-from clew.drivers.store.embed import model_switched_error
 
 MAX_VALUES = 500  # in one condition, else they are a JSON list
 _TABLES: Final[Mapping[int, str]] = {
@@ -290,13 +290,9 @@ def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -
         db.executemany(found, [(row["row"],) for row in rows])
         return
     db.executemany("UPDATE signals SET vector = ? WHERE row = ?", vectors)
-    db.executemany(
-        f"UPDATE signals SET sum = {sums.FIXED['signals']} WHERE row = ?", [(row["row"],) for row in rows]
-    )
+    db.executemany(f"UPDATE signals SET sum = {sums.FIXED['signals']} WHERE row = ?", [(row["row"],) for row in rows])
     db.executemany("UPDATE chunks SET pending = NULL, print = ? WHERE row = ?", [(r["print"], r["row"]) for r in rows])
-    db.executemany(
-        "INSERT INTO gone VALUES(?1, ?2, x'', row_sum(?1, ?2, x''))", [(change, row["row"]) for row in rows]
-    )
+    db.executemany("INSERT INTO gone VALUES(?1, ?2, x'', row_sum(?1, ?2, x''))", [(change, row["row"]) for row in rows])
 
 
 def _insert_signals(db: sqlite3.Connection, rows: Sequence[Row], vectors: Mapping[int, bytes]) -> None:

@@ -9,9 +9,9 @@ from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, Sto
 from clew.core.time import to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.checks import other_format_error
+from clew.drivers.store.embed import other_model_error
 from clew.drivers.store.sqlite.sums import META
 from clew.drivers.store.sqlite.tables import STATEMENTS, VERSION
-from clew.drivers.store.embed import other_model_error
 
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one

@@ -90,7 +90,9 @@ class ShardIndex(ShardSearches):
             self._seal.break_()
             self._remove_rows(tombstones)
             if filled.ids:
-                self._shard.update(edge.UpdateOperation.upsert_points(points.make_points(filled, self.checkpoint.average)))
+                self._shard.update(
+                    edge.UpdateOperation.upsert_points(points.make_points(filled, self.checkpoint.average))
+                )
             changed = len(tombstones) + len(filled.ids)
             self._advance_checkpoint(changed, change=max(self.checkpoint.change, state.change))
             for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):

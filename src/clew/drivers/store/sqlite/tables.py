@@ -5,14 +5,15 @@ VERSION = 13
 # `chunks` is what a reader is shown and `signals` what an index follows: a chunk that only moved changes the first and
 # not the second, and showing a hit never reads its vector. A signal's row is never reused and never changes but for a
 # vector that is filled in (empty while the chunk is `pending`), so an index that knows the last row and the last change
-# it has seen knows what it lacks; `gone` holds the tombstones of removed rows, and of filled ones, without terms. Document frequencies are counted by the index: a table of them would be written all over by every put,
-# ten times what the put itself writes. A chunk's text is stored besides its document's: cutting it from a long document
-# would read all the pages before it. A document's text is stored in pieces, so that a conversation grows without being
-# rewritten. `birth` is the collection's id, `staged` the model of the vectors in the table `staged`, `print` is an
-# entry's fingerprint.
+# it has seen knows what it lacks; `gone` holds the tombstones of removed rows, and of filled ones, without terms.
+# Document frequencies are counted by the index: a table of them would be written all over by every put, ten times what
+# the put itself writes. A chunk's text is stored besides its document's: cutting it from a long document would read all
+# the pages before it. A document's text is stored in pieces, so that a conversation grows without being rewritten.
+# `birth` is the collection's id, `staged` the model of the vectors in the table `staged`, `print` is an entry's
+# fingerprint.
 # A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
-# answers; its chunks name their piece, and places are counted from its start. `blocks` are the sizes of
-# 128 pieces each, [n, chars, chunks].
+# answers; its chunks name their piece, and places are counted from its start. `blocks` are the sizes of 128 pieces
+# each, [n, chars, chunks].
 # `named` has jobs, sessions, claims and what else is kept beside the content. `sum` is the checksum of a row.
 TABLES = """
 CREATE TABLE meta(

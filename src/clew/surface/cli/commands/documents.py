@@ -1,6 +1,5 @@
 """The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
 
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -15,18 +14,11 @@ from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOption
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
-WORKER_STARTS = timedelta(seconds=5)  # in which it takes its first job
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
 Background = Annotated[
     bool, typer.Option("--background", help="Queue the work, start a worker for it, print the job id and return.")
-]
-Fast = Annotated[
-    bool,
-    typer.Option(
-        "--fast", help="Make everything searchable with a static model at once, and upgrade it in the background."
-    ),
 ]
 Targets = Annotated[
     list[str],
@@ -51,7 +43,6 @@ def add(
     watch: Watch = False,
     yes: o.Yes = False,
     background: Background = False,
-    fast: Fast = False,
     ray: o.RayAddress = None,
     workers: o.Workers = None,
     gpus: o.Gpus = 0.0,
@@ -59,48 +50,30 @@ def add(
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
-    from clew.engine.upgrade import find_upgrade
-    from clew.surface.cli import progress, render, report_output, worker
+    from clew.surface.cli import progress, render, report_output
 
-    if ray and (watch or background or fast):
-        ctx.fail("--ray adds once and waits for it; leave out --watch, --background and --fast.")
+    if ray and (watch or background):
+        ctx.fail("--ray adds once and waits for it; leave out --watch and --background.")
     if not ray and (workers or gpus):
         ctx.fail("--workers and --gpus are those of a Ray cluster; give --ray ADDRESS too.")
     if background:
         if watch:
             ctx.fail("--background adds once; leave out --watch.")
-        _add_in_background(ctx, sources, options, yes=yes, fast=fast, max_cost=max_cost, as_json=as_json)
+        _add_in_background(ctx, sources, options, yes=yes, max_cost=max_cost, as_json=as_json)
         return
-    upgrade = None
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
         distributed = partial(engine.add_distributed, address=ray or "", workers=workers, gpus=gpus)
-        add = distributed if ray else partial(engine.add, fast=fast)
-        try:
-            with progress.report_progress() as on_progress:
-                report = add(
-                    *sources,
-                    sync=options.sync or watch,
-                    allow_mass_drop=yes,
-                    max_cost=max_cost,
-                    on_progress=on_progress,
-                )
-        except KeyboardInterrupt:
-            worker.hint_at_waiting_upgrade(find_upgrade(engine.opened), ctx.obj, as_json=as_json)
-            raise
+        add = distributed if ray else engine.add
+        with progress.report_progress() as on_progress:
+            report = add(
+                *sources, sync=options.sync or watch, allow_mass_drop=yes, max_cost=max_cost, on_progress=on_progress
+            )
         render.print_report(report, as_json=as_json)
         if not as_json:
             report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
-        upgrade = find_upgrade(engine.opened)
-        if not fast:
-            worker.hint_at_waiting_upgrade(upgrade, ctx.obj, as_json=as_json)
-            upgrade = None
         if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
             report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
             render.print_report(report)
-        if watch and upgrade:
-            worker.start_upgrade(
-                resolve_invocation(ctx, options.to_setting_overrides()), upgrade, ctx.obj, as_json=as_json
-            )
         while watch and not report.stopped:  # until interrupted
             sleep(WATCH_INTERVAL)
             max_cost = None if max_cost is None else max_cost - report.cost
@@ -109,8 +82,6 @@ def add(
             if update.added or update.changed or update.dropped or is_news:
                 render.print_report(update, as_json=as_json)
             report = update
-    if upgrade and not watch:
-        worker.start_upgrade(resolve_invocation(ctx, options.to_setting_overrides()), upgrade, ctx.obj, as_json=as_json)
     if report.failed or report.stopped or report.held_back:
         raise typer.Exit(LIMIT_REACHED if report.stopped else INCOMPLETE)
 
@@ -121,7 +92,6 @@ def _add_in_background(
     options: IngestOptions,
     *,
     yes: bool,
-    fast: bool,
     max_cost: float | None,
     as_json: bool,
 ) -> None:
@@ -137,7 +107,7 @@ def _add_in_background(
             raise SourceError(source, "does not exist; nothing was queued")
     overrides = options.to_setting_overrides()
     with open_engine(ctx, overrides, create=True) as engine:
-        job = engine.enqueue_add(*sources, sync=options.sync, allow_mass_drop=yes, fast=fast, max_cost=max_cost)
+        job = engine.enqueue_add(*sources, sync=options.sync, allow_mass_drop=yes, max_cost=max_cost)
     start_worker(resolve_invocation(ctx, overrides))
     if as_json:
         render.print_json(job)
@@ -276,20 +246,19 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
     """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.core.filter import EVERYTHING
     from clew.surface.cli import render
-    from clew.surface.cli.worker import hint_at_waiting_jobs
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
         where = options.build_filter(engine)
         stats = engine.status(where=where)
         shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
-        upgrade = [engine.job(stats.upgrade.job)] if stats.upgrade else []
-    upgrade = [job for job in upgrade if job.updated and datetime.now(UTC) - job.updated >= WORKER_STARTS]
     if as_json:
         render.print_json(shown)
         return
-    if stats.upgrade:
-        shown["upgrade"] = render.describe_upgrade(stats.upgrade)
+    if stats.pending:
+        hint = repeat_options("`clew backfill` makes their vectors", ctx.obj)
+        shown["pending"] = f"{stats.pending:,}: {stats.describe_pending()}; {hint}"
+    else:
+        del shown["pending"]
     shown["languages"] = ", ".join(f"{code} {count}" for code, count in stats.languages.items()) or None
     render.print_pairs({name: value for name, value in shown.items() if value is not None})
-    hint_at_waiting_jobs(upgrade, ctx.obj)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clew.core.jobs import UPGRADE
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, repeat_options, resolve_invocation
@@ -148,7 +147,7 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
 
     def report(job: "Job") -> None:
         if job.state != "queued":
-            unit = "texts" if job.kind == UPGRADE else "documents"
+            unit = "texts" if job.stage == "embedding" else "documents"
             on_progress(Progress(f"job {job.id}", job.done, job.total, unit))
 
     return report
@@ -189,8 +188,6 @@ def _describe_outcome(job: "Job") -> str:
     report = job.result
     if job.error or not report:
         return job.error
-    if job.kind == UPGRADE:
-        return f"{report['embedded']} embedded{'; ' + report['stopped'] if report.get('stopped') else ''}"
     if "added" not in report:
         return job.message or str(report.get("run", ""))
     counts = f"{len(report['added'])} added, {len(report['changed'])} changed, {report['skipped']} skipped"

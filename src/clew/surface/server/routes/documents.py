@@ -17,14 +17,13 @@ from clew.core.filter import Filter
 from clew.core.jobs import Job
 from clew.engine import Engine
 from clew.surface.server.call import Calling, Cursor, Limit, document_replies, reply_json
-from clew.surface.server.document_bodies import FAST, AddBody, DocumentsBody, EraseBody, SourcesBody
+from clew.surface.server.document_bodies import DocumentsBody, EraseBody, SourcesBody
 from clew.surface.server.job_reply import job_to_reply
 from clew.surface.server.uploads import check_readable, enqueue
 
 router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(404, 409))
 MAX_FILES = 100
 FILES = f"The files, at most {MAX_FILES}; `filename` is the relative path that becomes the address of each."
-Fast = Annotated[bool, Query(description=FAST)]
 Label = Annotated[str, Query(max_length=500)]
 Kinds = Annotated[list[Label], Query(max_length=100, description="Kinds of documents, such as page and thread.")]
 Channels = Annotated[list[Label], Query(max_length=100, description="Channels of conversations.")]
@@ -35,7 +34,6 @@ Authors = Annotated[list[Label], Query(max_length=100, description="Who wrote it
 async def upload(
     files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES, description=FILES)],
     caller: Calling,
-    fast: Fast = False,
 ) -> Response:
     """Upload files, at most 100 at a time; their relative paths become their addresses.
 
@@ -51,16 +49,16 @@ async def upload(
             with server.engines.open_or_empty(collection) as engine:
                 check_readable(engine, collection, folder)
             return caller.access.call(
-                server.engines, collection, lambda engine: enqueue(engine, folder, fast=fast), write=True, create=True
+                server.engines, collection, lambda engine: enqueue(engine, folder), write=True, create=True
             )
 
     return reply_json(job_to_reply(await server.saves.run(call), server.places), status=202)
 
 
 @router.post("/add", status_code=202, responses={202: {"model": JobReply}})
-async def add(body: AddBody, caller: Calling) -> Response:
+async def add(body: SourcesBody, caller: Calling) -> Response:
     """Queue web addresses to be read and added."""
-    job = await caller.call(lambda engine: engine.enqueue_add(*body.sources, fast=body.fast), write=True, create=True)
+    job = await caller.call(lambda engine: engine.enqueue_add(*body.sources), write=True, create=True)
     return reply_json(job_to_reply(job, caller.server.places), status=202)
 
 

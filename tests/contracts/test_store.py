@@ -925,7 +925,7 @@ def test_what_changes_while_another_model_works_is_caught_up_with(make_store: Ma
 def test_work_of_another_model_that_was_broken_off_goes_on(
     make_store: MakeStore, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged, "BATCH", 2)
+    monkeypatch.setattr(embed, "SLICE", 2)
     store, told = make_store(), list[tuple[int, int]]()
     for n in range(5):
         put(store, bundle(f"d{n}", [f"anchor {n}"]))
@@ -1030,7 +1030,7 @@ def test_another_model_is_refused(make_store: MakeStore, request: pytest.Fixture
 @pytest.mark.parametrize(
     ("rows", "many", "words"),
     [
-        (np.full((2, DIM), np.nan, np.float32), 2, "not a number"),
+        (np.array([[np.nan, *vector(1)[1:]], vector(2)], np.float32), 2, "not a number"),
         (np.full((2, DIM), np.inf, np.float32), 2, "not a number"),
         (np.zeros((2, DIM), np.float32), 2, "unit"),
         (3 * vectors(1, 2), 2, "unit"),

@@ -139,7 +139,7 @@ def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
 
 
 def test_what_was_broken_off_goes_on(open_engine: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "BATCH", 2)
+    monkeypatch.setattr(embed, "SLICE", 2)
     engine = filled(open_engine())
     before, whole = answers(engine), engine.status().chunks
 

@@ -99,7 +99,7 @@ def _make_vectors(run: _Run) -> None:
         is_left = False
         for kind, rows in _list_missing(run):
             with _claim(run, rows) as (claimed, extend):
-                is_left = is_left or len(claimed) < len(rows)
+                is_left = is_left or len(claimed) < len(rows)  # or others have made them
                 claimed.sort(key=lambda row: len(_get_text(row)))
                 for start in range(0, len(claimed), SLICE):
                     _embed_rows(run, kind, claimed[start : start + SLICE])
@@ -153,9 +153,21 @@ def _claim(run: _Run, rows: list[Row]) -> Iterator[tuple[list[Row], Callable[[],
             since = time.monotonic()
 
     try:
-        yield [row for row in rows if names[row["row"]] in free], extend
+        yield _drop_made(run, [row for row in rows if names[row["row"]] in free]), extend
     finally:
         claim_documents(claims, free, owner=run.owner, seconds=0)
+
+
+def _drop_made(run: _Run, rows: list[Row]) -> list[Row]:
+    """Those of the rows that nobody has made a vector of since they were listed."""
+    numbers = [row["row"] for row in rows]
+    with run.backend.read() as snapshot:
+        if run.is_staged:
+            made = {row["row"] for row in snapshot.find(select(STAGED, row=numbers), ("row",))}
+            return [row for row in rows if row["row"] not in made]
+        kind = rows[0]["kind"] if rows else CHUNK
+        left = {row["row"] for row in snapshot.find(select(kind, row=numbers, pending=[1]), ("row",))}
+    return [row for row in rows if row["row"] in left]
 
 
 def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:

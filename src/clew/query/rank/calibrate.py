@@ -30,7 +30,6 @@ from clew.core.types import Hit
 
 Signal = NDArray[np.float64]  # a number for each hit
 EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # of the meaning of a hit, where words cannot match
-EXPECTED_MEANING = 0.8  # of the share of the terms, where a hit has no vector yet
 
 
 class Evidence(NamedTuple):
@@ -59,8 +58,8 @@ class Evidence(NamedTuple):
 
 
 def expect_meaning(meaning: Signal, share: Signal) -> Signal:
-    """Return the meaning of hits; of those without a vector yet, the one to expect of their share of the terms."""
-    return np.where(np.isnan(meaning), EXPECTED_MEANING * share, meaning)
+    """Return the meaning of hits; of those without a vector yet, their share of the terms, which is about as great."""
+    return np.where(np.isnan(meaning), share, meaning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,140 @@
+"""Adding through the engine: words are stored first and find at once, vectors follow, whatever fails or is killed."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import Document, Engine, Progress, Settings, SettingsError
+from clew.core.errors import DriverFailed
+from clew.core.protocols import Role
+from clew.core.settings import EmbedderConfig
+from clew.core.types import Matrix
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store import embed
+from tests.engine.conftest import STORES
+
+PAGES = [Document(f"p{number}", f"# Page {number}\n\nThe gauge {number} is read at noon.") for number in range(12)]
+
+
+class Watched(HashedEmbedder):
+    """Counts the texts that it embeds; `works` after so many fails."""
+
+    def __init__(self, works: int | None = None) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.works = works
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        if role == "passage":
+            if self.works is not None and len(self.texts) >= self.works:
+                raise DriverFailed("the model is gone")
+            self.texts += texts
+        return super().embed(texts, role=role)
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder, or the address of a database."""
+    return str(tmp_path / "team.clew" if request.param == "folder" else request.getfixturevalue("postgres"))
+
+
+def stored(engine: Engine) -> dict[str, Any]:
+    return {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
+
+
+def test_words_are_stored_before_the_first_vector_is_made(place: str) -> None:
+    stages: list[str] = []
+    with Engine.open(place, embedder="hashed") as engine, Engine.open(place, embedder="hashed") as other:
+
+        def look(progress: Progress) -> None:
+            stages.append(progress.stage)
+            if progress.stage == "embedding" and not progress.done:
+                assert other.status().pending == 12
+                (hit, *_) = other.search("gauge 7")
+                assert hit.chunk.doc_id == "p7"
+                assert math.isnan(hit.similarity)
+                assert 0 < hit.relevance <= 1
+
+        report = engine.add_documents(PAGES, on_progress=look)
+        assert (len(report.added), report.chunks, report.embedded) == (12, 12, 12)
+        assert list(dict.fromkeys(stages))[:2] == ["adding", "embedding"]
+        assert engine.status().pending == 0
+        (hit, *_) = other.search("gauge 7")
+        assert hit.chunk.doc_id == "p7"
+        assert not math.isnan(hit.similarity)
+
+
+def test_a_model_that_fails_loses_nothing_and_backfill_goes_on(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "SLICE", 2)
+    model = Watched(works=4)
+    with Engine.open(place, embedder=model) as engine, Engine.open(":memory:", embedder="hashed") as plain:
+        report = engine.add_documents(PAGES)
+        assert (len(report.added), report.embedded) == (12, 4)
+        (failure,) = report.failed
+        assert failure.source == model.name
+        assert "the model is gone" in failure.reason
+        assert "4 of 12 chunks are searchable by meaning" in failure.reason
+        assert engine.status().pending == 8
+        assert engine.search("gauge 3")[0].chunk.doc_id == "p3"
+        assert "gauge 3" in engine.context("When is gauge 3 read?").text
+        model.works = None
+        report = engine.backfill()
+        assert (report.embedded, report.failed, engine.status().pending) == (8, (), 0)
+        assert len(model.texts) == len(set(model.texts)) == 12
+        plain.add_documents(PAGES)
+        assert stored(engine) == stored(plain)
+
+
+def test_the_next_add_makes_what_is_left(place: str) -> None:
+    model = Watched(works=0)
+    with Engine.open(place, embedder=model) as engine:
+        engine.add_documents(PAGES[:6])
+        model.works = None
+        report = engine.add_documents(PAGES)
+        assert (len(report.added), report.skipped, report.embedded) == (6, 6, 12)
+        assert engine.status().pending == 0
+
+
+def test_an_add_that_is_killed_again_and_again_makes_each_vector_once(place: str, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    program = (
+        "import os, sys; from clew import Engine, Document; from clew.drivers.store import embed\n"
+        "from clew.drivers.embed.hashed import HashedEmbedder\n"
+        "embed.SLICE, made, write = 2, HashedEmbedder.embed, embed._write_vectors\n"
+        "def kept(run, kind, rows, vectors):\n"
+        "    count = write(run, kind, rows, vectors)\n"
+        "    with open(sys.argv[2], 'a') as file: file.write(''.join(f'{row[\"text\"]!r}\\n' for row in rows))\n"
+        "    os._exit(9)\n"
+        "embed._write_vectors = kept\n"
+        "pages = [Document(f'p{n}', f'# Page {n}\\n\\nThe gauge {n} is read at noon.') for n in range(12)]\n"
+        "Engine.open(sys.argv[1], embedder='hashed').add_documents(pages)\n"
+    )
+    for _ in range(6):
+        ended = subprocess.run([sys.executable, "-c", program, place, str(done)], capture_output=True, timeout=120)
+        assert ended.returncode == 9, ended.stderr.decode()
+    texts = done.read_text().splitlines()
+    assert len(texts) == len(set(texts)) == 12
+    with Engine.open(place, embedder="hashed") as engine:
+        assert (engine.status().chunks, engine.status().pending) == (12, 0)
+        assert engine.add_documents(PAGES).skipped == 12
+
+
+def test_the_limit_of_the_cost_leaves_words(tmp_path: Path) -> None:
+    settings = Settings(embedder=EmbedderConfig(price=1_000_000.0))
+    with Engine.open(tmp_path, embedder="hashed", settings=settings) as engine:
+        report = engine.add_documents(PAGES, max_cost=1.0)
+        assert (len(report.added), report.embedded) == (12, 0)
+        assert "max_cost" in report.stopped or "limit" in report.stopped
+        assert engine.search("gauge 7")[0].chunk.doc_id == "p7"
+
+
+def test_what_it_replaces_is_named(tmp_path: Path) -> None:
+    from clew.core.settings.override import override_settings
+
+    with pytest.raises(SettingsError, match=r"embedder\.fast is not a setting; every `add` stores words first"):
+        override_settings(Settings(), {"embedder.fast": "wordllama"})

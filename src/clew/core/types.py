@@ -266,5 +266,5 @@ class StoreStats:
 
     def describe_pending(self) -> str:
         """How many chunks have their vectors, in words."""
-        made = f"{self.chunks - self.pending:,} of {self.chunks:,} chunks"
-        return f"{made} are searchable by meaning, the others by words"
+        made = f"{self.chunks - self.pending:,} of {self.chunks:,} chunks are searchable by meaning"
+        return f"{made}, the others by words" if self.pending else made

@@ -2,7 +2,8 @@
 
 A message that is stored already is skipped; an edited or corrected one replaces itself. One that answers a message that
 has not come yet waits for it, and joins it when it comes. Messages given together are sorted as they were sent. One
-that cannot be embedded or stored, or has the id of a message of another channel, is reported, and the rest is stored.
+that cannot be stored, or has the id of a message of another channel, is reported, and the rest is stored. One that
+cannot be embedded is stored with its words, and its vector is pending.
 
 Others may write to the same threads: an edit is written only if its threads are as they were read, else it is planned
 again from what is stored then.
@@ -14,20 +15,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
+import numpy as np
+
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings
 from clew.core.thread import fill_in_message, make_first_chunk_id
-from clew.core.types import Chunk, Document, Message, Vector
+from clew.core.types import Chunk, Document, Matrix, Message, Vector
 from clew.index.chunk.messages import chunk_messages
 from clew.index.thread.draft import Draft, PlannedEdit, plan_edit
-from clew.index.thread.draft_set import Plan
 from clew.index.thread.plan import ThreadPlanner
 from clew.index.thread.threads import check_messages, explain_id_clash
 
 BATCH_TEXTS = 100  # texts embedded together
 MAX_ATTEMPTS = 200  # to write a thread that others write to at the same time; each fails because another succeeded
+MAX_FAILURES = 3  # texts in a row that the model may fail at
 MAX_PAUSE = 0.05  # seconds between two attempts, at most
 
 
@@ -35,7 +38,6 @@ MAX_PAUSE = 0.05  # seconds between two attempts, at most
 class _Outcome:
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
     chunks: int = 0
 
 
@@ -54,14 +56,18 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     writer = ThreadWriter(store, embedder, settings)
     outcome = writer.write_messages(given, stored)
     refused = [*unencodable, *clashing]
-    done = len(outcome.added) + len(outcome.changed) + len(outcome.failed) + len(refused)
+    done = len(outcome.added) + len(outcome.changed) + len(refused)
     return Report(
         added=tuple(outcome.added),
         changed=tuple(outcome.changed),
         skipped=len(latest) - done,
-        failed=(*refused, *(SourceFailure(message_id, reason) for message_id, reason in outcome.failed.items())),
+        failed=tuple(refused),
+        noted=tuple(
+            SourceFailure(message_id, f"words alone find it, until `clew backfill` makes its vector: {reason}")
+            for message_id, reason in writer.failed.items()
+        ),
         chunks=outcome.chunks,
-        embedded=len(writer.vectors),
+        embedded=len(writer.vectors) - len(writer.failed),
         seconds=monotonic() - started,
     )
 
@@ -132,12 +138,16 @@ def _split_id_clashes(
 
 
 class ThreadWriter:
-    """Plans, embeds and writes changes of threads. `vectors` are those that were made, by text."""
+    """Plans, embeds and writes changes of threads.
+
+    `vectors` are by text, nan where the model failed, and `failed` says why, by message id.
+    """
 
     def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._reach = max(1, settings.threads.before)
         self.vectors: dict[str, Vector] = {}
+        self.failed: dict[str, str] = {}
 
     def write_messages(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> _Outcome:
         """Writes new and changed messages. What others removed after it was given as changed stays removed."""
@@ -154,13 +164,11 @@ class ThreadWriter:
                 }
             try:
                 plans = planner.plan(list(pending.values()), stored)
-                edits = self._embed_plans(plans, outcome)
+                edits = [[self._plan_edit(draft) for draft in plan.drafts] for plan in plans]
             except (ConcurrentChange, NotFound) as error:
                 conflict = error
                 continue
-            if edits is None:  # some cannot be embedded: the rest is planned without them
-                pending = {key: each for key, each in pending.items() if key not in outcome.failed}
-                continue
+            self._embed_texts(edits)
             conflict = None
             pending = {}
             for plan, planned in zip(plans, edits, strict=True):
@@ -195,42 +203,39 @@ class ThreadWriter:
             dropped += draft.drop(ids)
             drafts.append(draft)
         planned = [self._plan_edit(draft) for draft in drafts if draft.removed]
-        failed = self._embed_texts([planned])
-        if failed:
-            raise DriverFailed(next(iter(failed.values())))
+        self._embed_texts([planned])
         self._write(planned)
         return dropped
 
     def _plan_edit(self, draft: Draft) -> PlannedEdit:
         return plan_edit(draft, store=self._store, chunk=self._chunk, reach=self._reach)
 
-    def _embed_plans(self, plans: Sequence[Plan], outcome: _Outcome) -> list[list[PlannedEdit]] | None:
-        """The edits of plans, their texts embedded; None if some could not be, which the outcome then says."""
-        edits = [[self._plan_edit(draft) for draft in plan.drafts] for plan in plans]
-        failed = self._embed_texts(edits)
-        given = {message.id for plan in plans for message in (*plan.added, *plan.changed)}
-        for message_id, reason in failed.items():
-            if message_id not in given:  # it is stored: nothing can be written without it
-                raise DriverFailed(reason)
-        outcome.failed |= failed
-        return None if failed else edits
-
-    def _embed_texts(self, edits: Iterable[Iterable[PlannedEdit]]) -> dict[str, str]:
-        """Embeds the new texts; the reasons of failures, by message id."""
+    def _embed_texts(self, edits: Iterable[Iterable[PlannedEdit]]) -> None:
+        """Embeds the new texts, together or, where that fails, one by one; after three failures in a row no more."""
         texts = {text: key for group in edits for each in group for text, key in each.list_new_texts().items()}
-        failed: dict[str, str] = {}
-        wanted = [text for text in texts if text not in self.vectors]
+        wanted, failures, reason = [text for text in texts if text not in self.vectors], 0, ""
         for at in range(0, len(wanted), BATCH_TEXTS):
             batch = wanted[at : at + BATCH_TEXTS]
             try:
-                self.vectors.update(zip(batch, self._embedder.embed(batch, role="passage"), strict=True))
-            except DriverFailed:
-                for text in batch:  # one bad text must not fail the others
-                    try:
-                        self.vectors[text] = self._embedder.embed([text], role="passage")[0]
-                    except DriverFailed as error:
-                        failed[texts[text]] = str(error)
-        return failed
+                self.vectors.update(zip(batch, self._embed(batch), strict=True))
+                continue
+            except DriverFailed as error:
+                reason = str(error)
+            for text in batch:
+                try:
+                    if failures < MAX_FAILURES:
+                        self.vectors[text], failures = self._embed([text])[0], 0
+                        continue
+                except DriverFailed as error:
+                    failures, reason = failures + 1, str(error)
+                self.vectors[text] = np.full(self._embedder.dim, np.nan, np.float32)
+                self.failed[texts[text]] = reason
+
+    def _embed(self, texts: Sequence[str]) -> Matrix:
+        made = self._embedder.embed(texts, role="passage")
+        if not np.isfinite(made).all():
+            raise DriverFailed(f"{self._embedder.name} returned a vector that holds a value that is not a number")
+        return made
 
     def _write(self, planned: Sequence[PlannedEdit]) -> None:
         dim, language = self._embedder.dim, self._settings.ingestion.language

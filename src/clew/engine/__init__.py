@@ -130,9 +130,8 @@ class Engine:
                 raise
             store, embedder = open_during_upgrade(path, collection, embedder, settings)
             embedder_config = replace(settings.embedder, name=embedder.name)
-        records = drivers.find_records(store, folder)
         try:
-            settings = apply_tuned_settings(settings, records, embedder.name)
+            settings = apply_tuned_settings(settings, store.records, embedder.name)
         except BaseException:
             store.close()
             raise
@@ -152,7 +151,7 @@ class Engine:
                 max_idle=session.idle,
             ),
             extensions=extensions,
-            records=records,
+            records=store.records,
             llm_config=llm_config,
             embedder_config=embedder_config,
             address=str(path) if drivers.is_shared(path) else "",

@@ -368,10 +368,6 @@ class Backend(Protocol):
         """What searches the chunks."""
 
     @property
-    def keeps_records(self) -> bool:
-        """Whether runs, feedback and tuned settings are named values; else they are files in the folder, if any."""
-
-    @property
     def remedy_unreadable(self) -> Remedy:
         """The remedy for tables that cannot be read to their end, if there is one."""
 

@@ -63,7 +63,6 @@ class LanceBackend:
     With `config.as_of` it shows the version of that time, and only reads.
     """
 
-    keeps_records = True
     remedy_unreadable: Remedy = ""
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:

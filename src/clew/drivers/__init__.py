@@ -32,6 +32,7 @@ from clew.drivers.addresses import is_shared as is_shared
 from clew.drivers.addresses import resolve_folder
 
 if TYPE_CHECKING:
+    from clew.drivers.store.base import BaseBackend
     from clew.drivers.store.store import BackendStore
 
 HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
@@ -194,6 +195,24 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
 
     folder = None if str(path) == MEMORY else resolve_folder(path) / collection
     return open_store(folder, embedder=embedder.name, dim=embedder.dim, config=config)
+
+
+def check_backend(backend: object) -> None:
+    """Raise SettingsError unless a backend of the user's own has all that it has to bring."""
+    from clew.drivers.store.base import REQUIRED, BaseBackend
+
+    if not isinstance(backend, BaseBackend):
+        raise SettingsError(f"backend has the type {type(backend).__name__}; derive it from clew.BaseBackend")
+    if lacking := [name for name in REQUIRED if getattr(type(backend), name) is getattr(BaseBackend, name)]:
+        raise SettingsError(f"the backend {type(backend).__name__} lacks {', '.join(lacking)}; see docs/extending.md")
+
+
+def open_backend(backend: "BaseBackend", embedder: Embedder) -> Store:
+    """The store over a backend of the user's own."""
+    from clew.drivers.store.store import BackendStore
+
+    backend.open(embedder.name, embedder.dim)
+    return BackendStore(backend)
 
 
 def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) -> "BackendStore | None":

@@ -32,6 +32,11 @@ SLOW_FIXTURES = {"postgres_server", "postgres_to_kill", "s3_server", "browser"}
 SLOW_STORES = ("postgres", "lance", "s3")  # as the parameter of a test that runs on every store
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Lets `tests/contracts` be run over a backend that is not Clew's."""
+    parser.addoption("--backend", metavar="MODULE:FUNCTION", help="Backend for tests/contracts, in place of Clew's.")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks as slow what needs a server, a cluster, a browser or a language model, or runs the docs."""

@@ -56,7 +56,9 @@ def read_store(store: Any) -> Stored:
         return read_lake(backend._address.join(backend._collection), backend._address.options)
     if hasattr(backend, "_database"):
         return read_folder(backend._folder) if backend._folder else iter(())
-    return read_server(backend._pool.open_connection())
+    if hasattr(backend, "_pool"):
+        return read_server(backend._pool.open_connection())
+    return read_folder(backend.contract_folder)
 
 
 def read_folder(folder: Path) -> Stored:

@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from clew.core.window import StyleProfile as StyleProfile
     from clew.core.window import WindowThread as WindowThread
     from clew.drivers.llm.scripted import ScriptedLLM as ScriptedLLM
+    from clew.drivers.store.base import BaseBackend as BaseBackend
     from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
     from clew.engine.sessions import ChatSession as ChatSession
@@ -228,6 +229,7 @@ _HOMES = {
     "clew.core.why": "Fix WhyNot",
     "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",
     "clew.drivers.llm.scripted": "ScriptedLLM",
+    "clew.drivers.store.base": "BaseBackend",
     "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
     "clew.engine.sessions": "ChatSession",

@@ -12,7 +12,7 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from clew import engine as sync
 from clew.core.collection import CollectionRecord, DroppedCollection
@@ -27,6 +27,9 @@ from clew.engine.opened import Opened
 from clew.query.agent import tools as sync_tools
 from clew.query.context.format.renderers import Render
 from clew.query.search.strategies import StrategyFactory
+
+if TYPE_CHECKING:
+    from clew.drivers.store.base import BaseBackend
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -130,8 +133,9 @@ class Engine:
     @classmethod
     async def open(
         cls,
-        path: str | Path,
+        path: str | Path | None = None,
         *,
+        backend: "BaseBackend | None" = None,
         collection: str = "default",
         embedder: str | Embedder | None = None,
         llm: str | LLM | None = None,
@@ -148,6 +152,7 @@ class Engine:
         engine = await asyncio.to_thread(
             sync.Engine.open,
             path,
+            backend=backend,
             collection=collection,
             embedder=embedder,
             llm=llm,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -10,13 +11,16 @@ from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.drivers.store import lance, postgres
 from clew.drivers.store.sqlite.open import open_store
+from clew.drivers.store.store import BackendStore
 from tests.azure_server import AZURITE
+from tests.own_backend import load_opener
 from tests.pooler import PGBOUNCER, find_database, started_pooler
 from tests.soak import choose_runs
 
 DIM = 8
 MODEL = "model-a"
-KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance")
+OWN = "of one's own"  # the backend in docs/extending.md, or that of --backend
+KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance", OWN)
 # All of the contract too, in `make soak`; `test_store_on_lance.py` has the part that differs most for every day.
 LONG = tuple(
     pytest.param(kind, marks=pytest.mark.soak)
@@ -49,7 +53,20 @@ def pooler(postgres_server: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=(*KINDS, *LONG))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the contract over every kind of store, or over the backend of --backend alone."""
+    if "make_store" in metafunc.fixturenames and not hasattr(metafunc.module, "make_store"):
+        is_own = metafunc.config.getoption("--backend", None)
+        metafunc.parametrize("make_store", (OWN,) if is_own else (*KINDS, *LONG), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what does not ask the backend of --backend."""
+    if config.getoption("--backend", None):
+        items[:] = [each for each in items if each.path.name == "test_backend.py" or OWN in each.name]
+
+
+@pytest.fixture
 def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStore]:
     """Opens a store by the name of its collection; all are closed in the end."""
     opened: list[Store] = []
@@ -70,6 +87,12 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             remote = {"lance-s3": "s3", "lance-az": "azure"}.get(request.param)
             url = request.getfixturevalue(remote) if remote else f"lance://{place}"
             opened.append(lance.open_store(url, collection=collection, embedder=embedder, dim=dim, config=config))
+        elif request.param == OWN:
+            opener = load_opener(request.config.getoption("--backend", None))
+            backend: Any = opener(place, collection)
+            backend.contract_folder = place  # where an erasure must leave no bytes
+            backend.open(embedder, dim)
+            opened.append(BackendStore(backend))
         elif request.param == "memory":
             opened.append(open_store(None, embedder=embedder, dim=dim, config=config))
         else:

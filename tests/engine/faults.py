@@ -193,10 +193,10 @@ def stage_third_model(engine: Engine) -> None:
     engine.opened.store.stage_vectors(HashedEmbedder(16))
 
 
-def write_tuned(folder: Path) -> None:
+def write_tuned(engine: Engine) -> None:
     """Leaves settings that were tuned for another model."""
     tuned = {"format": 1, "tuned": [{"settings": {}, "embedder": "another", "at": "2024-05-01T00:00:00+00:00"}]}
-    (folder / "tuned.json").write_text(json.dumps(tuned), "utf-8")
+    engine.opened.store.records.write("tuned", json.dumps(tuned))
 
 
 def _late(sections: tuple[Section, ...]) -> tuple[Section, ...]:
@@ -504,7 +504,7 @@ FAULTS = [
         seals=True,
     ),
     Fault("calibration checksum", "truth", folder="UPDATE named SET value = 'x' WHERE kind = 'calibration'"),
-    Fault("tuned for another model", "calibration", file=write_tuned, is_repaired=False),
+    Fault("tuned for another model", "calibration", change=write_tuned, is_repaired=False),
     # Sources
     Fault(
         "source gone",

@@ -145,46 +145,38 @@ def test_answers_are_measured_by_what_they_cite(engine: Engine) -> None:
 
 def test_a_run_is_kept_without_texts_and_read_again(engine: Engine) -> None:
     made = evaluate(engine, QUESTIONS, strategies=["lexical"])
-    assert made.run.file is not None
-    assert made.run.file.parent == engine.opened.folder / "evaluations"  # type: ignore[operator]
-    assert read_run(engine, made.run.id) == replace(made.run, file=made.run.file)
+    assert made.run.file is None
+    assert read_run(engine, made.run.id) == made.run
     assert read_run(engine, "last").id == made.run.id
     assert [run.id for run in list_runs(engine)] == [made.run.id]
-    text = made.run.file.read_text()
-    assert "spare" not in text
+    assert "spare" not in engine.opened.store.records.read("evaluations", made.run.id)
     assert score_run(read_run(engine, "last")).scores == made.scores
     with pytest.raises(NotFound, match=made.run.id):
         read_run(engine, "gone")
 
 
-def test_a_run_in_memory_is_kept_only_where_a_folder_is_named(tmp_path: Path) -> None:
-    with Engine.open(":memory:", embedder="hashed") as engine:
-        engine.add_documents([])
-        with pytest.raises(SettingsError, match="keeps no runs"):
-            read_run(engine, "last")
-        assert list_runs(engine, folder=tmp_path) == []
+def test_an_interrupted_run_is_continued(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
 
-
-def test_an_interrupted_run_is_continued(engine: Engine) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.done == 5:
             raise Interrupt
 
     with pytest.raises(Interrupt):
-        evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=interrupt)
-    (broken,) = list_runs(engine)
+        evaluate(engine, QUESTIONS, folder=folder, strategies=["lexical"], on_progress=interrupt)
+    (broken,) = list_runs(engine, folder=folder)
     assert not broken.is_finished
     assert score_run(broken).notes == ("the run broke off after 5 of 16 questions; the same command finishes it",)
     assert broken.file is not None
     with broken.file.open("a") as stream:
         stream.write('{"system": "lexical", "quest')  # the line that was being written
     seen: list[Progress] = []
-    made = evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=seen.append)
+    made = evaluate(engine, QUESTIONS, folder=folder, strategies=["lexical"], on_progress=seen.append)
     assert made.run.id == broken.id
     assert [progress.done for progress in seen] == list(range(6, len(QUESTIONS) + 1))
-    assert read_run(engine, "last").is_finished
+    assert read_run(engine, "last", folder=folder).is_finished
     assert get_score(made, "lexical")["MRR"] == 1.0
-    again = evaluate(engine, QUESTIONS, strategies=["lexical"])
+    again = evaluate(engine, QUESTIONS, folder=folder, strategies=["lexical"])
     assert again.run.id != broken.id  # a finished one is not continued
 
 
@@ -304,6 +296,5 @@ def test_a_collection_on_a_server_keeps_runs_where_it_is_told_to(postgres: str, 
 def test_a_secret_is_not_written_into_a_run(engine: Engine) -> None:
     secret = override_settings(engine.settings, {"llm.api_key": "hush-hush"})
     made = evaluate(engine, QUESTIONS[:2], settings={"key": secret})
-    assert made.run.file is not None
     assert made.run.systems[0].settings.keys() == {"llm.api_key"}
-    assert "hush" not in made.run.file.read_text()
+    assert "hush" not in engine.opened.store.records.read("evaluations", made.run.id)

@@ -32,7 +32,6 @@ from clew import (
     rollback_tuning,
     tune,
 )
-from clew.drivers.store.records import FolderRecords
 from clew.drivers.tuned import write_tuned_settings
 
 COUNT = 60
@@ -114,7 +113,6 @@ def test_a_dry_run_keeps_nothing(engine: Engine, tmp_path: Path) -> None:
     assert not made.is_kept
     assert "dry run" in made.reason
     assert not list_tunings(engine)
-    assert not list(tmp_path.rglob("tuned.json"))
 
 
 @pytest.mark.slow
@@ -127,7 +125,7 @@ def test_two_tunings_of_a_collection_do_not_run_at_once(engine: Engine, tmp_path
         tune(engine, QUESTIONS, candidates=CANDIDATES, on_progress=tune_too)
 
     def keep_others(_: Progress) -> None:  # as one on another machine does, which a lock may not hold back
-        write_tuned_settings(FolderRecords(tmp_path / "default"), [TunedSettings({"search.depth": 20}, "x", "now")])
+        write_tuned_settings(engine.opened.store.records, [TunedSettings({"search.depth": 20}, "x", "now")])
 
     with pytest.raises(ConcurrentChange, match="while this tuning ran"):
         tune(engine, QUESTIONS, candidates=CANDIDATES, on_progress=keep_others)
@@ -151,16 +149,14 @@ def test_a_second_tuning_is_added_to_the_first_and_taken_back_alone(engine: Engi
         assert list_tunings(again)[-1].settings == {"search.strategy": "lexical"}
 
 
-def test_without_a_folder_it_says_where_to_write_the_settings() -> None:
+def test_in_memory_settings_are_kept_as_long_as_the_collection() -> None:
     with Engine.open(":memory:", embedder="hashed", strategies={"hybrid": broken}) as engine:
         engine.add_documents(
             [Document(f"box-{at}", f"Spare parts are kept in box number{at}, as always.") for at in range(COUNT)]
         )
         made = tune(engine, QUESTIONS, candidates=CANDIDATES)
-        assert made.is_promoted
-        assert not made.is_kept
-        assert "clew.toml" in made.reason
-        assert rollback_tuning(engine) is None
+        assert made.is_kept
+        assert rollback_tuning(engine) is not None
 
 
 @pytest.mark.slow
@@ -229,7 +225,7 @@ def test_only_numbers_and_choices_of_a_search_are_tuned_or_taken_from_a_file(
             tune(again, QUESTIONS, candidates={"reranker.api_key": []})
         assert again.opened.records is not None
         write_tuned_settings(again.opened.records, [TunedSettings({name: value}, "hashed", "2026-01-01")])
-    with pytest.raises(DriverFailed, match=rf"tuned\.json cannot be used: {re.escape(name)}.*delete it"):
+    with pytest.raises(DriverFailed, match=rf"of tuned in .* cannot be used: {re.escape(name)}.*delete it"):
         open_engine(tmp_path)
 
 
@@ -241,16 +237,15 @@ def test_only_who_sees_the_whole_collection_tunes_it(engine: Engine) -> None:
         rollback_tuning(part)
 
 
-def test_a_file_that_cannot_be_used_is_named(engine: Engine, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_named(engine: Engine, tmp_path: Path) -> None:
     assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
-    engine.close()
-    (file,) = tmp_path.rglob("tuned.json")
-    kept = json.loads(file.read_text())
+    records = engine.opened.store.records
+    kept = json.loads(records.read("tuned"))
     kept["tuned"][0]["settings"] = {"search.gone": 1}
     shapes = [json.dumps({"format": 1, "tuned": [{**kept["tuned"][0], "settings": each}]}) for each in ("x", ["x"], 7)]
     shapes += ["{", "{}", "[]", "7", "[" * 100_000, '{"format": 1, "tuned": [7]}', '{"format": 1, "tuned": 7}']
     for text, told in (*((each, "cannot be read") for each in shapes), (json.dumps(kept), "search.gone")):
-        file.write_text(text)
+        records.write("tuned", text)
         with pytest.raises(DriverFailed, match=told):
             open_engine(tmp_path)
 

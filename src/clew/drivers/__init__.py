@@ -5,19 +5,21 @@ is imported on first use, so that nothing heavy is loaded for a name that is not
 """
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.doctor import Defect
-from clew.core.errors import NotFound, SettingsError
-from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
+from clew.core.errors import CollectionLost, DriverFailed, NotFound, SettingsError
+from clew.core.protocols import LLM, AnswerReader, Embedder, Reranker, Store, Verifier
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
 from clew.drivers.addresses import MEMORY as MEMORY
@@ -29,7 +31,12 @@ from clew.drivers.addresses import is_server_address as is_server_address
 from clew.drivers.addresses import is_shared as is_shared
 from clew.drivers.addresses import resolve_folder
 
+if TYPE_CHECKING:
+    from clew.drivers.store.base import BaseBackend
+    from clew.drivers.store.store import BackendStore
+
 HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
+SERVER, SERVER_EMBEDDER = ".server", "hashed:8"  # the collection of a server's own, which has no documents
 
 # Where logging is not configured, Python would print a bare "stamina.retry_scheduled" for every retry.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
@@ -190,6 +197,43 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
     return open_store(folder, embedder=embedder.name, dim=embedder.dim, config=config)
 
 
+def check_backend(backend: object) -> None:
+    """Raise SettingsError unless a backend of the user's own has all that it has to bring."""
+    from clew.drivers.store.base import REQUIRED, BaseBackend
+
+    if not isinstance(backend, BaseBackend):
+        raise SettingsError(f"backend has the type {type(backend).__name__}; derive it from clew.BaseBackend")
+    if lacking := [name for name in REQUIRED if getattr(type(backend), name) is getattr(BaseBackend, name)]:
+        raise SettingsError(f"the backend {type(backend).__name__} lacks {', '.join(lacking)}; see docs/extending.md")
+
+
+def open_backend(backend: "BaseBackend", embedder: Embedder) -> Store:
+    """The store over a backend of the user's own."""
+    from clew.drivers.store.store import BackendStore
+
+    backend.open(embedder.name, embedder.dim)
+    return BackendStore(backend)
+
+
+def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) -> "BackendStore | None":
+    """Open the collection in which servers over a store keep their keys; None if it is not there and not created.
+
+    Its name cannot be given to another collection, and it is not listed among them.
+    """
+    folder = find_collection_folder(path, SERVER)
+    advice = f"restore {folder} from a backup, or remove it to begin without keys"
+    if folder and any(os.path.lexists(each) and not each.is_dir() for each in (folder, *folder.parents)):
+        raise DriverFailed(f"{folder} is no folder; {advice}")
+    try:
+        if not create and read_stored_embedder_name(path, SERVER) is None:
+            return None
+        embedder = make_embedder(EmbedderConfig(name=SERVER_EMBEDDER))
+        store = open_store(path, SERVER, embedder=embedder, config=replace(config, as_of="", access=None))
+    except CollectionLost:
+        raise DriverFailed(f"{folder} has lost its database; {advice}") from None
+    return cast("BackendStore", store)
+
+
 @_name_denied_files()
 def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
@@ -209,6 +253,10 @@ def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
 @_name_denied_files()
 def list_collections(path: str | Path) -> list[CollectionRecord]:
     """The collections in a folder or on a server, by name; NotFound if there is no such folder."""
+    return [each for each in _list_all_collections(path) if each.name != SERVER]
+
+
+def _list_all_collections(path: str | Path) -> list[CollectionRecord]:
     if is_lance_address(path):
         from clew.drivers.store import lance
 
@@ -255,15 +303,6 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
     from clew.drivers.store.sqlite.accept import accept_what_is_there
 
     return tuple(accept_what_is_there(folder, embedder, list(EMBEDDERS)))
-
-
-def find_records(store: Store, folder: Path | None) -> RecordStore | None:
-    """The records of a collection: those of the store, else files in the folder; None for one in memory."""
-    if isinstance(store, KeepsRecords):
-        return store.records
-    from clew.drivers.store.records import FolderRecords
-
-    return FolderRecords(folder) if folder else None
 
 
 def _import_factory(name: str, table: Mapping[str, str], what: str) -> Any:

@@ -22,6 +22,7 @@ from clew.query.context.session import Sessions
 from clew.query.search.strategies import StrategyFactory
 
 if TYPE_CHECKING:
+    from clew.drivers.store.base import BaseBackend
     from clew.engine import add as _add
     from clew.engine import agent as _agent
     from clew.engine import answer as _answer
@@ -73,8 +74,9 @@ class Engine:
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        path: str | Path | None = None,
         *,
+        backend: "BaseBackend | None" = None,
         collection: str = "default",
         embedder: str | Embedder | None = None,
         llm: str | LLM | None = None,
@@ -94,8 +96,9 @@ class Engine:
         such collection. Settings that `tune` kept hold where those given are at their default. With
         `settings.store.access` it is an engine within these labels, as by `within`; on a server
         row-level security shows it nothing else. In memory it is ":memory:", and Lance datasets in a folder are
-        "lance:///folder".
+        "lance:///folder". In place of a path, `backend` is a store of your own, which is one collection.
         """
+        path = _check_place(path, backend, collection, settings)
         if settings is not None and not isinstance(settings, Settings):
             raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
         settings = settings or DEFAULTS
@@ -103,10 +106,11 @@ class Engine:
         extensions = _build_checked_extensions(reranker, chunker, enrichers, readers, renderers, strategies)
         if isinstance(reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=reranker))
-        stored = drivers.read_stored_embedder_name(path, collection)
+        stored = backend.read_embedder() if backend else drivers.read_stored_embedder_name(path, collection)
         access = settings.store.access
-        if (not create or access is not None) and stored is None and str(path) != MEMORY:
-            raise NotFound(f"there is no collection {collection!r} in {mask_secrets(str(path))}; `clew add` makes one")
+        if (not create or access is not None) and stored is None and (backend or str(path) != MEMORY):
+            place = backend.place if backend else mask_secrets(str(path))
+            raise NotFound(f"there is no collection {collection!r} in {place}; `clew add` makes one")
         embedder_config = None
         if embedder is None or isinstance(embedder, str):
             name = drivers.pin_embedder_name(embedder or settings.embedder.name, stored) or DEFAULT_EMBEDDER
@@ -121,10 +125,12 @@ class Engine:
         if llm is not None:
             check_implements(llm, LLM, "language model")
         folder = drivers.find_collection_folder(path, collection)
-        store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
-        records = drivers.find_records(store, folder)
+        if backend:
+            store = drivers.open_backend(backend, embedder)
+        else:
+            store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         try:
-            settings = apply_tuned_settings(settings, records, embedder.name)
+            settings = apply_tuned_settings(settings, store.records, embedder.name)
         except BaseException:
             store.close()
             raise
@@ -144,7 +150,7 @@ class Engine:
                 max_idle=session.idle,
             ),
             extensions=extensions,
-            records=records,
+            records=store.records,
             llm_config=llm_config,
             embedder_config=embedder_config,
             address=str(path) if drivers.is_shared(path) else "",
@@ -248,6 +254,23 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_place(
+    path: str | Path | None, backend: "BaseBackend | None", collection: str, settings: Settings | None
+) -> str | Path:
+    """The path of the collection, that of one in memory for a backend; SettingsError unless one of them is given."""
+    if backend is None and path is not None:
+        return path
+    if backend is None or path is not None:
+        both = "both were given" if backend else "neither was given"
+        raise SettingsError(f"Engine.open takes a path or a backend, and {both}; a backend is one collection by itself")
+    drivers.check_backend(backend)
+    if collection != "default":
+        raise SettingsError(f"a backend is one collection; leave out collection={collection!r}")
+    if settings and settings.store.as_of:
+        raise SettingsError("store.as_of needs a collection in Lance (s3://…, lance:///folder); leave it out")
+    return MEMORY
 
 
 def _build_checked_extensions(

@@ -42,8 +42,6 @@ def feedback(
     engine.opened.check_unbounded()
     if (good is None) == (opened is None):
         raise SettingsError("feedback says good=True or False of an answer, or names the document that was opened=…")
-    if engine.opened.records is None:
-        raise SettingsError("a collection in memory keeps no feedback; open one in a folder or on a server")
     kept: dict[str, Any] = {
         "id": uuid.uuid4().hex,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -56,16 +54,17 @@ def feedback(
         "documents": [*documents] if opened is None else [opened],
         "caller": caller,
     }
-    engine.opened.records.append("feedback", json.dumps(kept) + "\n")  # ASCII: no character of a text can end the line
+    records = engine.opened.store.records
+    records.append("feedback", json.dumps(kept) + "\n")  # ASCII: no character of a text can end the line
     if kept["id"].endswith(_TRIM_EVERY):
-        trim_feedback(engine.opened.records)
+        trim_feedback(records)
     return kept
 
 
 def list_feedback(engine: "Engine") -> list[dict[str, Any]]:
     """The last thousand judgements and openings of the collection, the oldest first."""
     engine.opened.check_unbounded()
-    lines = engine.opened.records.read("feedback").split("\n") if engine.opened.records else []
+    lines = engine.opened.store.records.read("feedback").split("\n")
     return [*islice(_parse_lines(reversed(lines)), MAX_READ)][::-1]
 
 

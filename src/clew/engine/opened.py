@@ -83,7 +83,7 @@ class Opened:
     parts: KnownParts = field(default_factory=lambda: KnownParts(KNOWN_FILTERS))  # of documents, by recent filters
     is_upload: bool = False  # the files below the root are an upload's, and do not stay
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
-    records: RecordStore | None = None  # beside the content; None in memory, and where only a part is seen
+    records: RecordStore | None = None  # beside the content; None where only a part is seen
     llm_config: LLMConfig | None = None  # by which the language model was made; None: it was given as an object
     embedder_config: EmbedderConfig | None = None  # by which the embedder was made; None: it was given as an object
     address: str = ""  # of the store that processes on other machines can open too; empty: there is none
@@ -109,7 +109,7 @@ class Opened:
             finder=finder,
             sessions=sessions,
             parts=KnownParts(KNOWN_FILTERS),
-            records=drivers.find_records(store, self.folder),
+            records=store.records,
         )
 
     def with_llm(self, llm: LLM) -> "Opened":

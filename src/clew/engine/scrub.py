@@ -30,8 +30,7 @@ def scrub(engine: "Engine", journal: Journal, quotes: Quotes) -> tuple[Counter[s
 
     jobs, busy = opened.store.eraser().drop_jobs(lambda job, text: job in journal.jobs or tells(text))
     counts = Counter(sessions=_scrub_sessions(engine, journal.selection, quotes), jobs=jobs)
-    if opened.records is not None:
-        counts.update(_scrub_records(opened.records, tells))
+    counts.update(_scrub_records(opened.store.records, tells))
     return counts, tuple(busy)
 
 
@@ -83,7 +82,7 @@ def _take_over_files(engine: "Engine", quotes: Quotes) -> int:
 
 def _scrub_records(records: RecordStore, tells: Callable[[str], bool]) -> dict[str, int]:
     """Delete the runs and the judgements of users that name or quote what is erased; how many of each."""
-    runs = [name for name in records.names("evaluations") if tells(records.read("evaluations", name))]
+    runs = [name for name, text in records.read_all("evaluations").items() if tells(text)]
     for name in runs:
         records.write("evaluations", "", name=name)
     lines = records.read("feedback").splitlines(keepends=True)

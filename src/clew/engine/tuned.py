@@ -1,6 +1,8 @@
 """The tuned settings of a collection: they hold where the user's own leave the default."""
 
-from clew.core.errors import DriverFailed, SettingsError
+import logging
+
+from clew.core.errors import CollectionDamaged, DriverFailed, SettingsError
 from clew.core.protocols.records import RecordStore
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.override import flatten_settings, override_settings
@@ -13,7 +15,11 @@ def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedd
 
     DriverFailed names the file if it has any setting that cannot be tuned: it may have come with a folder.
     """
-    kept = read_tuned_settings(records)
+    try:
+        kept = read_tuned_settings(records)
+    except CollectionDamaged as error:  # a collection that does not open could not be repaired
+        logging.getLogger(__name__).warning("tuned settings are not used: %s", error)
+        return settings
     if records is None or not kept or kept[-1].embedder != embedder:
         return settings
     now, default = dict(flatten_settings(settings)), dict(flatten_settings(DEFAULTS))

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
 from math import isfinite
@@ -16,9 +17,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from clew.core.errors import DriverFailed, NotFound, SettingsError, SourceError
-from clew.core.protocols import RecordStore
+from clew.core.protocols import RecordKind, RecordStore
 from clew.core.suggest import format_names
-from clew.drivers.store.records import FolderRecords
 from clew.engine import Engine
 from clew.evaluation.types import EvaluatedSystem, EvaluationRun, QuestionResult
 
@@ -31,10 +31,55 @@ _NAME = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")  # time and key
 
 
 def find_runs(engine: Engine, folder: str | Path | None = None) -> RecordStore | None:
-    """Where the runs are kept: in the folder given, else with the collection; None for one in memory."""
-    if folder is not None:
-        return FolderRecords(Path(folder), files={KIND: "*.jsonl"})
-    return engine.opened.records
+    """Find where runs are kept: the given folder, else the collection; None where only a part of it is seen."""
+    return engine.opened.records if folder is None else RunFolder(Path(folder))
+
+
+class RunFolder:
+    """Runs as files of a folder that the user names; see `RecordStore`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read_all(self, kind: RecordKind) -> dict[str, str]:
+        """Return the texts of the runs by id, sorted; other files may lie beside them."""
+        files = sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else []
+        return {file.stem: self.read(kind, file.stem) for file in files if _NAME.fullmatch(file.stem)}
+
+    def read(self, kind: RecordKind, name: str = "") -> str:
+        """Return the text of a run."""
+        with _name_failures(self.locate(kind, name), "read"):
+            return self.locate(kind, name).read_text("utf-8")
+
+    def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
+        """Replace the text of a run."""
+        file = self.locate(kind, name)
+        with _name_failures(file, "written"):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file.write_text(text, "utf-8")
+
+    def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
+        """Add to the end of the text of a run."""
+        file = self.locate(kind, name)
+        with _name_failures(file, "written"), file.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+
+    def describe(self, kind: RecordKind, name: str = "") -> str:
+        """Return the path of the file."""
+        return str(self.locate(kind, name))
+
+    def locate(self, kind: RecordKind, name: str = "") -> Path:  # noqa: ARG002
+        """Return the file of a run."""
+        return self._folder / f"{name}.jsonl"
+
+
+@contextmanager
+def _name_failures(file: Path, done: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise DriverFailed(f"{file} cannot be {done}: {reason}; check its permissions, or delete it") from error
 
 
 def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[EvaluationRun]:
@@ -43,9 +88,9 @@ def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[Evalu
     if place is None:
         return []
     found = []
-    for name in _list_names(place):
+    for name, text in _read_texts(place).items():
         try:
-            found.append(_parse_run(place, name))
+            found.append(_parse_run(place, name, text))
         except DriverFailed as error:
             _LOG.warning("%s", error)
     return found
@@ -55,23 +100,23 @@ def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> E
     """The run of this id, or the last one for "last"; NotFound with those that there are."""
     place = find_runs(engine, folder)
     if place is None:
-        raise SettingsError("this collection keeps no runs, since it is in memory; name the folder that has them")
-    ids = _list_names(place)
+        raise SettingsError("this engine sees a part of the collection, and no runs; name the folder that has them")
+    texts = _read_texts(place)
+    ids = list(texts)
     wanted = ids[-1] if run == "last" and ids else run
     if wanted not in ids:
         there = f"there are {format_names(ids[::-1])}" if ids else "there are none; `clew evaluate QUESTIONS` makes one"
         raise NotFound(f"there is no run {run!r}; {there}")
-    return _parse_run(place, wanted)
+    return _parse_run(place, wanted, texts[wanted])
 
 
-def _list_names(place: RecordStore) -> list[str]:
-    """The ids of the runs, by time; other files may lie beside them."""
-    return [name for name in place.names(KIND) if _NAME.fullmatch(name)]
+def _read_texts(place: RecordStore) -> dict[str, str]:
+    """Return the texts of the runs by id, which is in the order of time."""
+    return {name: text for name, text in place.read_all(KIND).items() if _NAME.fullmatch(name)}
 
 
-def _parse_run(place: RecordStore, name: str) -> EvaluationRun:
-    """The run of this id; a last line that was cut off is left out, and DriverFailed names what is no run."""
-    text = place.read(KIND, name)
+def _parse_run(place: RecordStore, name: str, text: str) -> EvaluationRun:
+    """Parse a run; a last line that was cut off is left out, and DriverFailed names what is no run."""
     try:
         header, *lines = _parse_lines(text)
         return replace(_build_run(header, lines), id=name, file=place.locate(KIND, name), is_kept=True)

@@ -181,8 +181,6 @@ def tune(
             return replace(made, reason=_explain_refusal(promotion))
         if dry_run:
             return replace(made, reason="a dry run keeps nothing")
-        if engine.opened.records is None:
-            return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
         _keep(engine, made, before)
         return replace(made, is_kept=True)
 
@@ -247,9 +245,9 @@ def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
 def rollback_tuning(engine: Engine) -> TunedSettings | None:
     """Takes back what `tune` kept last and returns it; None if there is nothing. It holds from the next opening on."""
     engine.opened.check_unbounded()
-    records = engine.opened.records
+    records = engine.opened.store.records
     kept = read_tuned_settings(records)
-    if not kept or records is None:
+    if not kept:
         return None
     write_tuned_settings(records, kept[:-1])
     return kept[-1]
@@ -315,8 +313,7 @@ def _average(values: Mapping[str, float], questions: Sequence[JudgedQuestion]) -
 
 def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) -> None:
     """Keeps what was tuned; ConcurrentChange if other settings were kept or taken back since it began."""
-    records = engine.opened.records
-    assert records is not None
+    records = engine.opened.store.records
     kept = read_tuned_settings(records)
     if kept != before_it:
         raise ConcurrentChange(

@@ -51,9 +51,10 @@ def test_settings_make_a_grid_and_options_may_come_first(judged: Clew) -> None:
     assert judged("evaluate", "list", "--json").json == {"runs": []}
 
 
-def test_secrets_are_in_no_name_of_a_system(judged: Clew) -> None:
+def test_secrets_are_in_no_name_of_a_system(judged: Clew, tmp_path: Path) -> None:
     secrets = ("llm.api_key=sk-FIRST,sk-SECOND", "llm.url=https://me:sk-PASSWORD@models.example/v1")
-    done = judged("evaluate", "questions.jsonl", *(each for text in secrets for each in ("--set", text)), "--json")
+    sets = [each for text in secrets for each in ("--set", text)]
+    done = judged("evaluate", "questions.jsonl", *sets, "--runs", str(tmp_path / "runs"), "--json")
     assert done.code == 0, done.err
     assert len({each["name"] for each in done.json["systems"]}) == 3
     assert done.json["systems"][1]["name"].startswith("hybrid llm.api_key=********")

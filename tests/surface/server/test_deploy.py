@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from typer.testing import CliRunner
 
 from clew import SettingsError
 from clew.surface.cli.app import app
-from clew.surface.server.keys import KeyFile
 from clew.surface.server.state import Server
 from clew.surface.settings.load import Invocation, load_invocation
 
@@ -58,8 +58,8 @@ def test_the_image_starts_only_with_a_key(tmp_path: Path) -> None:
     words = made[made.index(" keys add") :].split()
     done = CliRunner().invoke(app, words, env=environ)
     assert done.exit_code == 0, done.output
-    assert len(KeyFile(tmp_path / "server" / "keys.json").read()) == 1
-    Server(start).close()
+    with closing(Server(start)) as server:
+        assert server.keys.count_valid() == 1
 
 
 def test_the_image_is_made_of_what_is_here(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 import json
 import logging
 import socket
+import sqlite3
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clew import Engine, Filter, SettingsError
+from clew import Engine, Filter, SettingsError, StoreConfig
 from clew.surface.cli.app import app
 from clew.surface.server.errors import RateExceeded
 from clew.surface.server.guard.hosts import HostRules, is_loopback, split_host
 from clew.surface.server.guard.rate import RateLimit
-from clew.surface.server.keys import KeyFile
+from clew.surface.server.keys import Keys
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
 from tests.surface.server.conftest import Running, serving
@@ -69,22 +70,28 @@ def test_keys_open_what_they_say_and_no_longer_than_they_say(folder: Path) -> No
         assert running.post("/v1/search", SEARCH, headers=bearer(revoked)).status_code == 401
 
 
-def test_the_file_of_keys_has_no_secret(tmp_path: Path) -> None:
-    keys = KeyFile(tmp_path / "server" / "keys.json")
-    key, token = keys.add("ada", where=Filter(channels={"ops"}) | Filter(kinds={"page"}, access={"staff"}))
-    text = keys.file.read_text()
-    assert token.rpartition("_")[2] not in text
-    assert keys.file.stat().st_mode & 0o077 == 0
-    assert KeyFile(keys.file).find(token) == key
-    with pytest.raises(SettingsError, match="only reads"):
-        keys.add(rights="write", where=Filter(channels={"ops"}))
+def test_no_secret_of_a_key_is_kept(tmp_path: Path) -> None:
+    with closing(Keys(str(tmp_path), StoreConfig())) as keys, closing(Keys(str(tmp_path), StoreConfig())) as others:
+        assert not others.exists()
+        assert not list(tmp_path.iterdir())
+        key, token = keys.add("ada", where=Filter(channels={"ops"}) | Filter(kinds={"page"}, access={"staff"}))
+        assert others.find(token) == key
+        with pytest.raises(SettingsError, match="only reads"):
+            keys.add(rights="write", where=Filter(channels={"ops"}))
+    files = [file for file in (tmp_path / ".server").rglob("*") if file.is_file()]
+    assert all(token.rpartition("_")[2].encode() not in file.read_bytes() for file in files)
+    assert not any(file.stat().st_mode & 0o077 for file in files)
+    assert Engine.collections(tmp_path) == []
 
 
 def test_keys_are_made_on_the_command_line(folder: Path) -> None:
-    def run(*words: str) -> Any:
-        done = CliRunner().invoke(app, ["keys", *words, "--json", "--path", str(folder)])
+    def run_plain(*words: str) -> str:
+        done = CliRunner().invoke(app, ["keys", *words, "--path", str(folder)])
         assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
+        return done.stdout
+
+    def run(*words: str) -> Any:
+        return json.loads(run_plain(*words, "--json"))
 
     made = run("add", "ada", "--channel", "ops", "--only", "default", "--expires", "2h")
     assert made["where"] == {"channels": ["ops"]}
@@ -97,7 +104,7 @@ def test_keys_are_made_on_the_command_line(folder: Path) -> None:
         assert running.post("/v1/search", SEARCH, headers=bearer(made["key"])).status_code == 401
         assert run("drop", made["id"])["name"] == "ada"
         assert running.post("/v1/search", SEARCH).status_code == 401  # the last key is gone: nobody may
-        running.server.keys.file.unlink()
+        run_plain("reset")
         assert running.post("/v1/search", SEARCH).status_code == 200  # as before the first
 
 
@@ -105,7 +112,8 @@ def test_other_addresses_need_keys(folder: Path) -> None:
     start = load_invocation(environ={}, overrides={"path": str(folder), "server.host": "0.0.0.0"}, folder=Path("/"))
     with pytest.raises(SettingsError, match="clew keys add"):
         Server(start)
-    KeyFile(folder / ".server" / "keys.json").add("one")
+    with closing(Keys(str(folder), StoreConfig())) as keys:
+        keys.add("one")
     with serving(folder, host="0.0.0.0") as running:
         assert running.post("/v1/search", SEARCH).status_code == 401
 
@@ -150,11 +158,12 @@ def test_a_server_that_cannot_read_its_keys_is_not_ready(folder: Path) -> None:
     with serving(folder) as running:
         running.server.keys.add("one")
         assert running.get("/ready").status_code == 200
-        running.server.keys.file.write_text("{bad")
+        with closing(sqlite3.connect(folder / ".server" / "clew.db", isolation_level=None)) as db:
+            db.execute("UPDATE named SET value = '{}'")
         for reply in (running.get("/ready"), running.post("/v1/search", SEARCH, headers=bearer("x"))):
             assert (reply.status_code, reply.json()["error"]["type"]) == (502, "DriverFailed")
             assert "cannot read its keys" in reply.text
-            assert "keys.json" not in reply.text
+            assert ".server" not in reply.text
 
 
 @pytest.mark.slow

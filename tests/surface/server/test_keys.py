@@ -1,11 +1,13 @@
 """`clew keys`, and what the server does not tell and does not keep."""
 
 import json
+import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 from clew import Filter, SettingsError
 from clew.surface.cli.app import app
-from clew.surface.server.folder import open_keys
+from clew.surface.server.folder import find_server_folder
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
 from tests.surface.server.conftest import fill, serving
@@ -80,15 +82,15 @@ def test_errors_do_not_say_where_the_store_is(folder: Path) -> None:
         tool = running.post("/mcp?collection=none", asked, headers=accept)
         assert "there is no collection 'none'" in tool.text
         assert str(folder) not in missing.text + tool.text
-        running.server.keys.file.parent.mkdir(exist_ok=True)
-        running.server.keys.file.write_text("{")
+        run(folder, "add", "ada")
+        change_keys(folder, "UPDATE named SET value = '{}'")
         broken = running.post("/v1/search", {"query": "a"}, headers=bearer("clew_a_b"))
         assert (broken.status_code, broken.json()["error"]["code"]) == (502, "driver_failed")
         texts = [each.text for each in (missing, tool, broken, running.get("/openapi.json"))]
     for file in (folder / "default").iterdir():
         if file.is_file():
             file.write_bytes(b"not a database, and long enough to be seen as none" * 100)
-    running.server.keys.file.unlink()
+    shutil.rmtree(folder / ".server")
     with serving(folder) as running:
         ready = running.get("/ready")
         assert ready.status_code != 200
@@ -101,7 +103,7 @@ def test_a_server_that_only_reads_keeps_no_feedback(folder: Path) -> None:
         assert running.post("/v1/feedback", given).status_code == 403
         _, token = running.server.keys.add("reads", where=Filter(channels={"ops"}))
         assert running.post("/v1/feedback", given, headers=bearer(token)).status_code == 403
-        assert not list(folder.rglob("feedback.jsonl"))
+        assert running.server.engines.get("default").list_feedback() == []
 
 
 @contextmanager
@@ -137,28 +139,29 @@ def test_a_server_asks_for_its_keys_wherever_it_is_started(
         assert process.stdout is not None
         shown = json.loads(process.stdout.readline())
         assert shown["keys"] == 1
-        assert Path(shown["keys_file"]).is_relative_to(tmp_path)
         search: dict[str, Any] = {"json": {"query": "vault key"}, "timeout": 60}
         assert httpx2.post(f"{shown['address']}/v1/search", **search).status_code == 401
         found = httpx2.post(f"{shown['address']}/v1/search", headers=bearer(token), **search)
         assert found.json()["hits"]
 
 
-@pytest.mark.slow
-def test_keys_that_an_earlier_version_left_in_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["folder", "lance", "current folder", "server.folder"])
+def test_a_server_does_not_start_beside_keys_of_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    store = f"lance://{tmp_path}/lake"
-    with monkeypatch.context() as patch:
-        patch.setenv("CLEW_SERVER__FOLDER", ".clew-server")
-        run(store, "add", "admin")
-    said = " ".join(run(store, status=2).stderr.split())
-    assert f"has keys of a server that was started here, and keys are kept in {tmp_path}/lake/.server now" in said
-    served = CliRunner().invoke(app, ["--store", store, "serve"])
-    assert (served.exit_code, " ".join(served.stderr.split())) == (2, said)
-    (tmp_path / "lake").mkdir()
-    (tmp_path / ".clew-server").rename(tmp_path / "lake" / ".server")
+    store = str(tmp_path / "lake") if kind == "folder" else f"lance://{tmp_path}/lake"
+    folder = tmp_path / {"current folder": ".clew-server", "server.folder": "own"}.get(kind, "lake/.server")
+    if kind == "server.folder":
+        monkeypatch.setenv("CLEW_SERVER__FOLDER", str(folder))
+    folder.mkdir(parents=True)
+    (folder / "keys.json").write_text('{"format": 1, "keys": []}')
+    for words in (["--path", store, "keys"], ["--path", store, "keys", "add", "ada"], ["--path", store, "serve"]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        assert f"{folder}/keys.json has keys of an earlier version" in " ".join(done.stderr.split())
+    (folder / "keys.json").unlink()
+    run(store, "add", "admin")
     assert "admin" in run(store).stdout
 
 
@@ -170,31 +173,39 @@ def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
             assert process.stdout.readline().startswith("serving on http://127.0.0.1:")
             return process.stdout.readline()
 
-    file = folder / ".server" / "keys.json"
     assert read_start().startswith("no keys: everybody who reaches this address may use it; `clew keys add NAME`")
     run(folder, "add", "ada")
     run(folder, "add", "ben")
-    assert read_start() == f"keys: 2 in {file}\n"
+    assert read_start() == f"keys: 2 in {folder} (.server)\n"
     run(folder, "revoke", "ada")
     run(folder, "drop", "ben")
-    assert read_start().startswith(f"keys: none is valid in {file}, so nobody may use it; ")
-    file.write_text("{")
+    assert read_start().startswith(f"keys: none is valid in {folder} (.server), so nobody may use it; ")
+    run(folder, "reset")
+    assert read_start().startswith("no keys: everybody")
+    run(folder, "add", "ada")
+    change_keys(folder, "UPDATE named SET value = '{}'")
     broken = CliRunner().invoke(app, ["--path", str(folder), "serve"])
-    assert (broken.exit_code, "restore the file" in broken.stderr) == (6, True)
+    assert (broken.exit_code, "cannot be reached" in broken.stderr) == (6, True)
 
 
-def add_key(store: str, name: str) -> None:
-    """Makes a key of a server that is not reached."""
-    open_keys(load_invocation(environ={}, overrides={"path": store}, folder=Path("/"))).add(name)
+def change_keys(folder: Path, sql: str) -> None:
+    """Damages the keys of a folder."""
+    with closing(sqlite3.connect(folder / ".server" / "clew.db", isolation_level=None)) as db:
+        db.execute(sql)
 
 
-def test_a_server_finds_its_keys_however_its_database_is_written(
+def find_folder(store: str) -> Path:
+    """Where a server over a store keeps its uploads."""
+    return find_server_folder(load_invocation(environ={}, overrides={"path": store}, folder=Path("/")))
+
+
+def test_a_server_finds_its_uploads_however_its_database_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    add_key("postgresql://ada:secret@localhost:5432/db", "admin")
+    own = find_folder("postgresql://ada:secret@localhost:5432/db")
     for address in (
         *(
             "postgres://ben@LOCALHOST./db",
@@ -205,40 +216,38 @@ def test_a_server_finds_its_keys_however_its_database_is_written(
         *("postgresql:///db?host=/var/run/postgresql/", "postgresql://localhost,localhost/db?sslmode=require"),
         *("postgresql://db@localhost", "postgresql://x/y?dbname=db&host=localhost&port=5432"),
     ):
-        assert "admin" in run(address).stdout, address
+        assert find_folder(address) == own, address
     for address in ("postgresql://localhost/other", "postgresql://localhost:5433/db", "postgresql://prod/db"):
-        assert "admin" not in run(address).stdout, address
-    add_key("postgresql://prod:6000/main", "ops")
+        assert find_folder(address) != own, address
+    other = find_folder("postgresql://prod:6000/main")
     for name, value in (("PGHOST", "prod"), ("PGPORT", "6000"), ("PGDATABASE", "main")):
         monkeypatch.setenv(name, value)
-    assert "ops" in run("postgresql://").stdout
-    assert "admin" in run("postgresql://localhost:5432/db").stdout
-    assert "ops" not in run("postgresql:///?hostaddr=10.0.0.7").stdout
+    assert find_folder("postgresql://") == other
+    assert find_folder("postgresql://localhost:5432/db") == own
+    assert find_folder("postgresql:///?hostaddr=10.0.0.7") != other
 
 
-def test_object_stores_at_other_endpoints_have_other_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_stores_at_other_endpoints_have_other_uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    add_key("s3://bucket/team", "admin")
+    own = find_folder("s3://bucket/team")
     for address in ("s3://bucket//team/", "s3://bucket/./team", "s3://bucket/team?region=x"):
-        assert "admin" in run(address).stdout, address
-    there = "s3://bucket/team?endpoint=http://there:9000/"
-    assert "admin" not in run(there).stdout
-    add_key(there, "ops")
+        assert find_folder(address) == own, address
+    there = find_folder("s3://bucket/team?endpoint=http://there:9000/")
+    assert there != own
     monkeypatch.setenv("AWS_ENDPOINT", "http://there:9000")
-    assert "ops" in run("s3://bucket/team").stdout
+    assert find_folder("s3://bucket/team") == there
 
 
 def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", "data")
     monkeypatch.chdir(tmp_path)
-    add_key("s3://bucket/team", "admin")
-    assert [each.name for each in tmp_path.iterdir()] == ["home"]
+    assert find_folder("s3://bucket/team").is_relative_to(tmp_path / "home")
 
 
-@pytest.mark.parametrize("place", ["keys.json", "."])
+@pytest.mark.parametrize("place", ["clew.db", "."])
 @pytest.mark.parametrize("kind", ["dangling", "loop", "file"])
 def test_keys_that_cannot_be_reached_are_an_error(folder: Path, place: str, kind: str) -> None:
     run(folder, "add", "admin")
@@ -251,12 +260,7 @@ def test_keys_that_cannot_be_reached_are_an_error(folder: Path, place: str, kind
         broken.symlink_to(broken if kind == "loop" else folder / "nowhere")
     for words in ((), ("add", "other"), ("revoke", "admin")):
         said = " ".join(run(folder, *words, status=6).stderr.split())
-        assert "server.folder" in said or "restore the file" in said
+        assert "cannot be reached" in said
+        assert "begin without keys" in said
     served = CliRunner().invoke(app, ["--path", str(folder), "serve"])
-    assert (served.exit_code, "restore the file" in served.stderr) == (6, True)
-
-
-def test_keys_in_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", "/proc/nope")
-    said = " ".join(run("s3://bucket/team", "add", "admin", status=6).stderr.split())
-    assert "make its folder writable, or set server.folder" in said
+    assert (served.exit_code, "cannot be reached" in served.stderr) == (6, True)

@@ -14,7 +14,7 @@ from clew.core.protocols.models import (
     Verifier,
     complete_or_failure,
 )
-from clew.core.protocols.records import KeepsRecords, RecordKind, RecordStore
+from clew.core.protocols.records import RecordKind, RecordStore
 from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, ReclaimsRoom, Store
 
@@ -29,7 +29,6 @@ __all__ = [
     "Fuse",
     "JobQueue",
     "Judge",
-    "KeepsRecords",
     "LLMFailure",
     "Mode",
     "Reader",

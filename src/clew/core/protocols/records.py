@@ -1,7 +1,7 @@
 """Protocol of the records that are kept beside the content of a collection."""
 
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 RecordKind = Literal["tuned", "evaluations", "feedback"]
 
@@ -13,8 +13,8 @@ class RecordStore(Protocol):
     change number. DriverFailed where the store fails, ReadOnlyStore where it can only be read.
     """
 
-    def names(self, kind: RecordKind) -> list[str]:
-        """The names of the texts of a kind, sorted."""
+    def read_all(self, kind: RecordKind) -> dict[str, str]:
+        """Return the texts of a kind by name, sorted."""
 
     def read(self, kind: RecordKind, name: str = "") -> str:
         """The text, empty if there is none."""
@@ -26,16 +26,7 @@ class RecordStore(Protocol):
         """Adds to the end of a text, at a cost that does not grow with it; a new one starts empty."""
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
-        """Where the text is kept, for an error that says what to delete."""
+        """Say where the text is kept, for an error that says what to delete."""
 
     def locate(self, kind: RecordKind, name: str = "") -> Path | None:
         """The file of the text; None where it is no file."""
-
-
-@runtime_checkable
-class KeepsRecords(Protocol):
-    """A store that keeps records itself; those of any other are files in the folder of the collection."""
-
-    @property
-    def records(self) -> RecordStore:
-        """The records of the collection."""

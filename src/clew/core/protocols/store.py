@@ -7,6 +7,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import Embedder
+from clew.core.protocols.records import RecordStore
 from clew.core.protocols.sessions import SessionStore
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
@@ -29,6 +30,10 @@ class Store(Protocol):
     @property
     def jobs(self) -> JobQueue:
         """The queue of the jobs of the collection."""
+
+    @property
+    def records(self) -> RecordStore:
+        """Runs of evaluations, feedback and tuned settings."""
 
     def put(
         self,

@@ -12,7 +12,7 @@ class ServerConfig:
 
     host: str = "127.0.0.1"  # any but a loopback address needs keys
     port: int = 8080  # 0: any that is free
-    folder: str = ""  # of keys, uploads and feedback; empty: .server beside the collections, else one of the user's
+    folder: str = ""  # of uploads; empty: .server beside the collections, else one of the user's
     hosts: tuple[str, ...] = ()  # further names by which it may be addressed
     origins: tuple[str, ...] = ()  # of web pages elsewhere that may call it
     read_only: bool = False  # nothing is added or removed, whatever the key

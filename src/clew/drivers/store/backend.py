@@ -122,6 +122,16 @@ class Select:
         present = frozenset(json.loads(facets))
         return any(each.admits_facets(present) for each in self.alternatives or ())
 
+    def choose(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows that are meant, of rows of the kind as they were added; for a backend that has no queries."""
+        return self.arrange(row for row in rows if self.admits(row) and self._admits_filter(row))
+
+    def _admits_filter(self, row: Mapping[str, Any]) -> bool:
+        if not self.is_filtered:
+            return self.alternatives != ()
+        present, seconds = frozenset(json.loads(row.get("facets") or "[]")), row.get("seconds")
+        return any(each.admits_facets(present) and each.admits_time(seconds) for each in self.alternatives or ())
+
     def arrange(self, rows: Iterable[Row]) -> list[Row]:
         """The rows in the order that is asked for, as many as are."""
         found = list(rows)
@@ -377,10 +387,6 @@ class Backend(Protocol):
     @property
     def index(self) -> Index:
         """What searches the chunks."""
-
-    @property
-    def keeps_records(self) -> bool:
-        """Whether runs, feedback and tuned settings are named values; else they are files in the folder, if any."""
 
     @property
     def remedy_unreadable(self) -> Remedy:

@@ -208,7 +208,7 @@ class BoundedStore:
     embed_pending = stage_vectors = switch_to_staged = with_model_in_use = _refuse
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
     eraser = maintain = _refuse
-    jobs = property(_refuse)  # they name sources and reports of the whole collection
+    jobs = records = property(_refuse)  # they name sources and reports of the whole collection
 
     # -- parts of documents
 

@@ -1,6 +1,7 @@
 """What is kept by name beside the content of a collection: jobs, sessions, claims on documents, records."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -246,14 +247,16 @@ class NamedRecords:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    def names(self, kind: RecordKind) -> list[str]:
-        """The names of the texts of a kind, sorted."""
-        return sorted({name.rpartition("/")[0] for name in self._backend.named(kind).read()})
+    def read_all(self, kind: RecordKind) -> dict[str, str]:
+        """Return the texts of a kind by name, sorted."""
+        lines = defaultdict[str, list[str]](list)
+        for key, text in self._backend.named(kind).read().items():
+            lines[key.rpartition("/")[0]].append(text)
+        return {name: "".join(lines[name]) for name in sorted(lines)}
 
     def read(self, kind: RecordKind, name: str = "") -> str:
-        """The text, empty if there is none."""
-        found = self._backend.named(kind).read()
-        return "".join(str(text) for key, text in found.items() if key.rpartition("/")[0] == name)
+        """Return the text, empty if there is none."""
+        return self.read_all(kind).get(name, "")
 
     def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
         """Replaces a text in one transaction; an empty one deletes it."""

@@ -97,8 +97,8 @@ class BackendStore(InspectMethods, LanguageMethods):
         self._hits = HitCache(backend)
         self.jobs = NamedJobs(backend.named("jobs"))
         self.sessions = NamedSessions(backend.named("sessions"))
-        if backend.keeps_records:
-            self.records = NamedRecords(backend)
+        self.records = NamedRecords(backend)
+        self.keys = backend.named("keys")  # of a server
 
     # -- changes
 

@@ -5,6 +5,7 @@ import random
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from clew.core.doctor import Defect
 from clew.core.errors import ClewError
 from clew.core.plural import format_count
-from clew.drivers.tuned import read_tuned_settings
+from clew.drivers.tuned import TunedSettings, read_tuned_settings
 from clew.index.read.load import is_there
 from clew.index.read.sections import get_source_uri
 
@@ -76,14 +77,14 @@ def _name(uris: list[str]) -> str:
 
 def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
     """An erasure that was broken off, and tuned settings of another embedder."""
-    try:
+    is_erasing, tuned = False, list[TunedSettings]()
+    with suppress(ClewError):  # what is damaged was named already
         is_erasing = bool(opened.store.eraser().pending())
-    except ClewError:
-        is_erasing = False  # named already
+    with suppress(ClewError):
+        tuned = read_tuned_settings(opened.records)
     if is_erasing:
         problem = "an erasure was not finished: what it was to remove may still be on the disk"
         yield _warn("truth", problem, next_step="`clew erase` finishes it, also without a name")
-    tuned = read_tuned_settings(opened.records)
     if tuned and tuned[-1].embedder != opened.embedder.name:
         problem = f"settings were tuned for {tuned[-1].embedder} and are not used with {opened.embedder.name}"
         yield _advise("calibration", problem, next_step="`clew tune` again, or `clew tune --rollback`")

@@ -107,7 +107,7 @@ def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
     """Says on stderr that a run is lost that was to be kept."""
     if wanted and not evaluation.run.is_kept:
         render.print_line(
-            ("note: the run is not kept, since the collection is in memory; --runs names a folder", ""), err=True
+            ("note: the run is not kept, since a part of the collection is seen; --runs names a folder", ""), err=True
         )
 
 

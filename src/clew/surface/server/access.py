@@ -1,7 +1,8 @@
 """What a request may do: the rights of its key, and the engine that they open."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -11,7 +12,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.engine import Engine
 from clew.surface.server.engines import Engines
 from clew.surface.server.errors import KeyInvalid, NotAllowed
-from clew.surface.server.keys import Key, KeyFile
+from clew.surface.server.keys import Key, Keys
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class Access:
     collections: frozenset[str] | None = None
     where: Filter = EVERYTHING
     can_write: bool = True
+    has_key: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -67,10 +69,11 @@ class Access:
             raise NotFound(f"the collection {name!r} was removed meanwhile; name another") from error
 
 
-def check_keys(keys: KeyFile) -> None:
-    """Raises DriverFailed if the keys cannot be read; the log says where they are and why."""
+@contextmanager
+def reading_keys() -> Iterator[None]:
+    """Raise DriverFailed if the keys cannot be read in the block; the log says where they are and why."""
     try:
-        keys.read()
+        yield
     except DriverFailed as error:
         log.error("%s", error)
         raise DriverFailed("the server cannot read its keys; its log says why, tell who runs it") from None
@@ -79,17 +82,17 @@ def check_keys(keys: KeyFile) -> None:
 def make_access(key: Key, *, read_only: bool) -> Access:
     """The rights of a key, on a server that may be read-only."""
     can_write = key.rights == "write" and key.where == EVERYTHING and not read_only
-    return Access(key.id, key.collections, key.where, can_write)
+    return Access(key.id, key.collections, key.where, can_write, has_key=True)
 
 
-def authenticate(keys: KeyFile, token: str | None, client: str, *, needs_key: bool, read_only: bool) -> Access:
+def authenticate(keys: Keys, token: str | None, client: str, *, needs_key: bool, read_only: bool) -> Access:
     """The rights of a request by its token; KeyInvalid if it needs a valid one and has none."""
-    if not needs_key and not keys.exists():  # clients of OpenAI send some key, whether it is needed or not
-        return Access(client, can_write=not read_only)
-    if token is None:
-        raise KeyInvalid("this needs a key; send it as `Authorization: Bearer KEY`")
-    check_keys(keys)
-    key = keys.find(token)
+    with reading_keys():
+        if not needs_key and not keys.exists():  # clients of OpenAI send some key, whether it is needed or not
+            return Access(client, can_write=not read_only)
+        if token is None:
+            raise KeyInvalid("this needs a key; send it as `Authorization: Bearer KEY`")
+        key = keys.find(token)
     if key is None:
         raise KeyInvalid("the key is not known; check it, or ask for another")
     if problem := key.describe_problem(datetime.now(UTC)):

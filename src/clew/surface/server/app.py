@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from clew.core.errors import ClewError, DriverMissing
 from clew.surface.advice import describe_problems
 from clew.surface.mcp import MCP_HINT, is_mcp_installed
+from clew.surface.server.access import reading_keys
 from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
@@ -102,8 +103,9 @@ def _make_lifespan(server: Server, mcp_sessions: AbstractAsyncContextManager[Non
 
 def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
     """The OpenAPI schema with the key that each operation needs, where keys are needed."""
-    if is_loopback(server.config.host) and not server.keys.exists():
-        return described
+    with reading_keys():
+        if is_loopback(server.config.host) and not server.keys.exists():
+            return described
     paths = {
         path: {
             method: operation if path in OPEN_PATHS else {**operation, "security": [{"key": []}]}

@@ -1,4 +1,4 @@
-"""Where the server keeps its own files: keys, uploads and feedback."""
+"""Where the server keeps its own files, which are uploads, and its keys."""
 
 import os
 from hashlib import sha256
@@ -7,17 +7,16 @@ from typing import Final
 
 from clew.core.errors import SettingsError
 from clew.drivers import is_address, is_server_address
-from clew.surface.server.keys import KeyFile
+from clew.surface.server.keys import Keys
 from clew.surface.settings.load import Invocation
 
 FORMER: Final = ".clew-server"  # in the current folder: where a server over a database kept its files once
 
 
 def find_server_folder(start: Invocation) -> Path:
-    """Find the folder of keys, uploads and feedback: that of the settings, else `.server` beside the collections.
+    """Find the folder of uploads: that of the settings, else `.server` beside the collections.
 
-    For a database or object storage it is in the user's data folder, under a name made of the address: a server and
-    `clew keys` use the same keys, wherever they are started.
+    For a database or object storage it is in the user's data folder, under a name made of the address.
     """
     if start.settings.server.folder:
         return Path(start.settings.server.folder).expanduser().absolute()
@@ -27,16 +26,18 @@ def find_server_folder(start: Invocation) -> Path:
     return _find_data_folder() / "servers" / sha256(place.encode()).hexdigest()[:16]
 
 
-def open_keys(start: Invocation) -> KeyFile:
-    """Open the keys of the server; SettingsError if they are still where an earlier version kept them."""
-    keys = KeyFile(find_server_folder(start) / "keys.json")
-    former = Path(FORMER, keys.file.name).absolute()
-    if is_address(start.path) and not start.settings.server.folder and former.exists() and not keys.exists():
-        raise SettingsError(
-            f"{former} has keys of a server that was started here, and keys are kept in {keys.file.parent} now; move "
-            "the file there, or remove it to begin without keys"
-        )
-    return keys
+def open_keys(start: Invocation) -> Keys:
+    """Open the keys of the server; SettingsError while a file of an earlier version has keys."""
+    places = [find_server_folder(start)]
+    if is_address(start.path) and not start.settings.server.folder:
+        places.append(Path(FORMER).absolute())
+    for file in (place / "keys.json" for place in places):
+        if os.path.lexists(file):
+            raise SettingsError(
+                f"{file} has keys of an earlier version, and keys are kept in the store now: remove the file, make the "
+                "keys anew with `clew keys add`, and start the server then"
+            )
+    return Keys(start.path, start.settings.store)
 
 
 def _identify_store(address: str) -> str:
@@ -56,4 +57,4 @@ def _find_data_folder() -> Path:
     try:
         return (given if given.is_absolute() else Path.home() / ".local" / "share") / "clew"
     except RuntimeError:
-        raise SettingsError("there is no home folder to keep keys and uploads in; set server.folder") from None
+        raise SettingsError("there is no home folder to keep uploads in; set server.folder") from None

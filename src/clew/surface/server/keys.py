@@ -1,29 +1,36 @@
 """Keys: who may ask the server, for which collections, within which filter, until when.
 
-A key is shown once, when it is made; the file has a hash of its secret. The server sees a change of the file at once.
+A key is shown once, when it is made; a hash of its secret is kept as a value of the store, in a collection of the
+server's own, since a server has several. Every server over the store sees a change at once.
 """
 
 import hashlib
 import hmac
-import json
-import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, Literal
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from clew.core.errors import DriverFailed, NotFound, SettingsError
+from clew import drivers
+from clew.core.errors import CollectionDamaged, DriverFailed, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.secret import mask_secrets
+from clew.core.settings import StoreConfig
 from clew.core.suggest import format_suggestion
 from clew.surface.filter_json import filter_to_json, parse_filter
 
+if TYPE_CHECKING:
+    from clew.drivers.store.backend import NamedRows, Values
+    from clew.drivers.store.store import BackendStore
+
 Rights = Literal["read", "write"]
 PREFIX: Final = "clew"
-_FORMAT: Final = 1
+LOOK_SECONDS: Final = 1.0  # between two looks for the first key in a database, each with a connection of its own
+_MADE: Final = ""  # the name of a value that stays when the last key is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +68,23 @@ class Key:
         }
 
 
-class KeyFile:
-    """The keys of a server, in one file that only its owner may read. Threads and processes may share it."""
+class Keys:
+    """The keys of a server: values of the store that it serves. Threads and processes may share them."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, path: str, config: StoreConfig) -> None:
+        self._path, self._config = path, config
         self._lock = threading.Lock()
-        self._seen: tuple[int, int, int] | None = None
-        self._keys: Mapping[str, Key] = {}
+        self._store: BackendStore | None = None
+        self._look_again = 0.0
+        self.place = f"{mask_secrets(path)} ({drivers.SERVER})"
 
     def exists(self) -> bool:
-        """Whether a key was ever made; then one is needed everywhere, until the file is removed."""
-        return self._read_status() is not None
+        """Whether a key was ever made; then one is needed everywhere, until `reset`."""
+        return bool(self._read([_MADE]))
 
-    def read(self) -> Mapping[str, Key]:
-        """The keys by id, as the file has them now."""
-        with self._lock:
-            state = self._read_status()
-            if state is None:
-                self._keys, self._seen = {}, None
-                return self._keys
-            seen = (state.st_mtime_ns, state.st_ino, state.st_size)
-            if seen != self._seen:
-                self._keys = self._load()
-                self._seen = seen
-            return self._keys
+    def read(self) -> dict[str, Key]:
+        """Return the keys by id, as they are now."""
+        return self._parse(self._read())
 
     def count_valid(self) -> int:
         """Count the keys that open something now."""
@@ -96,7 +95,7 @@ class KeyFile:
         """The key of a token, valid or not; None if there is none."""
         prefix, _, rest = token.partition("_")
         key_id, _, secret = rest.partition("_")
-        key = self.read().get(key_id)
+        key = self._parse(self._read([key_id])).get(key_id)
         known = key.hash if key else ""
         is_right = hmac.compare_digest(hash_secret(secret), known) and prefix == PREFIX
         return key if is_right else None
@@ -125,72 +124,82 @@ class KeyFile:
             expires=expires,
             hash=hash_secret(secret),
         )
-        with self._changing() as keys:
+
+        def add(keys: dict[str, Key]) -> Key:
             if name and any(each.name == name and not each.describe_problem(now) for each in keys.values()):
                 raise SettingsError(f"there is a valid key of the name {name!r}; choose another, or revoke that one")
-            keys[key.id] = key
-        return key, f"{PREFIX}_{key.id}_{secret}"
+            return key
+
+        return self._change(add), f"{PREFIX}_{key.id}_{secret}"
 
     def revoke(self, name: str) -> Key:
         """The key of an id or name, which opens nothing from now on; one that was revoked stays as it is."""
-        with self._changing() as keys:
+
+        def revoke(keys: dict[str, Key]) -> Key:
             key = _get_key(keys, name)
-            if key.revoked is None:
-                key = replace(key, revoked=datetime.now(UTC).replace(microsecond=0))
-            keys[key.id] = key
-        return key
+            return key if key.revoked else replace(key, revoked=datetime.now(UTC).replace(microsecond=0))
+
+        return self._change(revoke)
 
     def drop(self, name: str) -> Key:
-        """Removes the key of an id or name from the file; what it was."""
-        with self._changing() as keys:
-            key = _get_key(keys, name)
-            del keys[key.id]
-        return key
+        """Remove the key of an id or name; returns it."""
+        return self._change(lambda keys: _get_key(keys, name), keeps=False)
+
+    def reset(self) -> None:
+        """Remove all keys: a server on this machine then needs none."""
+        with self._named_failures():
+            rows = self._open(create=False)
+            if rows:
+                rows.change(lambda values: values.clear())
+
+    def close(self) -> None:
+        """Close the store of the keys."""
+        if self._store:
+            self._store.close()
+
+    def _open(self, *, create: bool) -> "NamedRows | None":
+        with self._lock:
+            if self._store is None and (create or monotonic() >= self._look_again):
+                self._store = drivers.open_server_store(self._path, self._config, create=create)
+                self._look_again = monotonic() + (LOOK_SECONDS if drivers.is_address(self._path) else 0)
+            return self._store.keys if self._store else None
+
+    def _read(self, names: Collection[str] | None = None) -> "Values":
+        with self._named_failures():
+            rows = self._open(create=False)
+            return rows.read(names) if rows else {}
+
+    def _change(self, decide: Callable[[dict[str, Key]], Key], *, keeps: bool = True) -> Key:
+        """Keep the key that is decided on, or remove it; one process at a time."""
+
+        def change(values: "Values") -> Key:
+            key = decide(self._parse(values))
+            values.setdefault(_MADE, True)
+            values[key.id] = {**key.to_json(), "hash": key.hash}
+            if not keeps:
+                del values[key.id]
+            return key
+
+        with self._named_failures():
+            rows = self._open(create=True)
+            assert rows is not None
+            return rows.change(change)
+
+    def _parse(self, values: "Values") -> dict[str, Key]:
+        try:
+            return {name: _parse_key(row) for name, row in values.items() if name != _MADE}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DriverFailed(f"a key in {self.place} cannot be read ({error}); drop it, or reset the keys") from error
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Key]]:
-        """The keys, to be changed and written; one process at a time."""
+    def _named_failures(self) -> Iterator[None]:
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _locked(self.file.with_suffix(".lock")):
-                keys = dict(self.read())
-                yield keys
-                self._save(keys)
-        except OSError as error:
-            raise DriverFailed(
-                f"the keys cannot be written to {self.file} ({error}); make its folder writable, or set server.folder"
-            ) from error
-
-    def _save(self, keys: Mapping[str, Key]) -> None:
-        rows = [{**key.to_json(), "hash": key.hash} for key in keys.values()]
-        draft = self.file.with_suffix(".new")
-        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(opened, "w", encoding="utf-8") as file:
-            json.dump({"format": _FORMAT, "keys": rows}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.file)
-
-    def _read_status(self) -> os.stat_result | None:
-        """Return the status of the file; None if it is not there. DriverFailed if that cannot be told."""
-        reason: object = "it is behind a link that leads nowhere"
-        try:
-            return self.file.stat()
-        except FileNotFoundError:
-            if not any(each.is_symlink() and not each.exists() for each in (self.file, *self.file.parents)):
-                return None
-        except OSError as error:
-            reason = error
-        raise DriverFailed(f"the keys in {self.file} cannot be read ({reason}); restore the file, or set server.folder")
-
-    def _load(self) -> dict[str, Key]:
-        try:
-            saved = json.loads(self.file.read_text(encoding="utf-8"))
-            if saved["format"] != _FORMAT:
-                raise ValueError(f"format {saved['format']!r}")
-            return {row["id"]: _parse_key(row) for row in saved["keys"]}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DriverFailed(f"the keys in {self.file} cannot be read ({error}); restore the file") from error
+            yield
+        except CollectionDamaged as error:
+            damage = f"{str(error).partition(';')[0]}; restore it from a backup, or remove it to begin without keys"
+            raise DriverFailed(f"the keys in {self.place} cannot be reached: {damage}") from error
+        except (OSError, DriverFailed) as error:
+            raise DriverFailed(f"the keys in {self.place} cannot be reached: {error}") from error
 
 
 def hash_secret(secret: str) -> str:
@@ -225,16 +234,3 @@ def _parse_key(row: Mapping[str, Any]) -> Key:
         **{name: datetime.fromisoformat(time) if time else None for name, time in times.items()},
         hash=row["hash"],
     )
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Holds a lock on a file; other processes wait."""
-    with file.open("a") as held:
-        try:
-            import fcntl
-        except ImportError:  # Windows: the replacement of the file is atomic, and two at once are rare
-            yield
-            return
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield

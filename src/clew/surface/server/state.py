@@ -12,10 +12,9 @@ from clew.core.settings import ServerConfig
 from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.events import Streams
-from clew.surface.server.feedback import FOLDER, Feedback
 from clew.surface.server.folder import find_server_folder, open_keys
 from clew.surface.server.guard.hosts import is_loopback
-from clew.surface.server.keys import KeyFile
+from clew.surface.server.keys import Keys
 from clew.surface.server.metrics import Metrics
 from clew.surface.server.places import Places
 from clew.surface.server.pool import CallPool
@@ -48,7 +47,6 @@ class Server:
         self.uploads = Uploads(self.folder / "uploads")
         self._stop_sweeping = threading.Event()
         self._sweeping = threading.Thread(target=self._sweep_on, name="clew-uploads", daemon=True)
-        self.feedback = Feedback(self.folder / FOLDER)
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
         limits = _Limits(max_waiting=self.config.max_waiting, timeout=self.config.timeout, places=self.places)
         self.searches = CallPool("search", self.config.max_concurrent, **limits)
@@ -73,11 +71,10 @@ class Server:
                 log.warning("the uploads could not be looked through", exc_info=True)
 
     def drop_collection(self, name: str) -> DroppedCollection:
-        """Closes a collection and removes it for good, with its uploads and feedback; what it was."""
+        """Closes a collection and removes it for good, with its uploads; what it was."""
         with self.uploads.changing(name):
             dropped = self.engines.drop(name)
             self.uploads.drop_collection(name)
-            self.feedback.drop_collection(name)
         return dropped
 
     def close(self) -> None:
@@ -91,6 +88,7 @@ class Server:
         self.answers.close()
         self.saves.close()
         self.engines.close()
+        self.keys.close()
 
     def _on_job(self, job: Job) -> None:
         if job.is_finished:
@@ -100,7 +98,7 @@ class Server:
         return self.searches.pending + self.answers.pending + self.saves.pending + self.streams.count_open()
 
 
-def check_address(config: ServerConfig, keys: KeyFile) -> None:
+def check_address(config: ServerConfig, keys: Keys) -> None:
     """Raises SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys.
 
     DriverFailed if the keys cannot be read.

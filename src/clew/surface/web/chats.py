@@ -25,7 +25,7 @@ ChatName = Annotated[str, Path(max_length=100, pattern=r"^\w[\w.-]*$", descripti
 
 def keeps_chats(caller: Caller) -> bool:
     """Whether the server has one user, who may write."""
-    return caller.access.is_whole and caller.access.can_write and not caller.server.keys.exists()
+    return caller.access.is_whole and caller.access.can_write and not caller.access.has_key
 
 
 @router.get("")

@@ -2,20 +2,17 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
-from typing import Any
 
 import lance
-import numpy as np
 import pyarrow as pa
 
-from clew.core.doctor import Defect, Remedy
-from clew.core.errors import DriverFailed, NotFound, ReadOnlyStore
+from clew.core.errors import NotFound, ReadOnlyStore
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.scope import get_search_scope
@@ -23,24 +20,14 @@ from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.core.time import parse_iso_or_none
 from clew.drivers.store.backend import (
-    BLOCK,
-    CHUNK,
-    COLUMNS,
-    DOCUMENT,
-    PIECE,
     STAGED,
     Head,
-    Row,
-    Select,
-    Snapshot,
     T,
     Transaction,
-    key_of,
     select,
 )
-from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.base import BaseBackend, check_ids, complete_rows, find_lost_vectors
 from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
-from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.lance import indexes
 from clew.drivers.store.lance.address import parse_address
 from clew.drivers.store.lance.collections import NAMED, measure_bytes, open_names, open_table
@@ -51,20 +38,15 @@ from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
 from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
 
-MAX_STAGED = 1000  # staged vectors whose length is computed
 MAX_CLEANINGS = 20  # of files that others change meanwhile
 _OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
-_COUNTS = ("documents", "chunks", "length", "pending")
 
 
-class LanceBackend:
+class LanceBackend(BaseBackend):
     """One collection; see `Backend`. Several threads, programs and machines may use it at once.
 
     With `config.as_of` it shows the version of that time, and only reads.
     """
-
-    keeps_records = True
-    remedy_unreadable: Remedy = ""
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
         self._url, self._collection, self._config = url, collection, config
@@ -297,9 +279,6 @@ class LanceBackend:
             done.append(f"removed {len(removed)} old versions")
         return [*done, f"indexes kept up: {', '.join(names)}"] if names else done
 
-    def reclaim_room(self, min_share: float) -> None:
-        """None: old versions are kept for a time, and then removed."""
-
     def describe(self) -> tuple[str, int]:
         """The kind of the index that searches, and the bytes of this version."""
         snapshot = self._read()
@@ -309,43 +288,6 @@ class LanceBackend:
                 return "exact, in memory", size
             uses_index = indexes.has_index(snapshot.dataset, indexes.VECTOR_INDEX)
             return "Lance IVF-PQ, re-ranked" if uses_index else "exact, in Lance", size
-
-    # -- doctor
-
-    def inspect(self, *, is_quick: bool) -> Iterator[Defect]:  # noqa: ARG002
-        """What is wrong with the rows as a whole: counts of the head, rows that belong to nothing, staged vectors."""
-        with self.read() as snapshot:
-            for name, count in _count(snapshot).items():
-                stored = getattr(snapshot.head, name)
-                if stored != count:
-                    problem = f"the collection says {stored} {name} where there are {count}"
-                    yield Defect("counts", problem, "", "rebuild")
-            if orphans := _find_orphans(snapshot):
-                yield Defect("orphans", f"{len(orphans)} rows belong to nothing", "", "delete")
-            model, count = snapshot.head.staged, len(snapshot.find(select(STAGED), ()))
-            some = snapshot.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
-            has_wrong = any(not _is_whole(row["vector"], model.dim if model else 0) for row in some)
-            used = snapshot.head.embedder
-            yield from inspect_staged(model.embedder if model else None, used, count, has_wrong=has_wrong)
-
-    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
-        """Deletes what belongs to nothing and adds up the counts."""
-
-        def mend(tx: Transaction) -> None:
-            restore(tx)
-            docs = [row["row"] for row in tx.find(select(DOCUMENT, id=set(ids)), ("row",))]
-            chunks = tx.find(select(CHUNK, doc=docs), COLUMNS[CHUNK])
-            tx.remove(chunks)
-            tx.add({**row, "print": 0} for row in chunks)  # no fingerprint is 0, so the next put keeps none
-            tx.remove(_find_orphans(tx))
-            if any(each.area == "staged" and each.remedy for each in defects):
-                tx.remove(tx.find(select(STAGED), ()))
-                tx.head = replace(tx.head, staged=None)
-            made = tx.finish(is_change=False) or tx.head
-            off = {name: real - getattr(made, name) for name, real in _count(tx).items()}
-            tx.head = replace(tx.head, **{name: getattr(tx.head, name) + off[name] for name in _COUNTS})
-
-        self.write(mend)
 
     def pack_facets(self, facets: str) -> frozenset[str]:
         """Facets are read as a set."""
@@ -364,73 +306,12 @@ def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -
     if head is None:
         return None
     assert isinstance(head, LanceHead)
-    _check_ids(snapshot, tx)
-    removed = [*tx.removed.values()]
-    if snapshot.head.staged is not None:
-        gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
-        wanted = select(STAGED) if head.staged is None else select(STAGED, row=gone)
-        removed += snapshot.find(wanted, ())
-    filled = _fill_rows(snapshot, tx)
-    addresses = {snapshot.address, *(row["_rowaddr"] for row in (*removed, *filled))}
-    added = [*_keep_vectors(snapshot, tx), *filled]
-    return Change(addresses, make_table([head.to_row(), *added], make_schema(head)))
-
-
-def _fill_rows(snapshot: LanceSnapshot, tx: Transaction) -> list[Row]:
-    """The rows that get their vector, whole."""
-    found: list[Row] = []
-    for kind in (CHUNK, DOCUMENT):
-        if numbers := [key[1] for key in tx.filled if key[0] == kind]:
-            found += snapshot.find(select(kind, row=numbers), COLUMNS[kind])
-    return [{**row, **tx.filled[key_of(row["kind"], row)], "pending": None} for row in found]
-
-
-def _keep_vectors(snapshot: LanceSnapshot, tx: Transaction) -> list[Row]:
-    """The rows that are added; of a chunk that only moved, the vector is the one that is there."""
-    moved = [
-        row["row"] for row in tx.added.values() if row["kind"] == CHUNK and row["vector"] is None and not row["pending"]
-    ]
-    stored = {row["row"]: row["vector"] for row in snapshot.find(select(CHUNK, row=moved), ("vector",))}
-    return [
-        {**row, "vector": stored[row["row"]]} if row["kind"] == CHUNK and row["row"] in stored else row
-        for row in tx.added.values()
-    ]
-
-
-def _check_ids(snapshot: LanceSnapshot, tx: Transaction) -> None:
-    """DriverFailed if the id of an added document or chunk is taken."""
-    kept = {(row["kind"], row["id"]) for row in tx.removed.values() if "id" in row}
-    added = [(row["kind"], row["id"]) for row in tx.added.values() if row["kind"] in (DOCUMENT, CHUNK)]
-    new = set(added) - kept
-    stored = snapshot.find_ids({each for _, each in new}) if new else []
-    left = [(row["kind"], row["id"]) for row in stored if key_of(row["kind"], row) not in tx.removed]
-    taken = [each for kind, each in left if (kind, each) in new]
-    if len(set(added)) < len(added) or taken:
-        which = taken[0] if taken else next(each for kind, each in added if added.count((kind, each)) > 1)
-        raise DriverFailed(
-            f"a chunk id is given twice, or is taken by another document ({which!r}); nothing was stored"
-        )
-
-
-def _count(rows: Snapshot | Transaction) -> dict[str, int]:
-    chunks = rows.find(select(CHUNK), ("length", "pending"))
-    documents = len(rows.find(select(DOCUMENT), ()))
-    sums = (sum(row[name] or 0 for row in chunks) for name in _COUNTS[2:])
-    return dict(zip(_COUNTS, (documents, len(chunks), *sums), strict=True))
-
-
-def _find_orphans(rows: Snapshot | Transaction) -> list[Row]:
-    """The pieces, chunks and blocks of documents that are not there, and staged vectors of rows that are not."""
-    known = {row["row"] for row in rows.find(select(DOCUMENT), ())}
-    parts = [row for kind in (PIECE, CHUNK, BLOCK) for row in rows.find(Select(kind), ("doc", "length", "pending"))]
-    numbers = known | {row["row"] for row in parts if row["kind"] == CHUNK}
-    lost = [row for row in parts if row["doc"] not in known]
-    return lost + [row for row in rows.find(select(STAGED), ()) if row["row"] not in numbers]
-
-
-def _is_whole(vector: Any, dim: int) -> bool:
-    """Whether a vector has its width and unit length."""
-    return len(vector) == dim and bool(abs(float(np.dot(vector, vector)) - 1.0) <= 2 * UNIT_TOLERANCE)
+    check_ids(tx, lambda kind, ids: (row for row in snapshot.find_ids(ids) if row["kind"] == kind))
+    added = complete_rows(snapshot, tx)
+    filled = [row for key, row in added.items() if key in tx.filled]
+    removed = [*tx.removed.values(), *find_lost_vectors(snapshot, tx, head), *filled]
+    addresses = {snapshot.address, *(row["_rowaddr"] for row in removed)}
+    return Change(addresses, make_table([head.to_row(), *added.values()], make_schema(head)))
 
 
 def _pause(tx: Transaction) -> None:

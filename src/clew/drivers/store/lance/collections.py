@@ -13,7 +13,10 @@ from clew.drivers.store.lance.named import LanceNamed
 from clew.drivers.store.lance.snapshot import read_snapshot
 from clew.drivers.store.lance.table import Table
 
-NAMED = ("jobs", "sessions", "claims", "calibration", "erasing", "tuned", "evaluations", "feedback")  # kinds of values
+NAMED = (  # kinds of values
+    *("jobs", "sessions", "claims", "calibration", "erasing"),
+    *("tuned", "evaluations", "feedback", "keys"),
+)
 _NAMES = "collections.lance"  # which collections there are: an object store has no folders to list
 
 

@@ -3,34 +3,19 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clew.core.facets import Condition
-from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
 from clew.drivers.store.backend import CHUNK, Row, Select
 from clew.drivers.store.lance.schema import ARRAYS, SCALARS, read_rows
+from clew.drivers.store.scan import Signals, make_signals
 
+ChunkVectors = tuple[list[int], list[str], Matrix]  # rows, ids and vectors
 _INDEXED = ("id", "row", "doc", "message", "parent", "awaits", "channel", "pending")
-
-
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """What chunks are searched by, each an entry of every list: vectors, and terms one after the other."""
-
-    rows: NDArray[np.int64]
-    docs: NDArray[np.int64]
-    ids: Sequence[Any]
-    vectors: Matrix  # nan: still to be made
-    lengths: NDArray[np.float64]
-    hashes: Hashes
-    counts: Counts
-    owners: NDArray[np.int64]  # of each term, the place of its chunk
 
 
 class Segment:
@@ -46,7 +31,7 @@ class Segment:
                     index[row[name]].append(row)
         self._keys: dict[str, list[Any]] = {}
         self.live = frozenset(row["_rowaddr"] for row in self.rows)
-        self._signals: Signals | None = None
+        self._signals: tuple[Signals, ChunkVectors] | None = None
 
     def without_deleted(self, fragment: Any) -> "Segment":
         """The segment with the rows that are still there."""
@@ -90,26 +75,21 @@ class Segment:
 
     @property
     def signals(self) -> Signals:
-        """The signals of the chunks that are still there."""
+        """The terms of the chunks that are still there."""
+        return self._load()[0]
+
+    @property
+    def vectors(self) -> ChunkVectors:
+        """The vectors of the chunks that are still there and have one."""
+        return self._load()[1]
+
+    def _load(self) -> tuple[Signals, ChunkVectors]:
         if self._signals is None:
             chunks = list(self._keep(self.rows, Select(CHUNK)))
-            sizes = [len(row["terms"]) for row in chunks]
-            self._signals = Signals(
-                np.array([row["row"] for row in chunks], np.int64),
-                np.array([row["doc"] for row in chunks], np.int64),
-                [row["id"] for row in chunks],
-                self._stack_vectors(chunks),
-                np.array([row["length"] for row in chunks], np.float64),
-                np.concatenate([row["terms"] for row in chunks]) if chunks else np.zeros(0, np.int64),
-                np.concatenate([row["counts"] for row in chunks]) if chunks else np.zeros(0, np.uint16),
-                np.repeat(np.arange(len(chunks)), sizes),
-            )
+            some = [row for row in chunks if row["vector"] is not None]
+            matrix = np.stack([row["vector"] for row in some]) if some else np.zeros((0, self._dim), np.float32)
+            self._signals = make_signals(chunks), ([row["row"] for row in some], [row["id"] for row in some], matrix)
         return self._signals
-
-    def _stack_vectors(self, chunks: Sequence[Row]) -> Matrix:
-        none = np.full(self._dim, np.nan, np.float32)
-        vectors = [none if row["vector"] is None else row["vector"] for row in chunks]
-        return np.stack(vectors) if vectors else np.zeros((0, self._dim), np.float32)
 
 
 def _admits_row(row: Mapping[str, Any], alternatives: Sequence[Condition]) -> bool:

@@ -8,26 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.candidates import Depth
-from clew.core.cosine import compute_cosines
 from clew.core.facets import Condition, expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25
 from clew.drivers.store.backend import CHUNK, DOCUMENT, Head, RowScores, Select, select
-from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import VECTOR_INDEX, has_index
-from clew.drivers.store.lance.memory import Signals
 from clew.drivers.store.lance.schema import read_vector_column
 from clew.drivers.store.lance.snapshot import LanceSnapshot, to_sql
-from clew.drivers.store.order import SLACK, select_candidates, top_k
+from clew.drivers.store.order import SLACK, select_candidates
 from clew.drivers.store.read import read_vectors_by_chunk_id
+from clew.drivers.store.scan import SIGNALS, Signals, match_chunks, rank_nearest
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched
 MAX_COUNTS = 100_000  # terms whose number of chunks is kept
-_SIGNALS = ("row", "doc", "id", "length", "terms", "counts")
 
 
 class LanceIndex:
@@ -63,7 +60,8 @@ class LanceIndex:
     def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the counts of the whole collection."""
         with translate_errors(self._place):
-            return _match_terms(self._get_snapshot(head), terms, chunk_ids)
+            snapshot = self._get_snapshot(head)
+            return match_chunks(snapshot, terms, lambda: _count_having(snapshot, terms.hashes), chunk_ids)
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms."""
@@ -125,18 +123,18 @@ def _find_nearest(
         found = _scan_vectors(snapshot, vector, k, wanted)
     if not found.rows:
         return []
-    near = found.keep(vector, k)
-    best = top_k(range(len(near.rows)), near.ids, compute_cosines(near.vectors, vector), k)
-    return [_Scored(near.rows[at], near.ids[at], score) for at, score in best]
+    best = rank_nearest(found.ids, found.vectors, vector, k)
+    return [_Scored(found.rows[at], found.ids[at], score) for at, score in best]
 
 
 def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
     rows, ids, parts = list[int](), list[str](), [np.zeros((0, snapshot.head.dim), np.float32)]
     for segment in (snapshot.segments or {}).values():
-        if wanted.kind == CHUNK and not wanted.is_filtered and not snapshot.head.pending:
-            rows += segment.signals.rows.tolist()
-            ids += segment.signals.ids
-            parts.append(segment.signals.vectors)
+        if wanted.kind == CHUNK and not wanted.is_filtered:
+            own_rows, own_ids, matrix = segment.vectors
+            rows += own_rows
+            ids += own_ids
+            parts.append(matrix)
             continue
         found = [row for row in segment.find(wanted) if row["vector"] is not None]
         rows += [row["row"] for row in found]
@@ -182,14 +180,14 @@ def _search_terms(
     wanted = select(CHUNK, alternatives)
     if wanted.is_empty:
         return []
-    parts = [(signals, _match(signals, query.hashes)) for signals in _read_signals(snapshot, query.hashes)]
+    parts = [(signals, signals.find_terms(query.hashes)) for signals in _read_signals(snapshot, query.hashes)]
     having = np.sum([[len(places) for places, _ in found] for _, found in parts] or [[0] * len(query.hashes)], axis=0)
     _keep_counts(snapshot, dict(zip(query.hashes.tolist(), having.tolist(), strict=True)))
     weights = bm25.weigh_terms(query.counts, having.tolist(), snapshot.head.chunks)
     admitted = _find_admitted(snapshot, query.hashes, wanted) if wanted.is_filtered else None
     scored = list[_Scored]()
     for signals, found in parts:
-        own = _score(signals, found, weights, snapshot.head.average_length).round(bm25.DIGITS)
+        own = signals.score(found, weights, snapshot.head.average_length)
         if admitted is not None:
             own[~np.isin(signals.rows, admitted)] = 0.0
         places = np.flatnonzero(own)
@@ -198,20 +196,6 @@ def _search_terms(
         scored += [_Scored(int(signals.rows[at]), str(signals.ids[at]), float(own[at])) for at in places.tolist()]
     best = sorted(scored, key=lambda each: (-each.score, each.id))[:k]
     return [(each.row, each.score) for each in best]
-
-
-def _match_terms(snapshot: LanceSnapshot, query: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-    found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "length", "terms", "counts"))
-    if not len(query.hashes):
-        return {row["id"]: TermMatch(0.0, 0.0) for row in found}
-    weights = bm25.weigh_terms(query.counts, _count_having(snapshot, query.hashes), snapshot.head.chunks)
-    counts = np.zeros((len(query.hashes), len(found)), np.float32)
-    for place, row in enumerate(found):
-        own = dict(zip(row["terms"].tolist(), row["counts"].tolist(), strict=True))
-        counts[:, place] = [own.get(each, 0) for each in query.hashes.tolist()]
-    lengths = np.array([row["length"] for row in found], np.float64)
-    norms = bm25.length_norm(lengths, snapshot.head.average_length)
-    return bm25.match_terms([row["id"] for row in found], weights, counts, norms)
 
 
 def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
@@ -244,34 +228,17 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
     if snapshot.segments is not None:
         yield from (segment.signals for segment in snapshot.segments.values())
         return
-    for batch in snapshot.dataset.to_batches(columns=list(_SIGNALS), filter=_having_any(hashes.tolist())):
+    for batch in snapshot.dataset.to_batches(columns=list(SIGNALS), filter=_having_any(hashes.tolist())):
         sizes = batch["terms"].value_lengths().to_numpy(zero_copy_only=False)
         yield Signals(
             batch["row"].to_numpy(),
             batch["doc"].to_numpy(),
             batch["id"],
-            np.zeros((0, 0), np.float32),
             batch["length"].to_numpy().astype(np.float64),
             batch["terms"].flatten().to_numpy(zero_copy_only=False),
             batch["counts"].flatten().to_numpy(zero_copy_only=False),
             np.repeat(np.arange(len(sizes)), sizes),
         )
-
-
-_Matches = list[tuple[NDArray[np.int64], NDArray[np.float32]]]
-
-
-def _match(signals: Signals, hashes: Hashes) -> _Matches:
-    """Of each term, the places of the chunks that have it, and how often."""
-    found = (np.flatnonzero(signals.hashes == each) for each in hashes)
-    return [(signals.owners[places], signals.counts[places].astype(np.float32)) for places in found]
-
-
-def _score(signals: Signals, found: _Matches, weights: Floats, average: float) -> Floats:
-    norms, scores = bm25.length_norm(signals.lengths, average), np.zeros(len(signals.rows), np.float64)
-    for weight, (places, counts) in zip(weights.tolist(), found, strict=True):
-        scores[places] += weight * bm25.saturate(counts, norms[places])
-    return scores
 
 
 def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> NDArray[np.int64]:

@@ -39,7 +39,6 @@ class PostgresBackend:
     With `config.access` the server shows it what these labels admit, and it only reads.
     """
 
-    keeps_records = True
     remedy_unreadable: Remedy = ""
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:

@@ -29,7 +29,6 @@ MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instea
 class SqliteBackend:
     """One collection in a folder, or in memory where the folder is None; see `Backend`."""
 
-    keeps_records = False
     remedy_unreadable: Remedy = "copy"
 
     def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig) -> None:

@@ -13,7 +13,6 @@ from clew.core.errors import CollectionLost, DriverFailed
 from clew.core.pattern import compile_pattern
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
-from clew.drivers.store.records import FILES
 from clew.drivers.store.sqlite import schema
 from clew.drivers.store.sqlite.connection import open_read_only_connection
 from clew.drivers.store.sqlite.files import list_files, open_private
@@ -177,10 +176,7 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
             shutil.rmtree(shard)
         for session in (folder / SESSIONS).glob("*.json"):
             session.unlink(missing_ok=True)
-        for pattern in FILES.values():
-            for record in folder.glob(pattern):
-                record.unlink(missing_ok=True)
-        for inner in (HOME, SESSIONS, *{str(Path(pattern).parent) for pattern in FILES.values()} - {"."}):
+        for inner in (HOME, SESSIONS):
             with suppress(OSError):  # it is not there, or holds something else
                 (folder / inner).rmdir()
     except OSError as error:

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
-from clew.surface.cli.program import open_engine, resolve_invocation
+from clew.surface.cli.program import open_engine
 
 RUN = "run"  # the part that is meant where none is named
 
@@ -146,11 +146,9 @@ def make(
     from clew.evaluation.questions.judged import format_question, write_questions
     from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
     from clew.surface.cli import progress, render
-    from clew.surface.server.feedback import read_feedback
 
     if file.exists() and not force:
         raise SettingsError(f"{file} is there already; --force replaces it")
-    start = resolve_invocation(ctx)
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         made = make_questions(
             engine,
@@ -158,7 +156,7 @@ def make(
             count=count,
             seed=seed,
             where=seen.build_filter(engine),
-            feedback=read_feedback(start, engine) if "feedback" in (source or ()) else None,
+            feedback=engine.list_feedback() if "feedback" in (source or ()) else None,
             on_progress=on_progress,
         )
     if not made:

@@ -12,10 +12,10 @@ from clew.surface.cli.option_groups import CollectionFilterOptions, expand_optio
 from clew.surface.cli.program import resolve_invocation
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from contextlib import AbstractContextManager
 
     from clew.core.filter import Filter
-    from clew.surface.server.keys import Key, KeyFile
+    from clew.surface.server.keys import Key, Keys
     from clew.surface.settings.load import Invocation
 
 keys_app = typer.Typer(add_completion=False)
@@ -65,11 +65,10 @@ def serve(
 
     def say(address: str) -> None:
         if as_json:
-            file = str(server.keys.file)
-            render.print_json({"address": address, "keys": keys, "keys_file": file, "mcp": has_mcp, "note": note})
+            render.print_json({"address": address, "keys": keys, "mcp": has_mcp, "note": note})
             return
         print(f"serving on {address} (its interface: {address}/docs)")
-        print(_describe_keys(keys, server.keys.file), flush=True)
+        print(_describe_keys(keys, server.keys.place), flush=True)
         if not has_mcp:
             render.print_line((f"note: this server has no MCP; {MCP_HINT}", "yellow"), err=True)
         if note:
@@ -80,13 +79,13 @@ def serve(
     run_server(server, say)
 
 
-def _describe_keys(valid: int | None, file: "Path") -> str:
+def _describe_keys(valid: int | None, place: str) -> str:
     """Say how many keys the server has, or who may use it without one."""
     if valid is None:
         return "no keys: everybody who reaches this address may use it; `clew keys add NAME` makes one"
     if not valid:
-        return f"keys: none is valid in {file}, so nobody may use it; `clew keys add NAME` makes one"
-    return f"keys: {valid} in {file}"
+        return f"keys: none is valid in {place}, so nobody may use it; `clew keys add NAME` makes one"
+    return f"keys: {valid} in {place}"
 
 
 def _describe_new_collection(start: "Invocation") -> str:
@@ -135,13 +134,15 @@ def add(
     if not name.strip():
         raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
     where = _build_filter(options)
-    key, token = _open_keys(ctx).add(
-        name,
-        rights="write" if write else "read",
-        collections=frozenset(only) if only else None,
-        where=where,
-        expires=_parse_expiry(expires),
-    )
+    until = _parse_expiry(expires)
+    with _open_keys(ctx) as keys:
+        key, token = keys.add(
+            name,
+            rights="write" if write else "read",
+            collections=frozenset(only) if only else None,
+            where=where,
+            expires=until,
+        )
     for warning in _find_unknown(ctx, frozenset(only or ()), where):
         render.print_line((f"{warning} (the key is made)", "yellow"), err=True)
     if as_json:
@@ -158,7 +159,8 @@ keys_app.command("add")(expand_option_groups(add))
 @keys_app.command()
 def revoke(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Revoke a key by its id or name, at once; it stays in the list."""
-    _report(_open_keys(ctx).revoke(key), "revoked", as_json=as_json)
+    with _open_keys(ctx) as keys:
+        _report(keys.revoke(key), "revoked", as_json=as_json)
 
 
 @keys_app.command()
@@ -166,17 +168,26 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Remove a key from the list; it opens nothing any more."""
     from clew.surface.cli import render
 
-    keys = _open_keys(ctx)
-    _report(keys.drop(key), "dropped", as_json=as_json)
-    if not keys.read():
-        note = f"no key is left, so the server answers nobody; remove {keys.file} to serve this machine without keys"
-        render.print_line((note, "yellow"), err=True)
+    with _open_keys(ctx) as keys:
+        _report(keys.drop(key), "dropped", as_json=as_json)
+        if not keys.read():
+            note = "no key is left, so the server answers nobody; `clew keys reset` lets this machine in without keys"
+            render.print_line((note, "yellow"), err=True)
 
 
-def _open_keys(ctx: typer.Context) -> "KeyFile":
+@keys_app.command()
+def reset(ctx: typer.Context) -> None:
+    """Remove all keys; a server on this machine alone then needs none, as before the first."""
+    with _open_keys(ctx) as keys:
+        keys.reset()
+
+
+def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
+    from contextlib import closing
+
     from clew.surface.server.folder import open_keys
 
-    return open_keys(resolve_invocation(ctx))
+    return closing(open_keys(resolve_invocation(ctx)))
 
 
 def _build_filter(options: CollectionFilterOptions) -> "Filter":
@@ -242,7 +253,8 @@ def _list_keys(ctx: typer.Context, *, as_json: bool) -> None:
     from clew.surface.cli import render
     from clew.surface.cli.table import print_table
 
-    found = list(_open_keys(ctx).read().values())
+    with _open_keys(ctx) as keys:
+        found = list(keys.read().values())
     if as_json:
         render.print_json({"keys": [key.to_json() for key in found]})
         return

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from anyio import to_thread
+
 from clew.core.errors import ClewError
 from clew.surface.server.access import Access, authenticate
 from clew.surface.server.errors import KeyInvalid, RequestRejected
@@ -89,34 +91,37 @@ class Guard:
                 return
         is_open = scope["path"] in OPEN_PATHS
         if not is_open:
-            scope.setdefault("state", {})["access"] = self._admit(scope, headers)
+            scope.setdefault("state", {})["access"] = await self._admit(scope, headers)
         await body.open(headers)
         await run_watched(
             self._app(scope, body.receive, reply.send),
             body,
             reply,
-            check_key=lambda: None if is_open else self._authenticate(scope, headers),
+            check_key=None if is_open else lambda: self._authenticate(scope, headers),
             is_closing=lambda: self._server.is_closing,
         )
 
-    def _admit(self, scope: "Scope", headers: dict[str, str]) -> Access:
+    async def _admit(self, scope: "Scope", headers: dict[str, str]) -> Access:
         """The rights of a request, if its caller has not sent too many."""
         try:
-            access = self._authenticate(scope, headers)
+            access = await self._authenticate(scope, headers)
         except KeyInvalid:
             self._rate.check(_read_client(scope))
             raise
         self._rate.check(access.caller)
         return access
 
-    def _authenticate(self, scope: "Scope", headers: dict[str, str]) -> Access:
-        return authenticate(
-            self._server.keys,
-            _read_token(headers),
-            _read_client(scope),
-            needs_key=not self._hosts.is_loopback,
-            read_only=self._server.config.read_only,
-        )
+    async def _authenticate(self, scope: "Scope", headers: dict[str, str]) -> Access:
+        def work() -> Access:
+            return authenticate(
+                self._server.keys,
+                _read_token(headers),
+                _read_client(scope),
+                needs_key=not self._hosts.is_loopback,
+                read_only=self._server.config.read_only,
+            )
+
+        return await to_thread.run_sync(work)  # the keys may be in a database far away
 
     def _record(self, scope: "Scope", reply: Reply, seconds: float) -> dict[str, object]:
         """Counts a request and writes it to the log; its attributes for a span."""

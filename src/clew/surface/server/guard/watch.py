@@ -16,7 +16,7 @@ async def run_watched(
     body: LimitedBody,
     reply: Reply,
     *,
-    check_key: Callable[[], object],
+    check_key: Callable[[], Awaitable[object]] | None,
     is_closing: Callable[[], bool],
 ) -> None:
     """Runs a call of the application; it is cancelled once nobody is there for it.
@@ -34,7 +34,7 @@ async def run_watched(
             if gone.done():
                 reply.abandon()
                 return
-            if reply.is_stream and (ended := _find_end(check_key, is_closing)):
+            if reply.is_stream and (ended := await _find_end(check_key, is_closing)):
                 await _cancel(work)
                 await reply.end_stream(ended)
                 return
@@ -44,12 +44,15 @@ async def run_watched(
         await _cancel(work)
 
 
-def _find_end(check_key: Callable[[], object], is_closing: Callable[[], bool]) -> RequestRejected | None:
+async def _find_end(
+    check_key: Callable[[], Awaitable[object]] | None, is_closing: Callable[[], bool]
+) -> RequestRejected | None:
     """Why a stream must end now, if it must."""
     if is_closing():
         return ServerBusy("the server is shutting down; ask again later")
     try:
-        check_key()
+        if check_key is not None:
+            await check_key()
     except KeyInvalid as error:
         return error
     return None

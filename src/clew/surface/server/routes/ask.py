@@ -70,8 +70,8 @@ async def list_feedback(caller: Calling) -> Response:
     """The last thousand judgements and openings; they quote questions, so this needs the right to write."""
     caller.access.check_write()
     collection = caller.choose_collection()
-    kept = await caller.call(lambda engine: caller.server.feedback.read(engine, collection), write=True)
-    return reply_json({"feedback": kept})
+    kept = await caller.call(lambda engine: engine.list_feedback(), write=True)
+    return reply_json({"feedback": [{**each, "collection": collection} for each in kept]})
 
 
 def build_ask_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:

@@ -87,14 +87,12 @@ async def evaluate(body: EvaluationBody, caller: Calling) -> Response:
 async def make(body: QuestionsBody, caller: Calling) -> Response:
     """Make judged questions from the collection's headings, titles and replies, by a model, or from users' feedback."""
     caller.access.check_write()
-    collection = caller.choose_collection()
-    server, is_asked = caller.server, "feedback" in body.sources
     made = await caller.call(
         lambda engine: make_questions(
             engine,
             sources=body.sources,
             count=body.count,
-            feedback=server.feedback.read(engine, collection) if is_asked else None,
+            feedback=engine.list_feedback() if "feedback" in body.sources else None,
         ),
         write=True,
         pool=caller.server.answers,

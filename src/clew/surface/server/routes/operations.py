@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from clew.client.replies import ErrorReply, HealthReply
 from clew.core.errors import NotFound
-from clew.surface.server.access import check_keys
+from clew.surface.server.access import reading_keys
 from clew.surface.server.call import document_replies, reply_json
 from clew.surface.server.state import Server
 
@@ -31,7 +31,8 @@ async def ready(request: Request) -> Response:
     server: Server = request.app.state.server
 
     def check() -> None:
-        check_keys(server.keys)
+        with reading_keys():
+            server.keys.read()
         try:
             server.engines.get(server.start.collection).opened.store.stats()
         except NotFound:

@@ -1,0 +1,388 @@
+"""What a backend need not write: everything that can be made of its rows. It is the base of a store of your own.
+
+`BaseBackend` needs four methods: `snapshot` and `commit` for the rows, `read_named` and `write_named` for small values.
+"""
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from clew.core.doctor import Defect, Remedy
+from clew.core.errors import DriverFailed
+from clew.core.protocols import Embedder
+from clew.core.receipt import Purge
+from clew.core.stored import StagedModel
+from clew.drivers.store.backend import (
+    BLOCK,
+    CHUNK,
+    COLUMNS,
+    DOCUMENT,
+    KEYS,
+    PIECE,
+    STAGED,
+    Backend,
+    Head,
+    Index,
+    Key,
+    NamedRows,
+    Row,
+    Select,
+    Snapshot,
+    T,
+    Transaction,
+    Values,
+    key_of,
+    select,
+)
+from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
+from clew.drivers.store.inspection import inspect_staged
+from clew.drivers.store.scan import ScanIndex
+
+MAX_ATTEMPTS: Final = 1000  # of a transaction while others are faster
+MAX_STAGED: Final = 1000  # staged vectors whose length is computed
+REQUIRED: Final = ("snapshot", "commit", "read_named", "write_named")
+_COUNTS: Final = ("documents", "chunks", "length", "pending")
+
+
+class OwnSnapshot(Protocol):
+    """One state of the database of a user: its head, None where there is no collection yet, and its rows."""
+
+    @property
+    def head(self) -> Head | None:
+        """The head that was committed last."""
+
+    def find(self, wanted: Select, columns: Sequence[str]) -> Iterable[Row]:
+        """The rows that are meant; `wanted.choose(rows)` picks them from all rows of the kind."""
+
+
+class BaseBackend:
+    """A backend over `snapshot`, `commit`, `read_named` and `write_named`; see `Backend`.
+
+    place: Where the collection is, for messages.
+    """
+
+    remedy_unreadable: Remedy = ""
+    embedder: str = ""
+    dim: int = 0
+    index: Index
+    _is_closed = False
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    # -- what a backend writes; errors of the database become DriverFailed
+
+    def snapshot(self) -> AbstractContextManager[OwnSnapshot]:
+        """Open one state, which stays as it is while others write."""
+        raise NotImplementedError
+
+    def commit(self, before: Head | None, head: Head, removed: Collection[Key], added: Mapping[Key, Row]) -> bool:
+        """Remove rows, then add rows, and replace the head: all or nothing.
+
+        False, and nothing happens, if the head is not `before` by now. Every commit has another `head.version`.
+        """
+        raise NotImplementedError
+
+    def read_named(self, kind: str) -> Mapping[str, str]:
+        """Return the texts of a kind by name, in the order in which they were added."""
+        raise NotImplementedError
+
+    def write_named(self, kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """Replace the texts of a kind; False, and nothing happens, if they are not `before` by now."""
+        raise NotImplementedError
+
+    # -- opening
+
+    def read_embedder(self) -> str | None:
+        """Return the name of the embedder that the collection was filled with; None if there is no collection."""
+        head = self._read_head()
+        return head.embedder if head else None
+
+    def open(self, embedder: str, dim: int) -> None:
+        """Open the collection for a model, made if there is none; StoreMismatch if it has vectors of another."""
+        self.embedder, self.dim, self._is_closed = embedder, dim, False
+        self.index = ScanIndex(self.read)
+        if self._read_head() is None:
+            self.commit(None, Head(embedder, dim), (), {})
+        head = self._read_head()
+        if head is None:
+            raise DriverFailed(f"{self.place}: the collection that was made is not there; `commit` does not commit")
+        if (head.embedder, head.dim) != (embedder, dim):
+            raise other_model_error(self.place, head.embedder, head.dim, embedder, dim)
+
+    def _read_head(self) -> Head | None:
+        with self.snapshot() as snapshot:
+            return snapshot.head
+
+    def reopen(self, embedder: Embedder) -> "Backend":
+        """Open the same collection for the model that it has by now."""
+        head = self._read_head() or Head("", 0)
+        check_model_in_use(self.place, embedder, head.embedder, head.dim)
+        other = copy(self)
+        other.open(embedder.name, embedder.dim)
+        return other
+
+    def close(self) -> None:
+        """Refuse every later use."""
+        self._is_closed = True
+
+    # -- rows
+
+    def head(self, *, is_anew: bool = False) -> Head:  # noqa: ARG002
+        """What is said of the whole."""
+        with self.read() as snapshot:
+            self._check_model(snapshot.head)
+            return snapshot.head
+
+    def _check_model(self, head: Head) -> None:
+        if head.embedder != self.embedder:
+            raise model_switched_error(self.place, head.embedder, self.embedder)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DriverFailed(f"{self.place} is closed; open it again")
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        """One state for several reads."""
+        self._check_open()
+        with self.snapshot() as snapshot:
+            if snapshot.head is None:
+                raise DriverFailed(f"{self.place} was removed meanwhile; open it again")
+            yield _CheckedSnapshot(snapshot, snapshot.head, self._check_model)
+
+    def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
+        """The result of a transaction, which is decided again if others were faster."""
+        for _ in range(MAX_ATTEMPTS):
+            with self.read() as snapshot:
+                before = snapshot.head
+                self._check_model(before)
+                tx = Transaction(snapshot)
+                result = decide(tx)
+                head = tx.finish(is_change=is_change)
+                if head is None:
+                    return result
+                check_ids(tx, lambda kind, ids: snapshot.find(select(kind, id=ids), ("id",)))
+                lost = (key_of(STAGED, row) for row in find_lost_vectors(snapshot, tx, head))
+                removed, added = {*tx.removed, *tx.filled, *lost}, complete_rows(snapshot, tx)
+            if self.commit(before, replace(head, version=before.version + 1), removed, added):
+                return result
+        raise DriverFailed(f"{self.place}: others changed the collection {MAX_ATTEMPTS} times meanwhile; try again")
+
+    def named(self, kind: str) -> NamedRows:
+        """The values of a kind."""
+        return _OwnNamed(self, kind)
+
+    def swap_vectors(self, change: int) -> bool:
+        """Exchange the vectors in use with the staged ones, in one transaction over all rows that have a vector."""
+
+        def swap(tx: Transaction) -> bool:
+            old = tx.head
+            if old.change != change or old.staged is None:
+                return False
+            staged = {row["row"]: row for row in tx.find(select(STAGED), COLUMNS[STAGED])}
+            rows = (row for kind in (CHUNK, DOCUMENT) for row in tx.find(select(kind), COLUMNS[kind]))
+            used = [row for row in rows if row["vector"] is not None or row["pending"]]
+            if any(row["row"] not in staged for row in used):
+                return False
+            tx.remove([*used, *staged.values()])
+            tx.add({**row, "vector": staged[row["row"]]["vector"], "pending": None} for row in used)
+            had = (row for row in used if row["vector"] is not None)
+            tx.add({"kind": STAGED, "row": row["row"], "vector": row["vector"]} for row in had)
+            before = StagedModel(old.embedder, old.dim, was_used=True)
+            tx.head = replace(old, embedder=old.staged.embedder, dim=old.staged.dim, staged=before)
+            return True
+
+        return self.write(swap)
+
+    def pack_facets(self, facets: str) -> Any:
+        """Facets are kept as they are."""
+        return facets
+
+    # -- upkeep
+
+    def flush(self, *, with_graph: bool = True) -> None:  # noqa: ARG002
+        """Nothing is left to do after a commit."""
+        self._check_open()
+
+    def maintain(self) -> list[str]:
+        """Nothing needs upkeep."""
+        return []
+
+    def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
+        """None: free room is not known."""
+        return None
+
+    def describe(self) -> tuple[str, int]:
+        """The kind of the index; the size is not known."""
+        return "exact, by scanning", 0
+
+    def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
+        """Nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
+        return Purge()
+
+    def notes(self) -> list[str]:
+        """What may be left after an erasure."""
+        return [f"whether deleted rows leave bytes behind in {self.place}, and in its backups, is not known to Clew"]
+
+    # -- doctor
+
+    def inspect(self, *, is_quick: bool) -> Iterable[Defect]:  # noqa: ARG002
+        """What is wrong with the rows as a whole: counts of the head, rows that belong to nothing, staged vectors."""
+        with self.read() as snapshot:
+            for name, count in _count(snapshot).items():
+                stored = getattr(snapshot.head, name)
+                if stored != count:
+                    problem = f"the collection says {stored} {name} where there are {count}"
+                    yield Defect("counts", problem, "", "rebuild")
+            if orphans := _find_orphans(snapshot):
+                yield Defect("orphans", f"{len(orphans)} rows belong to nothing", "", "delete")
+            model, count = snapshot.head.staged, len(snapshot.find(select(STAGED), ()))
+            some = snapshot.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
+            has_wrong = any(not _is_whole(row["vector"], model.dim if model else 0) for row in some)
+            used = snapshot.head.embedder
+            yield from inspect_staged(model.embedder if model else None, used, count, has_wrong=has_wrong)
+
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+        """Delete what belongs to nothing and add up the counts."""
+
+        def mend(tx: Transaction) -> None:
+            restore(tx)
+            docs = [row["row"] for row in tx.find(select(DOCUMENT, id=set(ids)), ("row",))]
+            chunks = tx.find(select(CHUNK, doc=docs), COLUMNS[CHUNK])
+            tx.remove(chunks)
+            tx.add({**row, "print": 0} for row in chunks)  # no fingerprint is 0, so the next put keeps none
+            tx.remove(_find_orphans(tx))
+            if any(each.area == "staged" and each.remedy for each in defects):
+                tx.remove(tx.find(select(STAGED), ()))
+                tx.head = replace(tx.head, staged=None)
+            made = tx.finish(is_change=False) or tx.head
+            off = {name: real - getattr(made, name) for name, real in _count(tx).items()}
+            tx.head = replace(tx.head, **{name: getattr(tx.head, name) + off[name] for name in _COUNTS})
+
+        self.write(mend)
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedSnapshot:
+    """The rows of a user's snapshot, with the columns that are asked for; ModelSwitched if vectors are another's."""
+
+    snapshot: OwnSnapshot
+    head: Head
+    check_model: Callable[[Head], None]
+
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant."""
+        if wanted.is_empty:
+            return []
+        if "vector" in columns:
+            self.check_model(self.head)
+        names = dict.fromkeys((*KEYS[wanted.kind], *columns, *filter(None, [wanted.order.removeprefix("-")])))
+        found = self.snapshot.find(wanted, tuple(names))
+        return [{"kind": wanted.kind, **{name: row.get(name) for name in names}} for row in found]
+
+
+class _OwnNamed:
+    """The values of a kind over `read_named` and `write_named`; see `NamedRows`."""
+
+    def __init__(self, backend: BaseBackend, kind: str) -> None:
+        self._backend, self._kind = backend, kind
+
+    def _read(self) -> dict[str, str]:
+        self._backend._check_open()
+        return dict(self._backend.read_named(self._kind))
+
+    def read(self, names: Collection[str] | None = None) -> Values:
+        """The values of these names that exist, or all."""
+        return {name: json.loads(text) for name, text in self._read().items() if names is None or name in names}
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values, which is decided again if others were faster."""
+        for _ in range(MAX_ATTEMPTS):
+            before = self._read()
+            values = {name: json.loads(text) for name, text in before.items() if names is None or name in names}
+            others = {name: text for name, text in before.items() if name not in values}
+            result = decide(values)
+            made = {name: json.dumps(value) for name, value in values.items()}
+            after = {name: text for name, text in before.items() if name in others or name in made} | made
+            if after == before or self._backend.write_named(self._kind, before, after):
+                return result
+        raise DriverFailed(f"{self._backend.place}: others changed {self._kind} {MAX_ATTEMPTS} times; try again")
+
+    def clock(self) -> float:
+        """The seconds of this machine's clock."""
+        return time.time()
+
+
+def check_ids(tx: Transaction, find: Callable[[int, Collection[str]], Iterable[Row]]) -> None:
+    """DriverFailed if the id of an added document or chunk is taken, or given twice; `find` gives the stored ones."""
+    kept = {(row["kind"], row["id"]) for row in tx.removed.values() if "id" in row}
+    added = [(row["kind"], row["id"]) for row in tx.added.values() if row["kind"] in (DOCUMENT, CHUNK)]
+    new = set(added) - kept
+    by_kind = ((kind, {each for one, each in new if one == kind}) for kind in (DOCUMENT, CHUNK))
+    stored = [row for kind, ids in by_kind if ids for row in find(kind, ids)]
+    left = [(row["kind"], row["id"]) for row in stored if key_of(row["kind"], row) not in tx.removed]
+    taken = [each for kind, each in left if (kind, each) in new]
+    if len(set(added)) < len(added) or taken:
+        which = taken[0] if taken else next(each for kind, each in added if added.count((kind, each)) > 1)
+        raise DriverFailed(
+            f"a chunk id is given twice, or is taken by another document ({which!r}); nothing was stored"
+        )
+
+
+def complete_rows(snapshot: Snapshot, tx: Transaction) -> dict[Key, Row]:
+    """The rows to write whole: those that are added, and those that get their vector with all else that they have.
+
+    The vector of a chunk that only moved is the one that is there.
+    """
+    rows = dict(tx.added)
+    for kind in (CHUNK, DOCUMENT):
+        numbers = [key[1] for key in tx.filled if key[0] == kind]
+        for row in snapshot.find(select(kind, row=numbers), COLUMNS[kind]):
+            key = key_of(kind, row)
+            rows[key] = {**row, **tx.filled[key], "pending": None}
+    moved = [
+        key[1] for key, row in tx.added.items() if key[0] == CHUNK and not row["pending"] and row["vector"] is None
+    ]
+    for row in snapshot.find(select(CHUNK, row=moved), ("vector",)):
+        rows[CHUNK, row["row"]] = {**rows[CHUNK, row["row"]], "vector": row["vector"]}
+    return rows
+
+
+def find_lost_vectors(snapshot: Snapshot, tx: Transaction, head: Head) -> list[Row]:
+    """The staged vectors that go with a transaction: those of removed rows, or all where none are staged any more."""
+    if snapshot.head.staged is None:
+        return []
+    gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
+    return snapshot.find(select(STAGED) if head.staged is None else select(STAGED, row=gone), ())
+
+
+def _count(rows: Snapshot | Transaction) -> dict[str, int]:
+    chunks = rows.find(select(CHUNK), _COUNTS[2:])
+    sums = [sum(row[name] or 0 for row in chunks) for name in _COUNTS[2:]]
+    return dict(zip(_COUNTS, (len(rows.find(select(DOCUMENT), ())), len(chunks), *sums), strict=True))
+
+
+def _find_orphans(rows: Snapshot | Transaction) -> list[Row]:
+    """The pieces, chunks and blocks of documents that are not there, and staged vectors of rows that are not."""
+    known = {row["row"] for row in rows.find(select(DOCUMENT), ())}
+    parts = [
+        row
+        for kind in (PIECE, CHUNK, BLOCK)
+        for row in rows.find(Select(kind), ("doc", "length", "pending") if kind == CHUNK else ("doc",))
+    ]
+    numbers = known | {row["row"] for row in parts if row["kind"] == CHUNK}
+    lost = [row for row in parts if row["doc"] not in known]
+    return lost + [row for row in rows.find(select(STAGED), ()) if row["row"] not in numbers]
+
+
+def _is_whole(vector: Any, dim: int) -> bool:
+    """Whether a vector has its width and unit length."""
+    return len(vector) == dim and bool(abs(float(np.dot(vector, vector)) - 1.0) <= 2 * UNIT_TOLERANCE)

@@ -308,7 +308,7 @@ def test_sync_drops_what_has_vanished_and_nothing_else(engine: Engine, page: Pat
     }
 
 
-def test_a_ceiling_of_cost_too_low_for_a_batch_still_adds_the_documents_it_is_enough_for(tmp_path: Path) -> None:
+def test_a_ceiling_of_cost_too_low_for_a_call_still_makes_the_vectors_it_is_enough_for(tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()
     for number in range(6):
@@ -316,9 +316,9 @@ def test_a_ceiling_of_cost_too_low_for_a_batch_still_adds_the_documents_it_is_en
     settings = Settings(embedder=EmbedderConfig(price=100.0))
     with Engine.open(tmp_path / "team.clew", embedder="hashed") as engine:
         first = engine.add(folder, settings=settings, max_cost=engine.plan(folder, settings=settings).cost)
-        assert 0 < len(first.added) < 6  # a call reserves more than it costs, so the limit refuses all six at once
+        assert 0 < first.embedded < first.chunks  # a call reserves more than it costs, so the limit refuses all at once
         assert "limit" in first.stopped
-        assert engine.add(folder, settings=settings).skipped == len(first.added)
+        assert engine.add(folder, settings=settings).embedded == first.chunks - first.embedded
 
 
 def test_a_ceiling_of_cost_is_never_passed_and_the_next_run_goes_on(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_cost_limit_is_kept_and_the_job_says_why_it_stopped(open_engine: OpenE
     (job,) = engine.run_jobs()
     assert job.state == "done"
     assert "cost" in job.result["stopped"]
-    assert list_stored(engine) == []
+    assert engine.status().pending == engine.status().chunks > 0
 
 
 def test_addresses_do_not_depend_on_where_the_worker_runs(
@@ -120,6 +120,7 @@ def test_a_running_job_is_cancelled_between_batches_and_what_it_added_stays(
     open_engine: OpenEngine, pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clew.index.add.pipeline.BATCH_CHUNKS", 1)
+    monkeypatch.setattr("clew.index.add.pipeline.MAX_PREFETCH", 1)
     engine = open_engine(embedder="hashed", settings=QUICK)
     job = engine.enqueue_add(pages)
 
@@ -169,6 +170,7 @@ def test_a_worker_that_lost_its_lease_stops_and_changes_nothing(
     open_engine: OpenEngine, pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clew.index.add.pipeline.BATCH_CHUNKS", 1)
+    monkeypatch.setattr("clew.index.add.pipeline.MAX_PREFETCH", 1)
     engine = open_engine(embedder="hashed", settings=QUICK)
     queue, job, stop = engine.opened.store.jobs, engine.enqueue_add(pages), threading.Event()
 

@@ -189,7 +189,10 @@ def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
     done = fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
     assert done.code == 9
     assert "limit is 0.0000" in done.err
-    assert fresh("status", "--json").json["documents"] == 0
+    status = fresh("status", "--json").json
+    assert status["pending"] == status["chunks"] > 0
+    assert f"0 of {status['chunks']} chunks are searchable by meaning, the others by words" in fresh("status").out
+    assert "--fast was removed: every `add` stores words first" in fresh("add", "--fast", "pages").err
     assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0
 
 
@@ -292,7 +295,7 @@ def test_status(clew: "Clew") -> None:
     shape = clew("status", "--json").json
     assert list(shape) == [
         "path", "collection", "documents", "chunks", "embedder", "dim", "change", "index", "bytes",
-        "without_summary", "without_contexts", "languages", "upgrade",
+        "without_summary", "without_contexts", "pending", "languages",
     ]  # fmt: skip
     assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
     assert shape["embedder"].startswith("hashed")

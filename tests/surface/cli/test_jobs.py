@@ -1,7 +1,6 @@
 """`clew add --background` and `clew jobs`, with real worker processes."""
 
 import os
-from datetime import timedelta
 from pathlib import Path
 from time import sleep
 
@@ -153,44 +152,6 @@ def test_cancelling_a_finished_job_says_that_it_has_finished(fresh: Clew) -> Non
     job_id = queue(fresh, "pages/vault.md")
     fresh("jobs", "work")
     assert fresh("jobs", "cancel", job_id).out == f"{job_id} has finished already: done\n"
-
-
-def raise_interrupt(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
-
-
-def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
-    fresh: Clew, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CLEW_EMBEDDER__FAST", "hashed:32")
-    started = list[object]()
-    monkeypatch.setattr("clew.surface.cli.worker.start_worker", started.append)
-    done = fresh("add", "--fast", "pages")
-    assert (done.code, len(started)) == (0, 1), done.err
-    job_id = done.err.rpartition("jobs watch ")[2].strip().strip("`")
-    assert "searchable now; hashed follows in the background" in done.err
-    assert fresh.hits("who rotates the keys?")
-    status = fresh("status", "--json").json
-    assert (status["embedder"], status["upgrade"]["to"], status["upgrade"]["job"]) == ("hashed:32", "hashed", job_id)
-    assert fresh("status").err == ""  # a worker may be about to start
-    monkeypatch.setattr("clew.surface.cli.commands.documents.WORKER_STARTS", timedelta(0))
-    shown = fresh("status")
-    assert f"to hashed, queued (job {job_id})" in shown.out
-    assert shown.err == "1 waiting, and no worker is at work: `clew jobs work` runs them\n"
-    waits = "searchable with the fast model; the upgrade to hashed is queued: `clew jobs work` runs it"
-    assert waits in fresh("add", "pages").err
-    with monkeypatch.context() as patch:
-        patch.setattr(Engine, "add", raise_interrupt)
-        assert waits in fresh("add", "pages").err
-    worked = fresh("jobs", "work")
-    assert worked.out.splitlines()[1].split("\t")[-1] == "6 embedded"
-    assert "6 of 6 texts" in worked.err
-    status = fresh("status", "--json").json
-    assert (status["embedder"], status["upgrade"]) == ("hashed", None)
-    assert fresh("status").err == ""
-    assert "fast model" not in fresh("add", "pages").err
-    assert fresh.hits("who rotates the keys?")
-    assert fresh("add", "--fast", "pages", "--ray", "auto").code == 2
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew.core.errors import ConcurrentChange, CountMismatch, DriverFailed, ModelSwitched, StoreMismatch
+from clew.core.errors import ConcurrentChange, CostLimit, CountMismatch, DriverFailed, ModelSwitched, StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Chunk, Matrix
@@ -171,16 +171,18 @@ def _drop_made(run: _Run, rows: list[Row]) -> list[Row]:
 
 
 def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
-    """Embeds rows in one call and stores the vectors; if the call fails, each by itself."""
+    """Embeds rows in one call and stores the vectors; if it fails, or costs too much, in two calls, and so on."""
     try:
         vectors = _embed_texts(run, rows)
     except CountMismatch:
         raise
-    except DriverFailed as error:
-        if len(rows) > 1:
-            for row in rows:
-                _embed_rows(run, kind, [row])
+    except (DriverFailed, CostLimit) as error:
+        if half := len(rows) // 2:
+            _embed_rows(run, kind, rows[:half])
+            _embed_rows(run, kind, rows[half:])
             return
+        if isinstance(error, CostLimit):
+            raise
         run.failed[rows[0]["row"]] = str(error)
         run.failures += 1
         if run.failures >= MAX_CONSECUTIVE_FAILURES:
@@ -195,6 +197,8 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
 def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
     embedder = run.embedder
     embedded = embedder.embed([_get_text(row) for row in rows], role="passage")
+    if len(embedded) != len(rows):
+        raise CountMismatch(f"count mismatch: {embedder.name} gave {len(embedded)} vectors for {len(rows)} texts")
     return checks.check_embeddings(embedded, len(rows), embedder)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from time import monotonic
 
 from clew.core.errors import CostLimit, CountMismatch, DriverFailed
+from clew.core.filter import Filter
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.thread import is_thread
@@ -39,7 +40,8 @@ def embed_pending(
         return Report(embedded=done, stopped=str(limit))
     except DriverFailed as error:
         return Report(embedded=done, failed=(SourceFailure(embedder.name, f"{error}; {_tell_pending(store)}"),))
-    failures = [SourceFailure(doc_id, f"{reason}; {_tell_pending(store)}") for doc_id, reason in reasons.items()]
+    found = store.documents(Filter(documents=frozenset(reasons))) if reasons else ()
+    failures = [SourceFailure(each.uri or each.id, f"{reasons[each.id]}; {_tell_pending(store)}") for each in found]
     return Report(embedded=made, failed=tuple(failures))
 
 

@@ -71,9 +71,11 @@ def expand_filter(where: Filter) -> tuple[Condition, ...]:
         return (_NO_CONDITION,)
     alternatives = _expand_own_fields(where)
     for each in where.all_of:
-        alternatives = _combine(alternatives, expand_filter(each))
+        alternatives = combine_conditions(alternatives, expand_filter(each))
     if where.any_of is not None:
-        alternatives = _combine(alternatives, tuple(each for side in where.any_of for each in expand_filter(side)))
+        alternatives = combine_conditions(
+            alternatives, tuple(each for side in where.any_of for each in expand_filter(side))
+        )
     return tuple(dict.fromkeys(alternatives))
 
 
@@ -148,7 +150,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
     )
 
 
-def _combine(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
+def combine_conditions(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
     """The conditions that are fulfilled where one of each side is."""
     if len(some) * len(others) > MAX_ALTERNATIVES:
         raise SettingsError(

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from clew.core.candidates import Candidates, Depth
-from clew.core.facets import expand_filter
+from clew.core.facets import expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.lru import LRUCache
 from clew.core.protocols import Embedder, Mode
 from clew.core.receipt import Purge
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
@@ -21,12 +22,14 @@ from clew.drivers.store.backend import DOCUMENT, Backend, Head, RowScores, Trans
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
+from clew.drivers.store.filtered import FilteredBackend, FilteredSnapshot
 from clew.drivers.store.inspection import InspectMethods
 from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
 from clew.drivers.store.term_ids import hash_terms, pack_terms
 
 MAX_HITS = 8192  # that are kept for the next search
+MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of documents shown in part
 MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
@@ -95,10 +98,37 @@ class BackendStore(InspectMethods, LanguageMethods):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._hits = HitCache(backend)
-        self.jobs = NamedJobs(backend.named("jobs"))
-        self.sessions = NamedSessions(backend.named("sessions"))
+        self._where = EVERYTHING
+        self.whole = self
+        self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
         if backend.keeps_records:
             self.records = NamedRecords(backend)
+
+    @property
+    def jobs(self) -> NamedJobs:
+        """The queue of the jobs of the collection."""
+        return NamedJobs(self._backend.named("jobs"))
+
+    @property
+    def sessions(self) -> NamedSessions:
+        """The sessions that are kept with the collection."""
+        return NamedSessions(self._backend.named("sessions"))
+
+    def within(self, where: Filter) -> "BackendStore":
+        """The same store as far as a filter admits it, which only reads."""
+        whole, where = self.whole, self._where & where
+        if where is self._where:
+            return self
+        key = repr(where) if splits_documents(where) else ""
+        view = whole._views.get(key) if key else None
+        if view is None:
+            view = BackendStore(FilteredBackend(whole._backend, where))
+            view._where, view.whole = where, whole
+            if key:
+                whole._views.put(key, view)
+            else:  # a hit is shown as it is stored
+                view._hits = whole._hits
+        return view
 
     # -- changes
 
@@ -271,13 +301,14 @@ class BackendStore(InspectMethods, LanguageMethods):
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, ties by id."""
         checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
+        where = self._where & where
         return self._read_found(
             lambda head: nearest(head, checked, k, where, is_exact=mode == "exact", breadth=breadth), k
         )
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score, best first, ties by id."""
-        packed, matching = pack_terms(terms), self._backend.index.matching
+        packed, matching, where = pack_terms(terms), self._backend.index.matching, self._where & where
         return self._read_found(lambda head: matching(head, packed, k, where), k) if len(packed.hashes) else []
 
     def _read_found(self, search: Callable[[Head], RowScores], k: int) -> list[Hit]:
@@ -301,7 +332,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         """Searches all of them in one pass where that helps, and reads the chunks that they may find at once."""
         head = self._backend.head()
         packed = [each for each in map(pack_terms, terms) if len(each.hashes)]
-        rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, where)
+        rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, self._where & where)
         if rows:
             self._hits.load(head, rows)
         return rows is not None
@@ -319,6 +350,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         if not head.chunks:
             return None
         packed = [pack_terms(each) for each in terms]
+        where = self._where & where
         found = self._backend.index.candidates(head, self._check_matrix(vectors), packed, near, matching, where)
         if found is None:
             return None
@@ -346,9 +378,29 @@ class BackendStore(InspectMethods, LanguageMethods):
         return [loaded[row] for row in wanted]
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
-        checked = checks.check_vector(vector, self._backend.dim)
-        return self._backend.index.nearest_documents(self._backend.head(), checked, k, where) if k > 0 else []
+        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id.
+
+        A summary is of a whole document, so of a part that a filter shows there is none.
+        """
+        checked, where, wanted = checks.check_vector(vector, self._backend.dim), self._where & where, k
+        while k > 0:
+            near = self._backend.index.nearest_documents(self._backend.head(), checked, wanted, where)
+            found = self._keep_whole(near)
+            if len(found) >= k or len(near) < wanted:
+                return found[:k]
+            wanted *= 4
+        return []
+
+    def _keep_whole(self, near: list[tuple[str, float]]) -> list[tuple[str, float]]:
+        """The documents of which all is shown."""
+        if self._where is EVERYTHING:
+            return near
+        with self._backend.read() as snapshot:
+            assert isinstance(snapshot, FilteredSnapshot)
+            seen = {
+                row["id"]: row for row in snapshot.find(select(DOCUMENT, id={doc_id for doc_id, _ in near}), ("id",))
+            }
+            return [each for each in near if each[0] in seen and not snapshot.shows_part(seen[each[0]])]
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""
@@ -377,7 +429,10 @@ class BackendStore(InspectMethods, LanguageMethods):
         """Counts, the embedder, and a number that grows with every change."""
         head = self._backend.head()
         kind, size = self._backend.describe()
-        return StoreStats(head.documents, head.chunks, head.embedder, head.dim, head.change, kind, size)
+        documents, chunks = head.documents, head.chunks
+        if self._where is not EVERYTHING:
+            documents, chunks = (sum(1 for _ in each) for each in (self.documents(), self.scan()))
+        return StoreStats(documents, chunks, head.embedder, head.dim, head.change, kind, size)
 
     def change_number(self) -> int:
         """The number of the last change."""

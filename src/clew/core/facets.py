@@ -4,7 +4,7 @@ A Filter becomes alternative conditions, each of groups of facets: a chunk must 
 then needs only one posting list, payload field or array column.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +99,12 @@ def find_named_documents(condition: Condition) -> list[str] | None:
     """The ids of the documents that a condition names; None if it names none."""
     named = [set(get_facet_values(group)) for group in condition.groups if get_facet_field(group) == "document"]
     return sorted(set.intersection(*named)) if named else None
+
+
+def admits_channels(condition: Condition, channels: Collection[str]) -> bool:
+    """Whether a condition may admit chunks that are in one of the channels themselves, not by their document."""
+    named = (group for group in condition.groups if get_facet_field(group) == "channel")
+    return all(not set(get_facet_values(group)).isdisjoint(channels) for group in named)
 
 
 def get_facet_field(group: Set[str]) -> str:

@@ -53,10 +53,10 @@ def read_document(snapshot: Snapshot, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
     row = find_document(snapshot, doc_id)
     if isinstance(snapshot, FilteredSnapshot):
-        document = read_document(snapshot.whole, doc_id)
-        if not snapshot.shows_part(row):
-            return document
-        return redact_document(document, made.parse_record(row), read_document_chunks(snapshot, doc_id))
+        if snapshot.shows_part(row):
+            chunks = parse_chunks(snapshot, snapshot.find(select(CHUNK, doc=[row["row"]]), made.CHUNK_COLUMNS))
+            return redact_document(read_document(snapshot.whole, doc_id), made.parse_record(row), chunks)
+        snapshot = snapshot.whole
     pieces = find_pieces(snapshot, [row["row"]])
     return codec.build_whole_document(made.parse_record(row), [made.piece_columns(piece) for piece in pieces])
 

@@ -414,7 +414,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""
-        return str(self._backend.named("calibration").read().get("", ""))
+        return str(self.whole._backend.named("calibration").read().get("", ""))
 
     def set_calibration(self, text: str) -> None:
         """Keeps a text about the collection; the change number grows."""

@@ -38,6 +38,12 @@ class Store(Protocol):
         is closed.
         """
 
+    def at_one_state(self) -> "Store":
+        """The same store for one search, or one batch: what it reads of the whole collection, it reads once.
+
+        Where chunks that were found are removed before they are read, it goes on with the state by then.
+        """
+
     @property
     def jobs(self) -> JobQueue:
         """The queue of the jobs of the collection."""

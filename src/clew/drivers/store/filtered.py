@@ -54,9 +54,9 @@ class FilteredBackend:
         return facets.expand_document_filter(self._where)
 
     @contextmanager
-    def read(self) -> Iterator["FilteredSnapshot"]:
+    def read(self, since: Head | None = None) -> Iterator["FilteredSnapshot"]:
         """One state for several reads."""
-        with self._whole.read() as snapshot:
+        with self._whole.read(since) as snapshot:
             yield FilteredSnapshot(snapshot, self)
 
     def get_known(self, head: Head) -> Parts:

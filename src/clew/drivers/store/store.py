@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -51,7 +52,7 @@ class HitCache:
         with suppress(KeyError):
             return {row: cached[row] for row in rows}
         loaded = {row: hit for row in rows if (hit := cached.get(row))}
-        with self._backend.read() as snapshot:
+        with self._backend.read(head) as snapshot:
             fresh = read.read_hits(snapshot, [row for row in rows if row not in loaded])
             is_same = snapshot.head.change == head.change
         if is_same:
@@ -101,6 +102,9 @@ class BackendStore(InspectMethods, LanguageMethods):
         self._where = EVERYTHING
         self.whole = self
         self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
+        self._languages: LRUCache[dict[str, int]] = LRUCache(1)
+        self._holds_state = False
+        self._state: Head | None = None  # that is held
         if backend.keeps_records:
             self.records = NamedRecords(backend)
 
@@ -123,12 +127,29 @@ class BackendStore(InspectMethods, LanguageMethods):
         view = whole._views.get(key) if key else None
         if view is None:
             view = BackendStore(FilteredBackend(whole._backend, where))
-            view._where, view.whole = where, whole
+            view._where, view.whole, view._languages = where, whole, whole._languages
             if key:
                 whole._views.put(key, view)
             else:  # a hit is shown as it is stored
                 view._hits = whole._hits
         return view
+
+    def at_one_state(self) -> "BackendStore":
+        """The same store for one search: it reads the state once, and again only if rows were removed meanwhile."""
+        if self._holds_state:
+            return self
+        held = copy(self)
+        held._holds_state = True
+        return held
+
+    def _read_head(self, *, is_anew: bool = False) -> Head:
+        """What is said of the whole: now, or as it was read first by a store at one state, unless `is_anew`."""
+        if self._state is not None and not is_anew:
+            return self._state
+        head = self._backend.head()
+        if self._holds_state:
+            self._state = head
+        return head
 
     # -- changes
 
@@ -216,7 +237,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def staged_model(self) -> StagedModel | None:
         """The model of the staged vectors, if there are any."""
-        return self._backend.head().staged
+        return self._read_head().staged
 
     def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
@@ -294,7 +315,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        return self._backend.index.vectors(self._backend.head(), chunk_ids)
+        return self._backend.index.vectors(self._read_head(), chunk_ids)
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
@@ -315,14 +336,14 @@ class BackendStore(InspectMethods, LanguageMethods):
         """The hits of a search; it is made again where rows were removed before they were read."""
         hits = list[Hit]()
         for _ in range(MAX_ATTEMPTS):
-            head = self._backend.head()
+            head = self._read_head()
             if k < 1 or not head.chunks:
                 return []
             found = search(head)
             loaded = self._hits.load(head, [row for row, _ in found])
             hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
             is_complete = len(hits) == min(k, head.chunks)
-            if is_complete or self._backend.head(is_anew=True).change == head.change:
+            if is_complete or self._read_head(is_anew=True).change == head.change:
                 if not is_complete and len(hits) < len(found):
                     raise damaged_error("the table of the chunks")
                 break
@@ -330,7 +351,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
         """Searches all of them in one pass where that helps, and reads the chunks that they may find at once."""
-        head = self._backend.head()
+        head = self._read_head()
         packed = [each for each in map(pack_terms, terms) if len(each.hashes)]
         rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, self._where & where)
         if rows:
@@ -346,7 +367,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         self, vectors: Matrix, terms: Sequence[Terms], near: Depth, matching: Depth, where: Filter = EVERYTHING
     ) -> list[Candidates] | None:
         """The candidates of each query; None where any is in doubt."""
-        head = self._backend.head()
+        head = self._read_head()
         if not head.chunks:
             return None
         packed = [pack_terms(each) for each in terms]
@@ -355,7 +376,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         if found is None:
             return None
         is_short = any(each.nearest < min(near.kept, head.chunks) for each in found)
-        if is_short and self._backend.head(is_anew=True).change != head.change:
+        if is_short and self._read_head(is_anew=True).change != head.change:
             return None  # rows were removed before the index followed to them
         return [
             Candidates(
@@ -384,7 +405,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         """
         checked, where, wanted = checks.check_vector(vector, self._backend.dim), self._where & where, k
         while k > 0:
-            near = self._backend.index.nearest_documents(self._backend.head(), checked, wanted, where)
+            near = self._backend.index.nearest_documents(self._read_head(), checked, wanted, where)
             found = self._keep_whole(near)
             if len(found) >= k or len(near) < wanted:
                 return found[:k]
@@ -404,11 +425,11 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""
-        return self._backend.index.match_terms(self._backend.head(), pack_terms(terms), chunk_ids)
+        return self._backend.index.match_terms(self._read_head(), pack_terms(terms), chunk_ids)
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""
-        return self._backend.index.count_having(self._backend.head(), hash_terms(terms), at_most)
+        return self._backend.index.count_having(self._read_head(), hash_terms(terms), at_most)
 
     # -- the collection
 
@@ -427,7 +448,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
-        head = self._backend.head()
+        head = self._read_head()
         kind, size = self._backend.describe()
         documents, chunks = head.documents, head.chunks
         if self._where is not EVERYTHING:
@@ -436,7 +457,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def change_number(self) -> int:
         """The number of the last change."""
-        return self._backend.head().change
+        return self._read_head().change
 
     def flush(self, *, with_graph: bool = True) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""

@@ -35,19 +35,23 @@ MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
 class HitCache:
-    """The chunks that were shown last, by row, without scores; any change of the collection clears it."""
+    """The chunks that were shown last, by row, without scores; any change of the collection clears it.
 
-    def __init__(self, backend: Backend) -> None:
+    whole: That of the store that this one is a view of, which is cleared with it.
+    """
+
+    def __init__(self, backend: Backend, whole: "HitCache | None" = None) -> None:
         self._backend = backend
         self._lock = threading.Lock()
         self._hits: dict[int, Hit] = {}
-        self._head: Head | None = None
+        self._clears: list[int] = [0] if whole is None else whole._clears
+        self._state: tuple[Head, int] | None = None
 
     def load(self, head: Head, rows: Sequence[int]) -> dict[int, Hit]:
         """The chunks in some rows, without those removed meanwhile."""
         with self._lock:
-            if self._head != head:
-                self._hits, self._head = {}, head
+            if self._state != (head, self._clears[0]):
+                self._hits, self._state = {}, (head, self._clears[0])
             cached = self._hits
         with suppress(KeyError):
             return {row: cached[row] for row in rows}
@@ -63,7 +67,7 @@ class HitCache:
 
     def clear(self) -> None:
         """Forgets all hits, after a write that does not change the change number."""
-        self._head = None
+        self._clears[0] += 1
 
 
 class StoreEraser:
@@ -129,6 +133,7 @@ class BackendStore(InspectMethods, LanguageMethods):
             view = BackendStore(FilteredBackend(whole._backend, where))
             view._where, view.whole, view._languages = where, whole, whole._languages
             if key:
+                view._hits = HitCache(view._backend, whole._hits)
                 whole._views.put(key, view)
             else:  # a hit is shown as it is stored
                 view._hits = whole._hits

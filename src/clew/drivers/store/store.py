@@ -23,7 +23,7 @@ from clew.drivers.store.backend import DOCUMENT, Backend, Head, RowScores, Trans
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
-from clew.drivers.store.filtered import FilteredBackend, FilteredSnapshot
+from clew.drivers.store.filtered import FilteredBackend
 from clew.drivers.store.inspection import InspectMethods
 from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
@@ -419,14 +419,12 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def _keep_whole(self, near: list[tuple[str, float]]) -> list[tuple[str, float]]:
         """The documents of which all is shown."""
-        if self._where is EVERYTHING:
+        if not isinstance(self._backend, FilteredBackend) or not self._backend.splits:
             return near
+        wanted = select(DOCUMENT, id={doc_id for doc_id, _ in near})
         with self._backend.read() as snapshot:
-            assert isinstance(snapshot, FilteredSnapshot)
-            seen = {
-                row["id"]: row for row in snapshot.find(select(DOCUMENT, id={doc_id for doc_id, _ in near}), ("id",))
-            }
-            return [each for each in near if each[0] in seen and not snapshot.shows_part(seen[each[0]])]
+            whole = {row["id"] for row in snapshot.find(wanted, ("id",)) if not snapshot.shows_part(row)}
+        return [(doc_id, score) for doc_id, score in near if doc_id in whole]
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""

@@ -126,21 +126,23 @@ class FilteredSnapshot:
         if not self._backend.splits:
             return {}
         numbers, known = set(documents), self._backend.get_known(self.head)
-        found = self.whole.find(select(DOCUMENT, row=numbers - known.keys()), ("row", "id", "chunks", "chars"))
+        parts = {each: known[each] for each in numbers if each in known}
+        if len(parts) == len(numbers):
+            return parts
+        found = self.whole.find(select(DOCUMENT, row=numbers - parts.keys()), ("row", "id", "chunks", "chars"))
         empty = [row["row"] for row in found if not row["chunks"]]
         seen = self.whole.find(select(DOCUMENT, self._backend.of_documents, row=empty), ("row",))
         unknown = {row["row"]: row for row in found}
-        parts: Parts = dict.fromkeys(unknown, HIDDEN) | dict.fromkeys(row["row"] for row in seen)
+        fresh: Parts = dict.fromkeys(unknown, HIDDEN) | dict.fromkeys(row["row"] for row in seen)
         left = [(row["row"], row["chunks"], row["chars"]) for row in found if row["chunks"]]
         while left:
             batch = take_batch(left)
             chunks = self.whole.find(select(CHUNK, self._backend.of_chunks, doc=batch), made.CHUNK_COLUMNS)
             for number, own in made.group_by_document(chunks).items():
-                parts[number] = make_part(unknown[number], own)
+                fresh[number] = make_part(unknown[number], own)
             left = left[len(batch) :]
-        if parts:
-            self._backend.keep(self.head, parts)
-        return {each: known[each] for each in numbers & known.keys()} | parts
+        self._backend.keep(self.head, fresh)
+        return parts | fresh
 
     def shows_part(self, document: Row) -> bool:
         """Whether chunks of a document that was found here are hidden."""

@@ -17,7 +17,6 @@ from clew.core.filter import Filter
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
-from clew.drivers.store.bounded import BoundedStore
 from clew.drivers.store.postgres import make_app_role, open_store
 from clew.drivers.store.store import BackendStore
 from studies.server import START_OWN, NoServer, open_server
@@ -58,7 +57,7 @@ def measure_labels(_: Setup) -> Sequence[Measurement]:
         where = Filter(access={LABEL})
         return [
             *_compare("no labels, with the policies / without them", whole, before, 1.1),
-            *_compare("labels / filter alone", BoundedStore(limited, where), BoundedStore(whole, where), 3.0),
+            *_compare("labels / filter alone", limited.within(where), whole.within(where), 3.0),
         ]
 
 

@@ -12,17 +12,9 @@ from clew.core.errors import CostLimit, DriverFailed
 from clew.core.protocols import Store
 from clew.core.types import Matrix
 from clew.drivers.store import embed
-from tests.contracts.test_store import (
-    DIM,
-    MODEL,
-    Bundle,
-    MakeStore,
-    Other,
-    bundle,
-    list_scores,
-    read_fingerprints,
-    vector,
-)
+from clew.drivers.store.store import BackendStore
+from tests.contracts.conftest import DIM, MODEL, MakeStore
+from tests.contracts.test_store import Bundle, Other, bundle, list_scores, read_fingerprints, vector
 
 
 class Model(Other):
@@ -78,6 +70,7 @@ def test_words_find_what_has_no_vector_yet(make_store: MakeStore) -> None:
         found = store.search_vectors(vector(1), 9, mode=mode)
         assert list_scores(found) == list_scores(whole.search_vectors(vector(1), 9, mode=mode))
     assert sorted(read_fingerprints(store)) == sorted(read_fingerprints(whole))
+    assert isinstance(store, BackendStore)
     assert not store.inspect().defects
     assert store.embed_pending(Model()) == (0, {})
 
@@ -137,7 +130,8 @@ def test_a_summary_without_a_vector_is_pending(make_store: MakeStore) -> None:
     assert store.embed_pending(model) == (0, {})
     assert model.calls == [["about ships"]]
     ((doc_id, score),) = store.search_documents(model.of("about ships"), 9)
-    assert (doc_id, score) == ("log", pytest.approx(1.0, abs=1e-5))
+    assert doc_id == "log"
+    assert score == pytest.approx(1.0, abs=1e-5)
 
 
 def test_what_was_broken_off_goes_on_and_makes_nothing_twice(
@@ -202,6 +196,7 @@ def test_a_collection_with_pending_vectors_is_switched_to_another_model(make_sto
         assert (other.stats().pending, other.stats().dim) == (0, 16)
         assert {hit.chunk.doc_id for hit in other.search_vectors(model.of("bell"), 9)} == {"a", "b"}
         assert [doc_id for doc_id, _ in other.search_documents(model.of("about bells"), 9)] == ["b"]
+        assert isinstance(other, BackendStore)
         assert not other.inspect().defects
     finally:
         other.close()

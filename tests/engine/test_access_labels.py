@@ -325,4 +325,4 @@ def test_messages_of_a_labelled_thread_have_its_labels_in_contexts(path: str) ->
             assert part.read("t").text.split() == ["who", "knows?"]
             assert part.search("zebrafish", strategy="lexical") == []
             if "clew_app" in path:
-                assert "zebrafish" not in repr(get_server(part.opened.store.inner)._pool.run_read(dump))  # type: ignore[attr-defined]
+                assert "zebrafish" not in repr(get_server(part.opened.store.whole)._pool.run_read(dump))

@@ -41,7 +41,7 @@ def test_the_chunks_of_a_thread_are_those_that_are_seen(url: str) -> None:
     with open_part(url, *LABELS) as part:
         assert sorted(read_chunks(part)) == ["Soup on Monday", "the pier closes", "the pier opens"]
         (thread,) = (record for record in part.list() if record.kind == "thread")
-        assert [chunk.index for chunk in part.opened.store.inner.chunks(thread.id)] == [0, 2]  # type: ignore[attr-defined]
+        assert [chunk.index for chunk in part.opened.store.whole.chunks(thread.id)] == [0, 2]
 
 
 @pytest.mark.parametrize(

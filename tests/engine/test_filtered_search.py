@@ -1,6 +1,6 @@
 """A search within a filter: the index is asked, the collection is not read, and nothing outside shapes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -10,8 +10,8 @@ import pytest
 from clew import Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.trace import Trace
-from clew.core.types import Chunk
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.backend import CHUNK, Row, Select
+from clew.drivers.store.sqlite.rows import SqliteSnapshot
 from tests.engine.histories import NOON
 
 STAFF = Filter(access={"staff"})
@@ -44,22 +44,26 @@ def open_filled(channels: int, *, exact_below: int = 10_000) -> Iterator[Engine]
         yield engine
 
 
-def count_scans(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> int:
-    scan, calls = BackendStore.scan, list[Filter]()
+def count_rows(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> tuple[int, int]:
+    """The rows of chunks that a call reads, and the most that it reads at once without naming them."""
+    find, read = SqliteSnapshot.find, [(0, 0)]
 
-    def note(store: BackendStore, *where: Filter) -> Iterator[Chunk]:
-        calls.extend(where or [Filter()])
-        return scan(store, *where)
+    def note(snapshot: SqliteSnapshot, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        rows = find(snapshot, wanted, columns)
+        if wanted.kind == CHUNK:
+            is_named = wanted.get_values("row") is not None or wanted.get_values("id") is not None
+            read.append((len(rows), 0 if is_named else len(rows)))
+        return rows
 
     with monkeypatch.context() as patch:
-        patch.setattr(BackendStore, "scan", note)
+        patch.setattr(SqliteSnapshot, "find", note)
         call()
-    return len(calls)
+    return sum(each for each, _ in read), max(most for _, most in read)
 
 
 @pytest.mark.parametrize("exact_below", [10_000, 20])
 @pytest.mark.parametrize("where", FILTERS)
-def test_it_scans_no_channels(monkeypatch: pytest.MonkeyPatch, where: Filter, exact_below: int) -> None:
+def test_it_reads_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch, where: Filter, exact_below: int) -> None:
     for channels in (2, 40):
         with open_filled(channels, exact_below=exact_below) as engine:
             inner = engine.within(where)
@@ -69,13 +73,19 @@ def test_it_scans_no_channels(monkeypatch: pytest.MonkeyPatch, where: Filter, ex
             ]
             for call in calls:
                 assert call()
-                assert count_scans(monkeypatch, call) == 0  # what is known of documents shown in part is kept
-            assert count_scans(monkeypatch, lambda engine=engine: engine.channels(where=where)) == 1  # type: ignore[misc]
+                _, most = count_rows(monkeypatch, call)
+                assert most == 0  # what is known of documents shown in part is kept
+            rows, most = count_rows(monkeypatch, lambda engine=engine: engine.channels(where=where))  # type: ignore[misc]
+            assert most <= 1  # each channel is looked up
+            assert rows <= 2 * channels
 
 
 def test_a_filter_of_its_own_reads_the_documents_of_its_hits(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_filled(40) as engine:
-        assert 0 < count_scans(monkeypatch, lambda: engine.search("pier boats", k=5, where=STAFF)) < 10
+        whole = engine.status().chunks
+        rows, most = count_rows(monkeypatch, lambda: engine.search("pier boats", k=5, where=STAFF))
+        assert 0 < most < whole
+        assert rows < 2 * whole
 
 
 @pytest.mark.parametrize("where", FILTERS)

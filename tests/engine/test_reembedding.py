@@ -180,7 +180,7 @@ def test_another_that_has_it_open_goes_on_with_the_new_model(open_engine: Open, 
     assert answers(other) == answers(engine)
     engine.reembed("hashed:64")
     assert {hit.chunk.doc_id for hit in part.search("keys", strategy="semantic")} == {"vault"}
-    assert part.opened.store.inner is other.opened.store  # type: ignore[attr-defined]
+    assert part.opened.store.whole is other.opened.store
     assert answers(other) == answers(engine)
     other.add_documents([Document("new", "A new page on the tide.")])
     assert engine.search("a new page", strategy="semantic")[0].chunk.doc_id == "new"

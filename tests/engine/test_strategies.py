@@ -378,13 +378,13 @@ def test_a_batch_finds_in_the_shard_what_each_search_finds_alone_and_each_reads_
         assert {hit.document.id for hits in found for hit in hits} <= PAGES.keys() - {"lunch"}
         engine.add_documents(Document(f"ship {n}", f"the signing keys of ship {n}") for n in range(60))
         engine.search("pager")  # the index catches up
-        again = Database.read_state_anew
+        again = Database.read_state
 
         def count_reads(database: Database) -> CollectionState:
             read.append(1)
             return again(database)
 
-        monkeypatch.setattr(Database, "read_state_anew", count_reads)
+        monkeypatch.setattr(Database, "read_state", count_reads)
         for strategy in ("semantic", "lexical", "hybrid"):
             engine.search("signing keys", strategy=strategy)
         assert len(read) == 3

@@ -4,7 +4,7 @@ A Filter becomes alternative conditions, each of groups of facets: a chunk must 
 then needs only one posting list, payload field or array column.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,9 +71,11 @@ def expand_filter(where: Filter) -> tuple[Condition, ...]:
         return (_NO_CONDITION,)
     alternatives = _expand_own_fields(where)
     for each in where.all_of:
-        alternatives = _combine(alternatives, expand_filter(each))
+        alternatives = combine_conditions(alternatives, expand_filter(each))
     if where.any_of is not None:
-        alternatives = _combine(alternatives, tuple(each for side in where.any_of for each in expand_filter(side)))
+        alternatives = combine_conditions(
+            alternatives, tuple(each for side in where.any_of for each in expand_filter(side))
+        )
     return tuple(dict.fromkeys(alternatives))
 
 
@@ -97,6 +99,12 @@ def find_named_documents(condition: Condition) -> list[str] | None:
     """The ids of the documents that a condition names; None if it names none."""
     named = [set(get_facet_values(group)) for group in condition.groups if get_facet_field(group) == "document"]
     return sorted(set.intersection(*named)) if named else None
+
+
+def admits_channels(condition: Condition, channels: Collection[str]) -> bool:
+    """Whether a condition may admit chunks that are in one of the channels themselves, not by their document."""
+    named = (group for group in condition.groups if get_facet_field(group) == "channel")
+    return all(not set(get_facet_values(group)).isdisjoint(channels) for group in named)
 
 
 def get_facet_field(group: Set[str]) -> str:
@@ -148,7 +156,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
     )
 
 
-def _combine(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
+def combine_conditions(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
     """The conditions that are fulfilled where one of each side is."""
     if len(some) * len(others) > MAX_ALTERNATIVES:
         raise SettingsError(

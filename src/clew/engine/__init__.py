@@ -157,8 +157,8 @@ class Engine:
             collection=collection,
         )
         if access is not None:
-            part = opened.within(Filter(access=frozenset(access)), closes=True)
-            opened = replace(part, sessions=part.sessions.make_private())
+            part = opened.within(Filter(access=frozenset(access)))
+            opened = replace(part, closes=True, sessions=part.sessions.make_private())
         return cls(opened)
 
     def within(self, where: Filter) -> "Engine":
@@ -245,7 +245,8 @@ class Engine:
 
     def close(self) -> None:
         """Closes the store."""
-        self.opened.store.close()
+        if self.opened.closes:
+            self.opened.store.whole.close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,6 @@ from clew import drivers
 from clew.core.errors import ModelSwitched
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Store
-from clew.drivers.store.bounded import BoundedStore
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -47,30 +46,26 @@ def _reopen(engine: "Engine", used: "Opened", name: str) -> bool:
         return True
     whole = engine.whole
     if whole is not None:
-        has_old = _get_inner(whole.opened.store) is _get_inner(used.store)
+        has_old = whole.opened.store.whole is used.store.whole
         if has_old and not _reopen(whole, whole.opened, name):
             return False
         now = whole.opened
-        engine.opened = _move(used, _get_inner(now.store), now)
+        engine.opened = _move(used, now.store.whole, now)
         return True
     if used.embedder_config is None:
         return False
     config = replace(used.embedder_config, name=name)
     embedder = drivers.make_embedder(config)
-    store = _get_inner(used.store).with_model_in_use(embedder)
+    store = used.store.whole.with_model_in_use(embedder)
     engine.opened = _move(used, store, replace(used, embedder=embedder, embedder_config=config))
     return True
 
 
 def _move(used: "Opened", store: Store, model: "Opened") -> "Opened":
     """What is open, over another store with the embedder of `model`; within the same boundary as before."""
-    if not isinstance(used.store, BoundedStore):
+    if used.boundary == EVERYTHING:
         return used.with_store(store, model.embedder, model.embedder_config)
-    whole = replace(used, store=used.store.inner, boundary=EVERYTHING).with_store(
+    whole = replace(used, store=used.store.whole, boundary=EVERYTHING).with_store(
         store, model.embedder, model.embedder_config
     )
-    return replace(whole.within(used.boundary, closes=used.store.closes), sessions=used.sessions)
-
-
-def _get_inner(store: Store) -> Store:
-    return store.inner if isinstance(store, BoundedStore) else store
+    return replace(whole.within(used.boundary), closes=used.closes, sessions=used.sessions)

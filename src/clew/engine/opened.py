@@ -31,7 +31,6 @@ from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig,
 from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
 from clew.core.types import Hit
-from clew.drivers.store.bounded import BoundedStore, KnownParts
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.conversation import SplitText
@@ -53,7 +52,6 @@ class Extensions:
 
 log = logging.getLogger(__name__)
 
-KNOWN_FILTERS = 8  # whose parts of documents are kept for the next call
 MIN_TERMS = 2  # of a question that a reader reads
 _MODEL_FIELDS = ("name", "url", "api_key", "cache", "timeout", "retries", "max_concurrent")
 
@@ -80,7 +78,7 @@ class Opened:
     sessions: Sessions
     extensions: Extensions = field(default_factory=Extensions)
     boundary: Filter = EVERYTHING  # what may be seen
-    parts: KnownParts = field(default_factory=lambda: KnownParts(KNOWN_FILTERS))  # of documents, by recent filters
+    closes: bool = True  # whether closing the engine closes the store
     is_upload: bool = False  # the files below the root are an upload's, and do not stay
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
     records: RecordStore | None = None  # beside the content; None where only a part is seen
@@ -108,7 +106,6 @@ class Opened:
             embedder_config=config,
             finder=finder,
             sessions=sessions,
-            parts=KnownParts(KNOWN_FILTERS),
             records=store.records,
         )
 
@@ -133,18 +130,14 @@ class Opened:
             return self
         return self.with_llm(_make_call_model(config))
 
-    def within(self, where: Filter, *, closes: bool = False) -> "Opened":
-        """A copy that sees what the filter admits, of what this one sees, and only reads.
-
-        `closes`: it is the only one of this store, and closes it.
-        """
+    def within(self, where: Filter) -> "Opened":
+        """A copy that sees what the filter admits, of what this one sees, and only reads; closing it closes nothing."""
         boundary = self.boundary & check_filter(where)
         if boundary == self.boundary:
             return self
-        whole = self.store.inner if isinstance(self.store, BoundedStore) else self.store
-        store = BoundedStore(whole, boundary, closes=closes, known=self.parts)
+        store = self.store.whole.within(boundary)
         finder = self.finder.within(store, boundary)
-        return replace(self, store=store, finder=finder, boundary=boundary, folder=None, records=None)
+        return replace(self, store=store, finder=finder, boundary=boundary, closes=False, folder=None, records=None)
 
     def check_unbounded(self) -> None:
         """Raises SettingsError where only a part of the collection may be seen."""
@@ -241,8 +234,8 @@ def resolve_document(opened: Opened, name: str) -> str:
     ids = {record.uri or record.id: record.id for record in opened.store.documents()}
     if name in ids:
         return ids[name]
-    if isinstance(opened.store, BoundedStore):  # a thread whose first message is hidden has another address here
-        named = [record.id for record in opened.store.inner.documents() if record.uri == name]
+    if opened.boundary != EVERYTHING:  # a thread whose first message is hidden has another address here
+        named = [record.id for record in opened.store.whole.documents() if record.uri == name]
         for record in opened.store.documents(Filter(documents=frozenset(named))) if named else ():
             return record.id
     hint = format_suggestion(name, ids) or "`clew list` shows the documents"

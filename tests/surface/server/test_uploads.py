@@ -141,18 +141,3 @@ def test_a_job_survives_a_restart_and_what_was_never_acknowledged_goes(folder: P
             time.sleep(0.01)
     with Engine.open(folder, embedder="hashed") as engine:
         assert engine.read("note.md").text == "# Note\n\nThe lamp is green."
-
-
-@pytest.mark.slow
-def test_a_fast_upload_is_upgraded_by_the_server(tmp_path: Path) -> None:
-    with serving(tmp_path / "new.clew") as running, Client(running.address) as client:
-        page = tmp_path / "tide.md"
-        page.write_text("# Tide\n\nIt turns twice a day.")
-        (job,) = client.enqueue_add(page, fast=True)
-        while not all(each["state"] == "done" for each in client.jobs()):
-            time.sleep(0.05)
-        assert [each["kind"] for each in client.jobs()] == ["add", "upgrade_vectors"]
-        assert job["request"]["fast"] is True
-        assert client.search("tide")["hits"][0]["chunk"]["text"].startswith("# Tide")
-        status = client.status()
-        assert (status["embedder"], status["upgrade"]) == ("hashed", None)

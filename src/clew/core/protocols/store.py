@@ -28,6 +28,24 @@ class Store(Protocol):
     """
 
     @property
+    def whole(self) -> "Store":
+        """The store of the whole collection; itself, unless it is within a filter."""
+
+    def within(self, where: Filter) -> "Store":
+        """The same store as far as a filter admits it: it shows nothing else by any method, and changes nothing.
+
+        Of a document with hidden chunks, it shows the others as if they were all, without its summary. Statistics
+        (`count_terms`, `match_terms`, `language_counts`, `calibration`) are those of the whole collection, which alone
+        is closed.
+        """
+
+    def at_one_state(self) -> "Store":
+        """The same store for one search, or one batch: what it reads of the whole collection, it reads once.
+
+        Where chunks that were found are removed before they are read, it goes on with the state by then.
+        """
+
+    @property
     def jobs(self) -> JobQueue:
         """The queue of the jobs of the collection."""
 

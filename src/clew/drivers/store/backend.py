@@ -392,14 +392,11 @@ class Backend(Protocol):
     def remedy_unreadable(self) -> Remedy:
         """The remedy for tables that cannot be read to their end, if there is one."""
 
-    def head(self, *, is_anew: bool = False) -> Head:
-        """What is said of the whole, at next to no cost, as of the search that runs or `is_anew`.
+    def head(self) -> Head:
+        """What is said of the whole, at next to no cost; ModelSwitched if the vectors are of another model by now."""
 
-        ModelSwitched if the vectors are of another model by now.
-        """
-
-    def read(self) -> AbstractContextManager[Snapshot]:
-        """One state for several reads; errors of the database become DriverFailed."""
+    def read(self, since: Head | None = None) -> AbstractContextManager[Snapshot]:
+        """One state for several reads, the last one or any since a head; DriverFailed for errors of the database."""
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """The result of a transaction, committed whole or not at all; decided again if others were faster.

@@ -135,7 +135,7 @@ class BaseBackend:
 
     # -- rows
 
-    def head(self, *, is_anew: bool = False) -> Head:  # noqa: ARG002
+    def head(self) -> Head:
         """What is said of the whole."""
         with self.read() as snapshot:
             self._check_model(snapshot.head)
@@ -150,7 +150,7 @@ class BaseBackend:
             raise DriverFailed(f"{self.place} is closed; open it again")
 
     @contextmanager
-    def read(self) -> Iterator[Snapshot]:
+    def read(self, since: Head | None = None) -> Iterator[Snapshot]:  # noqa: ARG002
         """One state for several reads."""
         self._check_open()
         with self.snapshot() as snapshot:

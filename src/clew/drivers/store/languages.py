@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.languages import LANGUAGES
+from clew.core.lru import LRUCache
 
 MAX_COUNT = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
@@ -14,7 +15,7 @@ LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
 class LanguageMethods(ABC):
     """Counts the chunks of each language; part of every store."""
 
-    _languages: tuple[int, dict[str, int]] = (-1, {})  # as of a change number; never changed, only replaced
+    _languages: LRUCache[dict[str, int]]  # by change number
 
     @abstractmethod
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
@@ -28,11 +29,11 @@ class LanguageMethods(ABC):
         """How many chunks are in each language, as of the last change; up to a few thousand, or `exact`."""
         if exact:
             return self._count_languages(None)
-        change = self.change_number()
-        known, counts = self._languages
-        if known != change:
+        change = str(self.change_number())
+        counts = self._languages.get(change)
+        if counts is None:
             counts = self._count_languages(MAX_COUNT)
-            self._languages = (change, counts)
+            self._languages.put(change, counts)
         return dict(counts)
 
     def _count_languages(self, at_most: int | None) -> dict[str, int]:

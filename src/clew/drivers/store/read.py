@@ -28,6 +28,8 @@ from clew.drivers.store.backend import (
 )
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
 from clew.drivers.store.checks import not_found_error
+from clew.drivers.store.filtered import FilteredSnapshot
+from clew.drivers.store.redact import redact_document
 
 _PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
 Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
@@ -50,6 +52,11 @@ def find_pieces(rows: Snapshot | Transaction, docs: Iterable[int]) -> list[Row]:
 def read_document(snapshot: Snapshot, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
     row = find_document(snapshot, doc_id)
+    if isinstance(snapshot, FilteredSnapshot):
+        if snapshot.shows_part(row):
+            chunks = parse_chunks(snapshot, snapshot.find(select(CHUNK, doc=[row["row"]]), made.CHUNK_COLUMNS))
+            return redact_document(read_document(snapshot.whole, doc_id), made.parse_record(row), chunks)
+        snapshot = snapshot.whole
     pieces = find_pieces(snapshot, [row["row"]])
     return codec.build_whole_document(made.parse_record(row), [made.piece_columns(piece) for piece in pieces])
 
@@ -99,6 +106,8 @@ def _add_up_blocks(blocks: Iterable[Row], documents: Mapping[int, Row]) -> dict[
 
 def parse_chunks(snapshot: Snapshot, chunks: Sequence[Row], documents: Mapping[int, Row] | None = None) -> list[Chunk]:
     """Rows of chunks as chunks."""
+    if isinstance(snapshot, FilteredSnapshot):
+        return snapshot.redact_chunks(chunks, parse_chunks(snapshot.whole, chunks))
     if documents is None:
         found = snapshot.find(select(DOCUMENT, row={row["doc"] for row in chunks}), _PLACED)
         documents = {row["row"]: row for row in found}
@@ -147,6 +156,9 @@ def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
 
 def list_channels(snapshot: Snapshot) -> list[str]:
     """The channels that have chunks, by name: each is looked up after the one before it."""
+    if isinstance(snapshot, FilteredSnapshot):
+        wanted = (replace(select(CHUNK, channel=[name]), limit=1) for name in list_channels(snapshot.whole))
+        return [row["channel"] for each in wanted for row in snapshot.find(each, ("channel",))]
     channels: list[str] = []
     while True:
         after = (("channel", ">", channels[-1] if channels else ""),)
@@ -226,10 +238,11 @@ class FilteredChunks:
         conditions: tuple[Any, ...] = () if named is None else (("id", "in", named),)
         page: list[Chunk] = []
         with self._backend.read() as snapshot:
+            find = snapshot.find_stored if isinstance(snapshot, FilteredSnapshot) else snapshot.find
             while True:
                 start = () if after is None else (("id", ">", after),)
                 wanted = Select(DOCUMENT, (*conditions, *start), order="id", limit=limit)
-                documents = {row["row"]: row for row in snapshot.find(wanted, _PLACED)}
+                documents = {row["row"]: row for row in find(wanted, _PLACED)}
                 rows = snapshot.find(select(CHUNK, self._alternatives, doc=list(documents)), made.CHUNK_COLUMNS)
                 rows.sort(key=lambda row: (documents[row["doc"]]["id"], made.order_of(row)))
                 page += parse_chunks(snapshot, rows[: limit - len(page)], documents)

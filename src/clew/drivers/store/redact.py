@@ -4,43 +4,67 @@ The rest of its text is blank, so that positions stay true, its other sections a
 whole: its summary, a title taken from a hidden message, the messages before a chunk that are kept as its context.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from clew.core.filter import Meta
 from clew.core.thread import THREAD_KIND, make_thread_title, make_thread_uri
 from clew.core.types import Chunk, Document, DocumentRecord, Section
+from clew.drivers.store import checksums, codec
+from clew.drivers.store import rows as made
+from clew.drivers.store.backend import Row
 
 BLANK = " "
 
 
-@dataclass(frozen=True)
-class VisiblePart:
-    """The chunks of a document that are admitted, in order, where others are not."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The chunks of a document that are shown, where others are not."""
 
-    chunks: tuple[Chunk, ...]
-
-    @cached_property
-    def by_id(self) -> dict[str, Chunk]:
-        """The chunks by id."""
-        return {chunk.id: chunk for chunk in self.chunks}
-
-    @cached_property
-    def chars(self) -> int:
-        """The number of characters of the chunks."""
-        return sum(len(chunk.text) for chunk in self.chunks)
-
-    @cached_property
-    def messages(self) -> list[str]:
-        """The ids of its messages, in order."""
-        return list(dict.fromkeys(str(chunk.meta["message"]) for chunk in self.chunks if "message" in chunk.meta))
+    places: Mapping[str, int]  # of each among them, by id
+    messages: tuple[str, ...]  # that they are of, by id, in order
+    chars: int
+    text: str  # of the first
 
 
-def redact_document(document: Document, part: VisiblePart) -> Document:
-    """The document with the rest of its text blank and without the sections of the rest."""
-    messages = frozenset(part.messages)
-    spans = [(chunk.start, chunk.end) for chunk in part.chunks]
+def make_part(document: Row, chunks: Sequence[Row]) -> Part | None:
+    """What is shown of a document, by the rows of its admitted chunks; None if it has no others."""
+    if len(chunks) == document["chunks"]:
+        return None
+    ordered = sorted(chunks, key=made.order_of)
+    for row in ordered:
+        if not checksums.matches_chunk(made.chunk_columns(row, document, None)):
+            raise checksums.damaged_error(f"the chunk {row['id']!r} of the document {document['id']!r}")
+    messages = (codec.parse_meta(row["meta"]).get("message") for row in ordered)
+    return Part(
+        {row["id"]: place for place, row in enumerate(ordered)},
+        tuple(dict.fromkeys(str(each) for each in messages if each is not None)),
+        sum(len(row["text"]) for row in ordered),
+        ordered[0]["text"],
+    )
+
+
+def redact_row(row: Row, part: Part) -> Row:
+    """The row of a document of which a part is shown: without its summary, with a title from that part."""
+    record = made.parse_record(row)  # before it is another than the one that was written
+    shown = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
+    if record.kind == THREAD_KIND:
+        channel = str(record.meta.get("channel", ""))
+        first = part.messages[0] if part.messages else ""
+        shown |= {"title": make_thread_title(channel, part.text), "uri": make_thread_uri(channel, first)}
+    return row | shown | {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
+
+
+def redact_chunk(chunk: Chunk, part: Part) -> Chunk:
+    """A chunk as one of those that are shown, without what was taken from others: its context, a hidden parent."""
+    hidden = () if chunk.meta.get("reply_to") in part.messages else ("reply_to", "guessed")
+    meta = {key: value for key, value in chunk.meta.items() if key not in hidden}
+    return replace(chunk, index=part.places[chunk.id], total=len(part.places), context="", meta=meta)
+
+
+def redact_document(document: Document, record: DocumentRecord, chunks: Sequence[Chunk]) -> Document:
+    """The document with its text blank outside the chunks and messages that are shown, and its record as shown."""
+    messages = frozenset(str(chunk.meta["message"]) for chunk in chunks if "message" in chunk.meta)
+    spans = [(chunk.start, chunk.end) for chunk in chunks]
     kept: dict[int, int] = {}  # the new position of each section that is shown
     for position, section in enumerate(document.sections):
         if section.id in messages if messages else _overlaps(section, spans):
@@ -48,8 +72,6 @@ def redact_document(document: Document, part: VisiblePart) -> Document:
     sections = [document.sections[position] for position in kept]
     if messages:
         spans += [(section.start, section.end) for section in sections]
-    whole = DocumentRecord(document.id, document.title, document.uri, document.kind, meta=document.meta)
-    record = redact_record(whole, part)
     return replace(
         document,
         text=_blank_outside(document.text, spans),
@@ -63,47 +85,6 @@ def redact_document(document: Document, part: VisiblePart) -> Document:
         hash="",
         stamp="",
     )
-
-
-def redact_record(record: DocumentRecord, part: VisiblePart) -> DocumentRecord:
-    """The record of a document of which only a part is shown: without its summary, with a title from that part."""
-    chunks = part.chunks
-    shown = replace(
-        record,
-        hash="",
-        stamp="",
-        chars=part.chars,
-        chunks=len(chunks),
-        summary="",
-        summary_by="",
-    )
-    if record.kind != THREAD_KIND:
-        return shown
-    channel = str(record.meta.get("channel", ""))
-    first = part.messages[0] if part.messages else ""
-    return replace(shown, title=make_thread_title(channel, chunks[0].text), uri=make_thread_uri(channel, first))
-
-
-def renumber_chunks(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """Chunks as the only ones of their document, without the context that was taken from others."""
-    messages = {chunk.meta.get("message") for chunk in chunks}
-    return tuple(
-        replace(
-            chunk,
-            index=index,
-            total=len(chunks),
-            context="",
-            meta=_drop_hidden_reply(chunk.meta, messages),
-        )
-        for index, chunk in enumerate(chunks)
-    )
-
-
-def _drop_hidden_reply(meta: Meta, messages: Set[object]) -> Meta:
-    """The meta of a chunk without the message that it answers, if that is none of these."""
-    if meta.get("reply_to") in messages:
-        return meta
-    return {key: value for key, value in meta.items() if key not in ("reply_to", "guessed")}
 
 
 def _blank_outside(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
 from clew.core.candidates import Candidates, Depth
-from clew.core.facets import expand_filter
+from clew.core.facets import expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.lru import LRUCache
 from clew.core.protocols import Embedder, Mode
 from clew.core.receipt import Purge
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
@@ -17,38 +19,44 @@ from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, embed, read, threads, write
-from clew.drivers.store.backend import DOCUMENT, Backend, Head, RowScores, Transaction, select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
+from clew.drivers.store.filtered import FilteredBackend
 from clew.drivers.store.inspection import InspectMethods
 from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
 from clew.drivers.store.term_ids import hash_terms, pack_terms
 
 MAX_HITS = 8192  # that are kept for the next search
+MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of documents shown in part
 MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
 class HitCache:
-    """The chunks that were shown last, by row, without scores; any change of the collection clears it."""
+    """The chunks that were shown last, by row, without scores; any change of the collection clears it.
 
-    def __init__(self, backend: Backend) -> None:
+    whole: That of the store that this one is a view of, which is cleared with it.
+    """
+
+    def __init__(self, backend: Backend, whole: "HitCache | None" = None) -> None:
         self._backend = backend
         self._lock = threading.Lock()
         self._hits: dict[int, Hit] = {}
-        self._head: Head | None = None
+        self._clears: list[int] = [0] if whole is None else whole._clears
+        self._state: tuple[Head, int] | None = None
 
     def load(self, head: Head, rows: Sequence[int]) -> dict[int, Hit]:
         """The chunks in some rows, without those removed meanwhile."""
         with self._lock:
-            if self._head != head:
-                self._hits, self._head = {}, head
+            if self._state != (head, self._clears[0]):
+                self._hits, self._state = {}, (head, self._clears[0])
             cached = self._hits
         with suppress(KeyError):
             return {row: cached[row] for row in rows}
         loaded = {row: hit for row in rows if (hit := cached.get(row))}
-        with self._backend.read() as snapshot:
+        with self._backend.read(head) as snapshot:
             fresh = read.read_hits(snapshot, [row for row in rows if row not in loaded])
             is_same = snapshot.head.change == head.change
         if is_same:
@@ -59,7 +67,7 @@ class HitCache:
 
     def clear(self) -> None:
         """Forgets all hits, after a write that does not change the change number."""
-        self._head = None
+        self._clears[0] += 1
 
 
 class StoreEraser:
@@ -95,10 +103,66 @@ class BackendStore(InspectMethods, LanguageMethods):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._hits = HitCache(backend)
-        self.jobs = NamedJobs(backend.named("jobs"))
-        self.sessions = NamedSessions(backend.named("sessions"))
-        self.records = NamedRecords(backend)
-        self.keys = backend.named("keys")  # of a server
+        self._where = EVERYTHING
+        self.whole = self
+        self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
+        self._languages: LRUCache[dict[str, int]] = LRUCache(1)
+        self._holds_state = False
+        self._state: Head | None = None  # that is held
+
+    @property
+    def jobs(self) -> NamedJobs:
+        """The queue of the jobs of the collection."""
+        return NamedJobs(self._backend.named("jobs"))
+
+    @property
+    def sessions(self) -> NamedSessions:
+        """The sessions that are kept with the collection."""
+        return NamedSessions(self._backend.named("sessions"))
+
+    @property
+    def records(self) -> NamedRecords:
+        """Tuned settings, runs of evaluations and feedback."""
+        return NamedRecords(self._backend)
+
+    @property
+    def keys(self) -> NamedRows:
+        """The keys of a server."""
+        return self._backend.named("keys")
+
+    def within(self, where: Filter) -> "BackendStore":
+        """The same store as far as a filter admits it, which only reads."""
+        whole, where = self.whole, self._where & where
+        if where is self._where:
+            return self
+        key = repr(where) if splits_documents(where) else ""
+        view = whole._views.get(key) if key else None
+        if view is None:
+            view = BackendStore(FilteredBackend(whole._backend, where))
+            view._where, view.whole, view._languages = where, whole, whole._languages
+            if key:
+                view._hits = HitCache(view._backend, whole._hits)
+                whole._views.put(key, view)
+            else:  # a hit is shown as it is stored
+                view._hits = whole._hits
+        return view
+
+    def at_one_state(self) -> "BackendStore":
+        """The same store for one search: it reads the state once, and again only if rows were removed meanwhile."""
+        if self._holds_state:
+            return self
+        held = copy(self)
+        held._holds_state = True
+        return held
+
+    def _read_head(self, *, is_anew: bool = False) -> Head:
+        """What is said of the whole: now, or as it was read first by a store at one state, unless `is_anew`."""
+        if self._state is not None and not is_anew:
+            return self._state
+        head = self._backend.head()
+        if self._holds_state:
+            self._state = head
+        return head
 
     # -- changes
 
@@ -187,7 +251,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def staged_model(self) -> StagedModel | None:
         """The model of the staged vectors, if there are any."""
-        return self._backend.head().staged
+        return self._read_head().staged
 
     def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
@@ -274,34 +338,35 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        return self._backend.index.vectors(self._backend.head(), chunk_ids)
+        return self._backend.index.vectors(self._read_head(), chunk_ids)
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, ties by id."""
         checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
+        where = self._where & where
         return self._read_found(
             lambda head: nearest(head, checked, k, where, is_exact=mode == "exact", breadth=breadth), k
         )
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score, best first, ties by id."""
-        packed, matching = pack_terms(terms), self._backend.index.matching
+        packed, matching, where = pack_terms(terms), self._backend.index.matching, self._where & where
         return self._read_found(lambda head: matching(head, packed, k, where), k) if len(packed.hashes) else []
 
     def _read_found(self, search: Callable[[Head], RowScores], k: int) -> list[Hit]:
         """The hits of a search; it is made again where rows were removed before they were read."""
         hits = list[Hit]()
         for _ in range(MAX_ATTEMPTS):
-            head = self._backend.head()
+            head = self._read_head()
             if k < 1 or not head.chunks:
                 return []
             found = search(head)
             loaded = self._hits.load(head, [row for row, _ in found])
             hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
             is_complete = len(hits) == min(k, head.chunks)
-            if is_complete or self._backend.head(is_anew=True).change == head.change:
+            if is_complete or self._read_head(is_anew=True).change == head.change:
                 if not is_complete and len(hits) < len(found):
                     raise damaged_error("the table of the chunks")
                 break
@@ -309,9 +374,9 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
         """Searches all of them in one pass where that helps, and reads the chunks that they may find at once."""
-        head = self._backend.head()
+        head = self._read_head()
         packed = [each for each in map(pack_terms, terms) if len(each.hashes)]
-        rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, where)
+        rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, self._where & where)
         if rows:
             self._hits.load(head, rows)
         return rows is not None
@@ -325,15 +390,16 @@ class BackendStore(InspectMethods, LanguageMethods):
         self, vectors: Matrix, terms: Sequence[Terms], near: Depth, matching: Depth, where: Filter = EVERYTHING
     ) -> list[Candidates] | None:
         """The candidates of each query; None where any is in doubt."""
-        head = self._backend.head()
+        head = self._read_head()
         if not head.chunks:
             return None
         packed = [pack_terms(each) for each in terms]
+        where = self._where & where
         found = self._backend.index.candidates(head, self._check_matrix(vectors), packed, near, matching, where)
         if found is None:
             return None
         is_short = any(each.nearest < min(near.kept, head.chunks) for each in found)
-        if is_short and self._backend.head(is_anew=True).change != head.change:
+        if is_short and self._read_head(is_anew=True).change != head.change:
             return None  # rows were removed before the index followed to them
         return [
             Candidates(
@@ -356,23 +422,41 @@ class BackendStore(InspectMethods, LanguageMethods):
         return [loaded[row] for row in wanted]
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
-        checked = checks.check_vector(vector, self._backend.dim)
-        return self._backend.index.nearest_documents(self._backend.head(), checked, k, where) if k > 0 else []
+        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id.
+
+        A summary is of a whole document, so of a part that a filter shows there is none.
+        """
+        checked, where, wanted = checks.check_vector(vector, self._backend.dim), self._where & where, k
+        while k > 0:
+            near = self._backend.index.nearest_documents(self._read_head(), checked, wanted, where)
+            found = self._keep_whole(near)
+            if len(found) >= k or len(near) < wanted:
+                return found[:k]
+            wanted *= 4
+        return []
+
+    def _keep_whole(self, near: list[tuple[str, float]]) -> list[tuple[str, float]]:
+        """The documents of which all is shown."""
+        if not isinstance(self._backend, FilteredBackend) or not self._backend.splits:
+            return near
+        wanted = select(DOCUMENT, id={doc_id for doc_id, _ in near})
+        with self._backend.read() as snapshot:
+            whole = {row["id"] for row in snapshot.find(wanted, ("id",)) if not snapshot.shows_part(row)}
+        return [(doc_id, score) for doc_id, score in near if doc_id in whole]
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""
-        return self._backend.index.match_terms(self._backend.head(), pack_terms(terms), chunk_ids)
+        return self._backend.index.match_terms(self._read_head(), pack_terms(terms), chunk_ids)
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""
-        return self._backend.index.count_having(self._backend.head(), hash_terms(terms), at_most)
+        return self._backend.index.count_having(self._read_head(), hash_terms(terms), at_most)
 
     # -- the collection
 
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""
-        return str(self._backend.named("calibration").read().get("", ""))
+        return str(self.whole._backend.named("calibration").read().get("", ""))
 
     def set_calibration(self, text: str) -> None:
         """Keeps a text about the collection; the change number grows."""
@@ -385,15 +469,18 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
-        head = self._backend.head()
+        head = self._read_head()
         kind, size = self._backend.describe()
-        return StoreStats(
-            head.documents, head.chunks, head.embedder, head.dim, head.change, kind, size, pending=head.pending
-        )
+        documents, chunks, pending = head.documents, head.chunks, head.pending
+        if self._where is not EVERYTHING:
+            documents, chunks = (sum(1 for _ in each) for each in (self.documents(), self.scan()))
+            with self._backend.read() as snapshot:
+                pending = len(snapshot.find(select(CHUNK, pending=[1]), ("row",)))
+        return StoreStats(documents, chunks, head.embedder, head.dim, head.change, kind, size, pending=pending)
 
     def change_number(self) -> int:
         """The number of the last change."""
-        return self._backend.head().change
+        return self._read_head().change
 
     def flush(self, *, with_graph: bool = True) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew.core.thread_edit import ThreadPart, Waiting
-from clew.core.thread_view import ThreadView
+from clew.core.thread_view import ThreadView, view_document
 from clew.drivers.store import pieces, read
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import DOCUMENT, PIECE, Select, Snapshot, select
+from clew.drivers.store.filtered import FilteredSnapshot
 from clew.drivers.store.pieces import Piece
 
 
@@ -44,6 +45,10 @@ def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str]
 def read_thread_view(snapshot: Snapshot, doc_id: str) -> ThreadView:
     """A thread whose messages are parsed when they are asked for, or NotFound."""
     document = read.find_document(snapshot, doc_id)
+    if isinstance(snapshot, FilteredSnapshot):
+        if snapshot.shows_part(document):
+            return view_document(read.read_document(snapshot, doc_id))
+        snapshot = snapshot.whole
     found = read.find_pieces(snapshot, [document["row"]])
     return pieces.build_thread_view(made.parse_record(document), [made.piece_columns(row) for row in found])
 

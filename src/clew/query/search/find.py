@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +17,6 @@ from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
-from clew.core.scope import search_scope
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.small_talk import is_small_talk
 from clew.core.thread import THREAD_KIND
@@ -69,7 +67,7 @@ class Finder:
         self._make_splitter = make_splitter
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
-        self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
+        self._calibrations: LRUCache[tuple[Calibration | None]] = LRUCache(1)  # by change number
         self._messages: LRUCache[bool] = LRUCache(min(cache_size, MAX_FILTERS))  # whether there are any, in a filter
 
     def with_llm(self, llm: LLM) -> "Finder":
@@ -91,12 +89,23 @@ class Finder:
         other._store, other._boundary = store, where
         return other
 
-    def find(self, query: Query, name: str, settings: Settings, *, prepared: Prepared | None = None) -> list[Hit]:
-        """The k best hits of a strategy, each chunk once; `prepared` is that strategy, for many queries.
+    def _at_one_state(self) -> "Finder":
+        """The same finder for one search, or one batch, which reads the state of the collection once."""
+        other = copy(self)
+        other._store = self._store.at_one_state()
+        return other
+
+    def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
+        """The k best hits of a strategy, each chunk once.
 
         Results are cached until the collection changes, unless a strategy of the user's own takes part.
         """
-        with search_scope() if self._asks_store_only(name) else nullcontext(), step("search") as trace:
+        finder = self._at_one_state() if self._asks_store_only(name) else self
+        return finder._find(query, name, settings)
+
+    def _find(self, query: Query, name: str, settings: Settings, prepared: Prepared | None = None) -> list[Hit]:
+        """The k best hits of a strategy; `prepared` is that strategy, for many queries."""
+        with step("search") as trace:
             key = self._make_cache_key(query, name, settings)
             if trace.is_recorded:
                 trace.notes["strategy"] = name
@@ -153,14 +162,14 @@ class Finder:
         found: list[list[Hit]] = []
         for start in range(0, len(queries), BATCH_SIZE):
             some = queries[start : start + BATCH_SIZE]
-            with search_scope():
-                batch = None if is_recording() else self._find_batch(some, name, settings)
-                if batch is None:
-                    prepared = self._prepare(name, settings)
-                    if not self._begin_searches(some, name, prepared[0]):
-                        return self._find_in_parallel(queries, name, settings)
-                    batch = [self.find(query, name, settings, prepared=prepared) for query in some]
-                found += batch
+            finder = self._at_one_state()
+            batch = None if is_recording() else finder._find_batch(some, name, settings)
+            if batch is None:
+                prepared = finder._prepare(name, settings)
+                if not finder._begin_searches(some, name, prepared[0]):
+                    return finder._find_in_parallel(queries, name, settings)
+                batch = [finder._find(query, name, settings, prepared) for query in some]
+            found += batch
         return found
 
     def _find_batch(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]] | None:
@@ -228,10 +237,12 @@ class Finder:
 
     def _read_calibration(self) -> Calibration | None:
         """The calibration of the collection; read again after every change."""
-        change = self._store.change_number()
-        if self._calibration is None or self._calibration[0] != change:
-            self._calibration = change, Calibration.from_json(self._store.calibration(), self._embedder.name)
-        return self._calibration[1]
+        change = str(self._store.change_number())
+        known = self._calibrations.get(change)
+        if known is None:
+            known = (Calibration.from_json(self._store.calibration(), self._embedder.name),)
+            self._calibrations.put(change, known)
+        return known[0]
 
     def _has_messages(self) -> bool:
         """Whether there are messages to find; looked up again after every change.

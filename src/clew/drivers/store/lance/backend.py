@@ -15,7 +15,6 @@ import pyarrow as pa
 from clew.core.errors import NotFound, ReadOnlyStore
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
-from clew.core.scope import get_search_scope
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.core.time import parse_iso_or_none
@@ -84,9 +83,9 @@ class LanceBackend(BaseBackend):
 
     # -- reads
 
-    def head(self, *, is_anew: bool = False) -> LanceHead:
+    def head(self) -> LanceHead:
         """What is said of the whole; ModelSwitched if the vectors are of another model by now."""
-        head = self._read(is_anew=is_anew).head
+        head = self._read_latest().head
         self._check_model(head)
         return head
 
@@ -95,24 +94,14 @@ class LanceBackend(BaseBackend):
             raise model_switched_error(self.place, head.embedder, self._embedder)
 
     @contextmanager
-    def read(self) -> Iterator[LanceSnapshot]:
-        """The last version, or the one that the search that runs began with."""
-        yield self._read()
-
-    def _read(self, *, is_anew: bool = False) -> LanceSnapshot:
-        scope = get_search_scope()
-        known = scope.get(self) if scope is not None and not is_anew else None
-        if isinstance(known, LanceSnapshot):
-            return known
-        snapshot = self._read_latest()
-        if scope is not None:
-            scope[self] = snapshot
-        return snapshot
+    def read(self, since: Head | None = None) -> Iterator[LanceSnapshot]:
+        """The last version; where the one of a head is in memory, that one."""
+        yield self._read_latest() if since is None else self._read_since(since)
 
     def _read_since(self, head: Head) -> LanceSnapshot:
         """The version of a head, or a later one."""
         known = self._snapshot
-        return known if known is not None and known.head.version == head.version else self._read()
+        return known if known is not None and known.head.version == head.version else self._read_latest()
 
     def _read_latest(self) -> LanceSnapshot:
         """The last version, or the one that the collection was opened as of."""
@@ -157,10 +146,7 @@ class LanceBackend(BaseBackend):
             result = decide(tx)
             return _make_change(snapshot, tx, is_change=is_change), result
 
-        result = self._table.run(attempt)
-        if (scope := get_search_scope()) is not None:
-            scope.pop(self, None)
-        return result
+        return self._table.run(attempt)
 
     def named(self, kind: str) -> LanceNamed:
         """The values of a kind."""
@@ -281,7 +267,7 @@ class LanceBackend(BaseBackend):
 
     def describe(self) -> tuple[str, int]:
         """The kind of the index that searches, and the bytes of this version."""
-        snapshot = self._read()
+        snapshot = self._read_latest()
         with translate_errors(self.place):
             size = measure_bytes(snapshot.dataset)
             if snapshot.segments is not None:

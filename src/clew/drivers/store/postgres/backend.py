@@ -14,7 +14,6 @@ from clew.core.doctor import Defect, Remedy
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
-from clew.core.scope import get_search_scope
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
@@ -63,16 +62,10 @@ class PostgresBackend:
         """The width of the vectors in use."""
         return self._collection.dim
 
-    def head(self, *, is_anew: bool = False) -> Head:
+    def head(self) -> Head:
         """What is said of the whole; of a collection that was removed, that it is empty."""
-        scope = get_search_scope()
-        known = None if is_anew or scope is None else scope.get(self)
-        if isinstance(known, Head):
-            return known
         head = self._pool.run_read_with_own_plan(self._read_head)
         check_model_unchanged(self._collection, head.embedder)
-        if scope is not None:
-            scope[self] = head
         return head
 
     def _read_head(self, connection: Connection) -> Head:
@@ -95,14 +88,14 @@ class PostgresBackend:
         return head
 
     @contextmanager
-    def read(self) -> Iterator[PostgresSnapshot]:
+    def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:  # noqa: ARG002
         """One state for several reads."""
         with self._pool.read_state(self._read_head) as (connection, head):
             yield PostgresSnapshot(connection, self._collection, head)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """The result of a transaction; the writers of a collection take turns, so it is decided once."""
-        return self._run_transaction(lambda connection: self._write(connection, decide, is_change=is_change))
+        return self._pool.run_transaction(lambda connection: self._write(connection, decide, is_change=is_change))
 
     def _write(self, connection: Connection, decide: Callable[[Transaction], T], *, is_change: bool) -> T:
         before = self._lock_head(connection)
@@ -113,24 +106,18 @@ class PostgresBackend:
             apply_changes(connection, self._collection, tx, head, before)
         return result
 
-    def _run_transaction(self, work: Callable[[Connection], T]) -> T:
-        result = self._pool.run_transaction(work)
-        if (scope := get_search_scope()) is not None:
-            scope.pop(self, None)
-        return result
-
     def named(self, kind: str) -> "PostgresNamed":
         """The values of a kind."""
         return PostgresNamed(self._pool, self._collection, kind)
 
     def swap_vectors(self, change: int) -> bool:
         """Exchanges the vectors in use with the staged ones; searches are exact until the next flush."""
-        if self.head(is_anew=True).change != change:
+        if self.head().change != change:
             return False
         with translate_errors(self.place), self._pool.open_connection() as connection:
             for table in upkeep.GRAPHS:  # a graph fits the width of its vectors
                 graph.drop_graph(connection, table, self._collection.number)
-            return self._run_transaction(lambda pooled: self._swap(pooled, change))
+            return self._pool.run_transaction(lambda pooled: self._swap(pooled, change))
 
     def _swap(self, connection: Connection, change: int) -> bool:
         head, number = self._lock_head(connection), self._collection.number
@@ -206,7 +193,7 @@ class PostgresBackend:
             self._write(connection, restore, is_change=True)
             inspect.repair_tables(connection, self._collection.number, defects, ids)
 
-        self._run_transaction(repair)
+        self._pool.run_transaction(repair)
         if any(each.area in ("protection", "index") for each in defects):
             self._pool.run_transaction(repair_protection)
 

@@ -49,11 +49,11 @@ class SqliteBackend:
         """The width of the vectors in use."""
         return self._database.dim
 
-    def head(self, *, is_anew: bool = False) -> Head:
+    def head(self) -> Head:
         """What is said of the whole."""
-        return self._database.read_state_anew() if is_anew else self._database.read_state()
+        return self._database.read_state()
 
-    def read(self) -> "SqliteRead":
+    def read(self, since: Head | None = None) -> "SqliteRead":  # noqa: ARG002
         """One state for several reads."""
         return SqliteRead(self._database)
 
@@ -175,9 +175,7 @@ class SqliteBackend:
         """What is wrong with the file, the tables and the index."""
         with self._database.read_transaction() as (db, state):
             yield from inspect.inspect_tables(db, state, is_quick=is_quick)
-        yield from inspect_while_unchanged(
-            lambda: self.head(is_anew=True).change, lambda: self.index.inspect(is_quick=is_quick)
-        )
+        yield from inspect_while_unchanged(lambda: self.head().change, lambda: self.index.inspect(is_quick=is_quick))
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
         """Mends the tables; every index is then too far behind, and is built again by the next search."""

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.scope import get_search_scope
 from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head
@@ -144,19 +143,9 @@ class Database:
         schema.prepare_tables(opened, self.place, embedder=self.embedder, dim=self.dim, collection_id=uuid.uuid4().hex)
 
     def read_state(self) -> CollectionState:
-        """The state now, or when the search that runs began; StoreMismatch after a switch to another model."""
-        scope = get_search_scope()
-        known = scope.get(self) if scope is not None else None
-        return known if isinstance(known, CollectionState) else self.read_state_anew()
-
-    def read_state_anew(self) -> CollectionState:
-        """The state now, whatever search runs; StoreMismatch after a switch to another model."""
+        """The state now; StoreMismatch after a switch to another model."""
         with self.reader as db:
-            state = self.check_model_unchanged(db)
-        scope = get_search_scope()
-        if scope is not None:
-            scope[self] = state
-        return state
+            return self.check_model_unchanged(db)
 
     def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
         """The state inside a transaction; StoreMismatch if it was switched to another model since it was opened."""
@@ -197,8 +186,6 @@ class Database:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
-            if (scope := get_search_scope()) is not None:
-                scope.pop(self, None)
             if self._folder and after.change != before.change:
                 write_last_change(self._folder, after.collection_id, after.change)
 

@@ -59,7 +59,7 @@ class ExactIndex:
                 self._reset()
                 self._apply_changes(state)
             is_whole = self._columns.used - len(self._removed) == state.chunks
-            if not is_whole and self._database.read_state_anew().change == state.change:
+            if not is_whole and self._database.read_state().change == state.change:
                 self._reset()
                 raise damaged_error("the table of the vectors and terms")
 

@@ -173,7 +173,7 @@ class IndexManager:
 
     def copy_shard(self, target: Path) -> Checkpoint | None:
         """Copies the shard in use, to be extended; None if it cannot be copied: another is made without it."""
-        index = self.get_caught_up_index(self._database.read_state_anew())
+        index = self.get_caught_up_index(self._database.read_state())
         try:
             return index.copy_to(target) if isinstance(index, ShardIndex) else None
         except BrokenIndex as error:

@@ -156,7 +156,7 @@ class SqliteIndex:
 
     def inspect(self, *, is_quick: bool) -> list[Defect]:
         """What is wrong with the index on disk."""
-        return self._indexes.inspect(self._database.read_state_anew(), is_quick=is_quick)
+        return self._indexes.inspect(self._database.read_state(), is_quick=is_quick)
 
     def get_name(self) -> str:
         """The name of the index that searches now, or would."""

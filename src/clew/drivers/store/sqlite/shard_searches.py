@@ -110,7 +110,7 @@ class ShardSearches:
                 return None
             found.append(made)
         # Where fewer were found than asked for, rows may have been removed meanwhile.
-        return found if is_complete or self._database.read_state_anew().change == state.change else None
+        return found if is_complete or self._database.read_state().change == state.change else None
 
     def _measure_candidates(
         self, vector: Vector, words: PackedTerms, nearest: RowScores, matched: RowScores, state: CollectionState

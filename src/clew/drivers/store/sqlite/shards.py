@@ -43,7 +43,7 @@ class Shards:
         return self._open_newest(home, building)
 
     def _open_newest(self, home: Path, building: Path | None) -> ShardIndex:
-        state = self._database.read_state_anew()  # under the lock no shard is ahead of it
+        state = self._database.read_state()  # under the lock no shard is ahead of it
         make_private_folder(home)
         usable = self.list_usable(home, state, building)
         newest = max(usable, key=lambda each: get_freshness(each[1]), default=None)
@@ -79,7 +79,7 @@ class Shards:
         """A shard of this checkpoint, caught up; None, and it is deleted, if it is not sound."""
         try:
             index = ShardIndex(folder, self._database, checkpoint, rows=self._rows)
-            if self._has_all_chunks(index, self._database.read_state_anew()):
+            if self._has_all_chunks(index, self._database.read_state()):
                 return index
             index.save_and_close()
             log.warning("%s: the index does not match the collection and is rebuilt", folder.parent)
@@ -92,7 +92,7 @@ class Shards:
         """Whether a shard has as many chunks as the database, once it has caught up."""
         for _ in range(CHECK_ATTEMPTS):
             index.catch_up(state)
-            has_all, now = index.has_chunks(state.chunks), self._database.read_state_anew()
+            has_all, now = index.has_chunks(state.chunks), self._database.read_state()
             if now.change == state.change:
                 return has_all
             state = now

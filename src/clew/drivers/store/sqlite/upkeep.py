@@ -49,7 +49,7 @@ class IndexUpkeep:
                 self._rests_until = monotonic() + REST
             if self._builder.is_stopped:
                 return
-            index = self._indexes.get_caught_up_index(self._database.read_state_anew())
+            index = self._indexes.get_caught_up_index(self._database.read_state())
             if isinstance(index, ShardIndex):
                 try:
                     index.save()

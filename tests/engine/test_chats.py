@@ -124,12 +124,13 @@ def test_an_edited_message_replaces_itself(engine: Engine) -> None:
         assert thread.text[chunk.start : chunk.end] == chunk.text
 
 
-def test_what_cannot_be_embedded_is_reported_and_the_rest_is_stored() -> None:
+def test_what_cannot_be_embedded_is_stored_with_its_words() -> None:
     with Engine.open(":memory:", embedder=Counting()) as engine:
         report = engine.add_messages([TALK[0], said(9, "unspeakable", reply_to="m1"), TALK[3]])
-        assert report.added == ("m1", "m4")
-        assert [(failure.source, "try again" in failure.reason) for failure in report.failed] == [("m9", True)]
-        assert {hit.chunk.id for hit in engine.search("winch lunch")} == {"m1_chunk_0", "m4_chunk_0"}
+        assert (report.added, report.failed, engine.status().pending) == (("m1", "m9", "m4"), (), 1)
+        assert [(note.source, "try again" in note.reason) for note in report.noted] == [("m9", True)]
+        assert engine.search("winch lunch")[0].chunk.id in ("m1_chunk_0", "m4_chunk_0")
+        assert engine.opened.store.search_terms({"unspeak": 1, "unspeakable": 1}, 3)[0].chunk.id == "m9_chunk_0"
 
 
 def test_messages_must_say_where_they_were_written(engine: Engine) -> None:

@@ -94,9 +94,9 @@ class Engine:
         Drivers are given by name or as objects. Without an embedder here or in the settings the collection's own is
         used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
         such collection. Settings that `tune` kept hold where those given are at their default. With
-        `settings.store.access` it is an engine within these labels, as by `within`; on a server
-        row-level security shows it nothing else. In memory it is ":memory:", and Lance datasets in a folder are
-        "lance:///folder". In place of a path, `backend` is a store of your own, which is one collection.
+        `settings.store.access` it is an engine within these labels, as by `within`; on a server row-level security
+        shows it nothing else. In memory it is ":memory:", Lance datasets in a folder are "lance:///folder", and
+        `backend` is a store of your own in place of a path.
         """
         path = _check_place(path, backend, collection, settings)
         if settings is not None and not isinstance(settings, Settings):

@@ -22,11 +22,9 @@ def embed_pending(
 
     Whatever ends it, what was made is stored, and what is left is found by words.
     """
-    started, done, total = monotonic(), 0, 0
+    started, before = monotonic(), store.stats().pending
 
     def report(count: int, of: int) -> None:
-        nonlocal done, total
-        done, total = count, of
         spent = monotonic() - started
         left = spent / count * (of - count) if count else None
         if on_progress:
@@ -37,9 +35,10 @@ def embed_pending(
     except CountMismatch:
         raise
     except CostLimit as limit:
-        return Report(embedded=done, stopped=str(limit))
+        return Report(embedded=before - store.stats().pending, stopped=str(limit))
     except DriverFailed as error:
-        return Report(embedded=done, failed=(SourceFailure(embedder.name, f"{error}; {_tell_pending(store)}"),))
+        failure = SourceFailure(embedder.name, f"{error}; {_tell_pending(store)}")
+        return Report(embedded=before - store.stats().pending, failed=(failure,))
     found = store.documents(Filter(documents=frozenset(reasons))) if reasons else ()
     failures = [SourceFailure(each.uri or each.id, f"{reasons[each.id]}; {_tell_pending(store)}") for each in found]
     return Report(embedded=made, failed=tuple(failures))

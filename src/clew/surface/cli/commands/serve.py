@@ -176,10 +176,17 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 
 
 @keys_app.command()
-def reset(ctx: typer.Context) -> None:
+def reset(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """Remove all keys; a server on this machine alone then needs none, as before the first."""
+    from clew.surface.cli import render
+
     with _open_keys(ctx) as keys:
+        count = len(keys.read())
         keys.reset()
+    if as_json:
+        render.print_json({"removed": count})
+    else:
+        render.print_line((f"{count} keys removed", ""))
 
 
 def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":

@@ -1,5 +1,6 @@
 """`where` is a boundary: nothing outside a filter is in what any verb returns, or in what a model is sent."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -97,8 +98,8 @@ def find_leaks(engine: Engine, llm: ScriptedLLM, where: Filter, history: History
 
 
 def answer_any(prompt: str) -> str:
-    """A style analysis, a summary or an answer that repeats everything it was given."""
-    return prompt
+    """A style analysis, a summary or an answer that repeats every word it was given, in one sentence."""
+    return " ".join(dict.fromkeys(re.findall(r"\w+", prompt)))
 
 
 @pytest.mark.soak

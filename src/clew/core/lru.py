@@ -1,7 +1,7 @@
 """An LRU cache, and an embedder that caches the vectors of recent queries in one."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -19,17 +19,17 @@ class LRUCache(Generic[V]):
 
     def __init__(self, max_items: int) -> None:
         self._max_items = max_items
-        self._items: OrderedDict[str, V] = OrderedDict()
+        self._items: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: str) -> V | None:
+    def get(self, key: Hashable) -> V | None:
         """The value of a key, or None."""
         with self._lock:
             if key in self._items:
                 self._items.move_to_end(key)
             return self._items.get(key)
 
-    def put(self, key: str, value: V) -> None:
+    def put(self, key: Hashable, value: V) -> None:
         """Stores a value, and evicts the oldest if there are too many."""
         with self._lock:
             self._items[key] = value

@@ -220,12 +220,15 @@ def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) ->
 
     Its name cannot be given to another collection, and it is not listed among them.
     """
+    from clew.drivers.store.sqlite.folder import has_marker
+
     folder = find_collection_folder(path, SERVER)
     advice = f"restore {folder} from a backup, or remove it to begin without keys"
     if folder and any(os.path.lexists(each) and not each.is_dir() for each in (folder, *folder.parents)):
         raise DriverFailed(f"{folder} is no folder; {advice}")
     try:
-        if not create and read_stored_embedder_name(path, SERVER) is None:
+        is_there = read_stored_embedder_name(path, SERVER) is not None or (folder and has_marker(folder))
+        if not create and not is_there:
             return None
         embedder = make_embedder(EmbedderConfig(name=SERVER_EMBEDDER))
         store = open_store(path, SERVER, embedder=embedder, config=replace(config, as_of="", access=None))

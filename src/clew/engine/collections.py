@@ -47,6 +47,7 @@ def accept_missing_changes(path: str | Path, collection: str = "default", *, emb
     collection (its counts, its embedder) is made again from the tables; `embedder` names the embedder where nothing
     else does.
     """
+    check_collection_name(collection)
     return DoctorReport(drivers.accept_what_is_there(path, collection, embedder))
 
 

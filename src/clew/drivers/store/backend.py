@@ -276,7 +276,7 @@ class Transaction:
         elif kind == CHUNK:
             self._chunks += sign
             self._length += sign * (row["length"] or 0)  # damage may have taken it
-            self._pending += sign * (row["pending"] or 0)
+            self._pending += sign * (row["pending"] == 1)
 
     def finish(self, *, is_change: bool) -> Head | None:
         """The head to commit, with the next change number if this is a change; None if there is nothing to commit."""

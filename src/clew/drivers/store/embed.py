@@ -23,7 +23,8 @@ from clew.drivers.store.named import claim_documents
 
 WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
 SLICE = 64  # texts of a call; at most this many are embedded again after a crash
-MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is given up
+MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is tried with
+PROBE = "Is the model there?"
 CLAIM_SECONDS = 60.0  # for which rows are left to the process that embeds them
 WAIT_SECONDS = 0.5  # between two looks at what others have claimed
 MAX_ATTEMPTS = 100  # to switch while others change the collection
@@ -185,8 +186,8 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
             raise
         run.failed[rows[0]["row"]] = str(error)
         run.failures += 1
-        if run.failures >= MAX_CONSECUTIVE_FAILURES:
-            raise
+        if run.failures % MAX_CONSECUTIVE_FAILURES == 0:
+            run.embedder.embed([PROBE], role="passage")  # where the model is gone, this raises
         return
     run.failures = 0
     made = _write_vectors(run, kind, rows, vectors)

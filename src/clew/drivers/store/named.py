@@ -18,6 +18,8 @@ from clew.drivers.store.backend import Backend, NamedRows, Values
 
 MAX_FINISHED = 100  # finished jobs that are kept
 
+MAX_CLAIM = 600.0  # seconds that a claim may last
+
 
 class NamedJobs:
     """The jobs of one collection by id, as `JobQueue` describes them."""
@@ -228,12 +230,15 @@ def _parse_session(value: Sequence[Any]) -> StoredSession:
 def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, seconds: float) -> set[str]:
     """Claims the documents that nobody else has claimed, by the numbers of their rows; their ids.
 
-    What a process of this machine claimed that is gone is free.
+    What a process of this machine claimed that is gone is free, and what was claimed by a clock that is far ahead.
     """
 
     def claim(values: Values) -> set[str]:
         now = rows.clock()
-        _drop(values, [name for name, (by, until) in values.items() if until <= now or is_dead_worker(by)])
+        over = (
+            name for name, (by, until) in values.items() if not now < until <= now + MAX_CLAIM or is_dead_worker(by)
+        )
+        _drop(values, list(over))
         free = {doc_id for doc_id in doc_ids if values.get(doc_id, (owner, 0))[0] == owner}
         values.update({doc_id: [owner, now + seconds] for doc_id in free})
         return free

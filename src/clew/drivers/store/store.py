@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from clew.core.candidates import Candidates, Depth
-from clew.core.facets import expand_filter, splits_documents
+from clew.core.facets import expand_document_filter, expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.lru import LRUCache
 from clew.core.protocols import Embedder, Mode
@@ -135,7 +135,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         whole, where = self.whole, self._where & where
         if where is self._where:
             return self
-        key = repr(where) if splits_documents(where) else ""
+        key = (expand_filter(where), expand_document_filter(where)) if splits_documents(where) else None
         view = whole._views.get(key) if key else None
         if view is None:
             view = BackendStore(FilteredBackend(whole._backend, where))

@@ -174,7 +174,7 @@ def _no_summary(tx: Transaction) -> Row:
 def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
     """Replaces the row of a document by one with other columns."""
     tx.remove([old])
-    if old["vector"] is not None and "vector" in columns:
+    if "vector" in columns:
         _drop_staged(tx, old)
     tx.add([made.seal_document({**old, **columns})])
 

@@ -80,7 +80,7 @@ class Keys:
 
     def exists(self) -> bool:
         """Whether a key was ever made; then one is needed everywhere, until `reset`."""
-        return bool(self._read([_MADE]))
+        return bool(self._read())
 
     def read(self) -> dict[str, Key]:
         """Return the keys by id, as they are now."""
@@ -112,6 +112,7 @@ class Keys:
         """Makes a key; it and its token, which is not kept anywhere."""
         if rights == "write" and where != EVERYTHING:
             raise SettingsError("a key with a filter only reads; leave out the filter, or --write")
+        parse_filter(filter_to_json(where))  # what cannot be read back is refused
         secret = secrets.token_urlsafe(32)
         now = datetime.now(UTC).replace(microsecond=0)
         key = Key(

@@ -264,7 +264,7 @@ class SqliteNamed:
                 db.execute("PRAGMA secure_delete = OFF")
 
     def _change(self, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
-        with self._database.write_transaction(any_model=True) as (db, _):
+        with self._database.write_transaction(any_model=True) as (db, state):
             before = {name: json.dumps(value) for name, value in self._read(db, names).items()}
             values = {name: json.loads(value) for name, value in before.items()}
             result = decide(values)
@@ -276,6 +276,8 @@ class SqliteNamed:
                 " ON CONFLICT(kind, name) DO UPDATE SET value = excluded.value, sum = excluded.sum",
                 [(self._kind, name, value) for name, value in after.items() if before.get(name) != value],
             )
+            if self._kind == "keys" and before != after:  # so that a lost log is noticed
+                sums.write_meta(db, change=state.change + 1)
         if gone and self._kind == "erasing":
             with self._database.reader as db:
                 eraser.truncate_log(db)

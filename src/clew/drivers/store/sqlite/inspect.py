@@ -46,7 +46,8 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         "vectors",
         "has chunks without a vector",
         "SELECT DISTINCT d.id FROM chunks c JOIN documents d ON d.row = c.doc"
-        " LEFT JOIN signals s ON s.row = c.row WHERE s.row IS NULL OR (length(s.vector) = 0) <> (c.pending IS 1)",
+        " LEFT JOIN signals s ON s.row = c.row WHERE s.row IS NULL OR (length(s.vector) = 0) <> (c.pending IS 1)"
+        " OR c.pending <> 1",
     ),
 )
 # Rows that are read by nothing else here: what they are.

@@ -32,13 +32,12 @@ def hash_signal(columns: Sequence[Any]) -> int:
 
 def matches(stored: Any, *values: Any) -> bool:
     """Whether a stored checksum is that of the columns."""
-    if stored in (UNCHECKED, COMPARED):
-        return True
     try:
         data = _join(values)
     except UnicodeEncodeError:
-        return False
-    return bool(stored == (_hash_bytes(data) if isinstance(stored, int) else md5(data, usedforsecurity=False).digest()))
+        return stored in (UNCHECKED, COMPARED)
+    made = _hash_bytes(data) if isinstance(stored, int) else md5(data, usedforsecurity=False).digest()
+    return bool(stored == made) or stored in (UNCHECKED, COMPARED)
 
 
 def matches_chunk(columns: Sequence[Any]) -> bool:
@@ -70,13 +69,14 @@ def damaged_error(what: str) -> CollectionDamaged:
 
 
 def _join(values: Sequence[Any]) -> bytes:
-    if bytes not in map(type, values):  # most have none
+    try:  # most are texts and whole numbers
         return "\x1f".join(
-            ["" if each is None else each if type(each) is str else str(each) for each in values]
+            ["" if each is None else str(each) if type(each) is int else each for each in values]
         ).encode()
-    return b"\x1f".join(
-        [each if isinstance(each, bytes) else b"" if each is None else str(each).encode() for each in values]
-    )
+    except TypeError:
+        return b"\x1f".join(
+            [each if isinstance(each, bytes) else b"" if each is None else str(each).encode() for each in values]
+        )
 
 
 def _hash_bytes(data: bytes) -> int:

@@ -56,13 +56,11 @@ class HitCache:
         with suppress(KeyError):
             return {row: cached[row] for row in rows}
         loaded = {row: hit for row in rows if (hit := cached.get(row))}
-        with self._backend.read(head) as snapshot:
+        with self._backend.read(head) as snapshot:  # what is newer than the head may be kept: it would be read again
             fresh = read.read_hits(snapshot, [row for row in rows if row not in loaded])
-            is_same = snapshot.head.change == head.change
-        if is_same:
-            if len(cached) + len(fresh) > MAX_HITS:
-                cached.clear()
-            cached.update(fresh)
+        if len(cached) + len(fresh) > MAX_HITS:
+            cached.clear()
+        cached.update(fresh)
         return loaded | fresh
 
     def clear(self) -> None:

@@ -114,7 +114,7 @@ class Database:
         self.embedder = embedder
         self.place = str(folder / schema.FILE) if folder else "the collection in memory"
         self._folder = folder
-        self._known = tuple[Any, ...]()  # the record of the collection that was checked last
+        self._known: tuple[tuple[Any, ...], CollectionState] = ((), CollectionState("", 0))  # checked last, as read
         self.checked = CheckedRows()  # the signals that were
         if folder:
             check_database_exists(folder)
@@ -217,14 +217,18 @@ class Database:
         found = db.execute(_STATE).fetchone()
         if found is None:
             raise checksums.damaged_error(f"{self.place}: the record of the collection")
+        known, state = self._known
+        if found == known:
+            return state
         *columns, stored, data_version = found
-        if found[:-1] != self._known:
+        if found[:-1] != known[:-1]:
             schema.check_record(self.place, stored, columns)
-            self._known = found[:-1]
         embedder, dim, change, documents, chunks, length, last, pending, pruned, birth, _, staged = columns
         model = StagedModel(**json.loads(staged)) if staged else None
         counts = (change, documents, chunks, length, last, pending)
-        return CollectionState(embedder, dim, *counts, model, data_version, pruned, birth)
+        state = CollectionState(embedder, dim, *counts, model, data_version, pruned, birth)
+        self._known = found, state
+        return state
 
 
 def read_stored_embedder_name(folder: Path) -> str | None:

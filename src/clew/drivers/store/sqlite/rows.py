@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +45,7 @@ _TABLES: Final[Mapping[int, str]] = {
 _OF_STAGED: Final = ("row", "vector")  # what its checksum is of
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
+_get_signal, _get_found_by = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY)
 _CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
@@ -75,21 +77,27 @@ class SqliteSnapshot:
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows that are meant."""
-        if wanted.is_empty:
-            return []
-        kind = wanted.kind
+        kind, columns = wanted.kind, tuple(columns)
         if "vector" in columns and self.head.embedder != self._model:
             raise model_switched_error(self._place, self.head.embedder, self._model)
-        shape, params = list[tuple[str, str, int]](), list[Any]()
+        shape: list[tuple[str, str, int]] = []
+        params: list[Any] = []
+        filters = ""
         for name, op, given in wanted.where:
-            values = [given] if op != "in" else given if isinstance(given, (set, frozenset)) else set(given)
-            shape.append((name, op, len(values) if len(values) <= MAX_VALUES else 0))
-            params += values if shape[-1][2] else [json.dumps(list(values))]
-        alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()] if wanted.is_filtered else []
-        filters = " OR ".join(f"({sql})" for sql, _ in alternatives)
-        if kind == CHUNK:
-            params += [param for _, some in alternatives for param in some]
-        names, sql = _make_query(kind, tuple(columns), tuple(shape), filters, wanted.order, wanted.limit)
+            values = (given,) if op != "in" else given if len(given) < 2 else set(given)
+            count = len(values)
+            if count > MAX_VALUES:
+                count, values = 0, (json.dumps(list(values)),)
+            elif not count:
+                return []
+            shape.append((name, op, count))
+            params += values
+        if wanted.alternatives is not None:
+            if wanted.is_empty:
+                return []
+            filters, more = _filter_to_sql(wanted)
+            params += more if kind == CHUNK else ()
+        names, sql = _make_query(kind, columns, tuple(shape), filters, wanted.order, wanted.limit)
         rows = [dict(zip(names, values, strict=True)) for values in self._fetch(sql, params)]
         if names[-1] != "kind":
             self._parse(kind, rows, is_read="facets" in columns or "vector" in columns)
@@ -122,20 +130,25 @@ class SqliteSnapshot:
         dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
         for row in rows:
             if kind == CHUNK:
-                if row["found_sum"] is None:
-                    raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
-                checksums.check_signal([row[name] for name in _SIGNAL], row["found_sum"])
-                if (row["id"], row["length"]) != (row["signal_id"], row["signal_length"]):
-                    raise checksums.damaged_error(f"the list of the terms of the chunk {row['id']!r}")
+                _check_signal(row)
                 row["terms"] = np.frombuffer(row["terms"], np.int64)
                 row["counts"] = np.frombuffer(row["counts"], np.uint16)
-            elif kind == DOCUMENT and not checksums.matches(row["found_sum"], *(row[name] for name in sums.FOUND_BY)):
+            elif kind == DOCUMENT and not checksums.matches(row["found_sum"], *_get_found_by(row)):
                 if is_read:
                     raise checksums.damaged_error(f"the summary of the document {row['id']!r}")
                 row |= {"facets": self._derive_facets(row["row"]), "vector": None}
             elif kind == STAGED:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
             row["vector"] = unpack_vector(row["vector"], dim) if row["vector"] else None
+
+
+def _check_signal(row: Row) -> None:
+    """CollectionDamaged unless what a chunk is found by is as written."""
+    if row["found_sum"] is None:
+        raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
+    checksums.check_signal(_get_signal(row), row["found_sum"])
+    if row["id"] != row["signal_id"] or row["length"] != row["signal_length"]:
+        raise checksums.damaged_error(f"the list of the terms of the chunk {row['id']!r}")
 
 
 def make_snapshot(database: Database, db: sqlite3.Connection, state: Head) -> SqliteSnapshot:
@@ -192,6 +205,12 @@ def _name_column(kind: int, name: str) -> str:
     return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
         name, f"t.{name}"
     )
+
+
+def _filter_to_sql(wanted: Select) -> tuple[str, list[object]]:
+    """The alternatives of a filter on chunks and their parameters; empty if they exclude no row."""
+    made = [_condition_to_sql(each) for each in wanted.alternatives or ()] if wanted.is_filtered else []
+    return " OR ".join(f"({sql})" for sql, _ in made), [param for _, some in made for param in some]
 
 
 def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:

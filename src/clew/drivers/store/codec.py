@@ -213,7 +213,7 @@ def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> D
 def build_whole_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
     """The document of a record and all its pieces; CollectionDamaged if one is missing, or has another size."""
     document = build_document(record, pieces := list(pieces))
-    is_whole = all([piece[5] is None or piece[3] == len(piece[1]) for piece in pieces])
+    is_whole = all(piece[5] is None or piece[3] == len(piece[1]) for piece in pieces)
     if not is_whole or len(document.text) != record.chars:
         raise checksums.damaged_error(f"the text of the document {record.id!r}")
     return document

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
-import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from clew.core.facets import collect_facets
@@ -49,13 +49,14 @@ def make_entries(
     document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
 ) -> list[Entry]:
     """The chunks of a document as entries."""
-    entries, facets_by_meta = list[Entry](), dict[str, str]()  # many chunks have the same meta, hence facets
+    entries: list[Entry] = []
+    facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
     for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
         packed, at, meta = pack_terms(chunk_terms), to_timestamp(chunk.at), repr(chunk.meta)
         facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
         filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")
         words = xxh3_64_intdigest(b"\0".join([packed.hashes.tobytes(), packed.counts.tobytes(), filtered_by]))
-        vector = None if np.isnan(row[0]) else row
+        vector = None if isnan(row[0]) else row
         entries.append(Entry(chunk, at, facets, packed, vector, add_vector_to_print(words - (1 << 63), vector)))
     return entries
 

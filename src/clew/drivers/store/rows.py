@@ -66,7 +66,8 @@ def seal_document(row: Row) -> Row:
 def make_piece_row(piece: Piece, doc: int) -> Row:
     """The row of a piece of a document; that of a message is in a block."""
     block = None if piece.message is None else piece.n >> codec.BLOCK_BITS
-    return {"kind": PIECE, "doc": doc, **piece._asdict(), "sum": checksums.hash_values(doc, *piece), "block": block}
+    columns = zip(PIECE_COLUMNS, (*piece, doc, checksums.hash_values(doc, *piece)), strict=True)
+    return {"kind": PIECE, **dict(columns), "block": block}
 
 
 def make_block_row(doc: int, block: int, sizes: Sequence[tuple[int, int, int]]) -> Row:

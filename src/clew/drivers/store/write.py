@@ -73,10 +73,11 @@ def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None
 
 def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequence[Piece]) -> None:
     """Replaces pieces of a document, and the sizes of the blocks that they are in; one that is the same stays."""
-    new = [made.make_piece_row(piece, doc) for piece in given]
-    same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in new}
-    gone = [row for row in old if (row["n"], row["sum"]) not in same]
-    added = [row for row in new if (row["n"], row["sum"]) not in same]
+    gone, added = old, [made.make_piece_row(piece, doc) for piece in given]
+    if old:
+        same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in added}
+        gone = [row for row in old if (row["n"], row["sum"]) not in same]
+        added = [row for row in added if (row["n"], row["sum"]) not in same]
     tx.remove(gone)
     tx.add(added)
     has_messages = bool(given) and given[0].message is not None

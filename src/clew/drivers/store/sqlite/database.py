@@ -180,14 +180,14 @@ class Database:
                 db.execute("BEGIN IMMEDIATE")
                 before = self.read_any_state(db) if any_model else self.check_model_unchanged(db)
                 yield db, before
-                after = self.read_any_state(db)
+                birth, change = db.execute("SELECT birth, change FROM meta").fetchone()
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
-            if self._folder and after.change != before.change:
-                write_last_change(self._folder, after.collection_id, after.change)
+            if self._folder and change != before.change:
+                write_last_change(self._folder, birth, change)
 
     def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
         """A copy of this on the same connection for the model it has been switched to meanwhile."""

@@ -42,14 +42,26 @@ _TABLES: Final[Mapping[int, str]] = {
     BLOCK: "blocks",
     STAGED: "staged",
 }
-_OF_STAGED: Final = ("row", "vector")  # what its checksum is of
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
-_get_signal, _get_found_by = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY)
+_get_signal, _get_found_by, _get_staged = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY), itemgetter("row", "vector")
 _CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
     CHUNK: tuple(name for name in COLUMNS[CHUNK] if name not in _OF_SIGNAL),
+}
+_INSERT: Final = {
+    kind: f"INSERT INTO {_TABLES[kind]}({', '.join(names).replace('document_kind', 'kind')})"
+    f" VALUES({', '.join('?' * len(names))})"
+    for kind, names in {
+        **_STORED,
+        DOCUMENT: (*_STORED[DOCUMENT], "found_sum"),
+        STAGED: (*_STORED[STAGED], "sum"),
+    }.items()
+}
+_DELETE: Final = {
+    kind: f"DELETE FROM {_TABLES[kind]} WHERE {' AND '.join(f'{name} = ?' for name in names)}"
+    for kind, names in KEYS.items()
 }
 # Without statistics, SQLite would read all messages of a thread instead of looking a few up.
 _INDEXES: Final[Mapping[tuple[int, str], str]] = {
@@ -236,15 +248,16 @@ def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
 def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: Head) -> None:
     """Writes what a transaction decided."""
     removed, added = _group(tx.removed), _group(tx.added)
-    numbers = [key[1] for kind in (DOCUMENT, CHUNK) for key in removed[kind] if key not in tx.added]
-    _write_tombstones(db, [key[1] for key in removed[CHUNK] if key not in tx.added], head.change)
+    gone = [key[1] for key in removed[CHUNK] if key not in tx.added]
+    if gone:
+        _write_tombstones(db, gone, head.change)
     if before.staged is not None:
+        numbers = gone + [key[1] for key in removed[DOCUMENT] if key not in tx.added]
         db.executemany("DELETE FROM staged WHERE row = ?", [(number,) for number in numbers])
         if head.staged is None:
             db.execute("DELETE FROM staged")
     for kind, keys in removed.items():
-        condition = " AND ".join(f"{name} = ?" for name in KEYS[kind])
-        db.executemany(f"DELETE FROM {_TABLES[kind]} WHERE {condition}", [key[1:] for key in keys])
+        db.executemany(_DELETE[kind], [key[1:] for key in keys])
     for kind, rows in added.items():
         _insert(db, kind, list(rows.values()), removed[CHUNK])
     for kind, rows in _group(tx.filled).items():
@@ -272,24 +285,19 @@ def _write_tombstones(db: sqlite3.Connection, rows: Sequence[int], change: int) 
 
 def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mapping[Key, Row]) -> None:
     """Inserts rows; of a chunk that stays in its row, the signal is the one that is there."""
-    names, vectors = list(_STORED[kind]), dict[int, bytes]()
+    names, vectors = _STORED[kind], dict[int, bytes]()
     has_vector = [row for row in rows if row.get("vector") is not None]
     if has_vector:
         packed = pack_vectors(np.stack([row["vector"] for row in has_vector]))
         vectors = dict(zip([row["row"] for row in has_vector], packed, strict=True))
-    values = [[row.get(name) for name in names] for row in rows]
+    values = [[*map(row.get, names)] for row in rows]
     if kind in (DOCUMENT, STAGED):
+        place, get_found_by = names.index("vector"), _get_found_by if kind == DOCUMENT else _get_staged
         for row, made in zip(rows, values, strict=True):
-            made[names.index("vector")] = vectors.get(row["row"])
-            own = row | {"vector": vectors.get(row["row"])}
-            made.append(
-                checksums.hash_values(*(own[name] for name in (sums.FOUND_BY if kind == DOCUMENT else _OF_STAGED)))
-            )
-    extra = {DOCUMENT: ["found_sum"], STAGED: ["sum"]}.get(kind, [])
-    listed = ", ".join("kind" if name == "document_kind" else name for name in [*names, *extra])
-    marks = ", ".join("?" * (len(names) + len(extra)))
+            made[place] = vectors.get(row["row"])
+            made.append(checksums.hash_values(*get_found_by({**row, "vector": made[place]})))
     try:
-        db.executemany(f"INSERT INTO {_TABLES[kind]}({listed}) VALUES({marks})", values)
+        db.executemany(_INSERT[kind], values)
     except sqlite3.IntegrityError as error:
         raise DriverFailed(
             f"a chunk id is given twice, or is taken by another document ({error}); nothing was stored"

@@ -97,10 +97,10 @@ def _are_unit(matrix: Matrix, dim: int) -> bool:
 
 
 def _check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
-    if _are_unit(matrix, dim):
-        return matrix
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
+    if _are_unit(matrix, dim):
+        return matrix
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     if not np.isfinite(lengths).all():
         raise DriverFailed(f"a vector holds a value that is not a number; the embedder failed, try again; {outcome}")

@@ -32,12 +32,13 @@ def hash_signal(columns: Sequence[Any]) -> int:
 
 def matches(stored: Any, *values: Any) -> bool:
     """Whether a stored checksum is that of the columns."""
+    if stored in (UNCHECKED, COMPARED):
+        return True
     try:
         data = _join(values)
     except UnicodeEncodeError:
-        return stored in (UNCHECKED, COMPARED)
-    made = _hash_bytes(data) if isinstance(stored, int) else md5(data, usedforsecurity=False).digest()
-    return bool(stored == made) or stored in (UNCHECKED, COMPARED)
+        return False
+    return bool(stored == (_hash_bytes(data) if isinstance(stored, int) else md5(data, usedforsecurity=False).digest()))
 
 
 def matches_chunk(columns: Sequence[Any]) -> bool:
@@ -70,9 +71,8 @@ def damaged_error(what: str) -> CollectionDamaged:
 
 def _join(values: Sequence[Any]) -> bytes:
     try:  # most are texts and whole numbers
-        return "\x1f".join(
-            ["" if each is None else str(each) if type(each) is int else each for each in values]
-        ).encode()
+        texts = ["" if each is None else str(each) if type(each) is int else each for each in values]
+        return "\x1f".join(texts).encode()
     except TypeError:
         return b"\x1f".join(
             [each if isinstance(each, bytes) else b"" if each is None else str(each).encode() for each in values]

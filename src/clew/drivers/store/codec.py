@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -108,32 +107,30 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
     A message is stored with the id of its parent and with spans of its own.
     """
     texts: list[str] = []
-    sections: list[Section] = []
+    sections: list[list[Any]] = []  # as columns
     positions: dict[str, int] = {}
     parents: dict[int, str] = {}
     at = 0
     for n, text, columns, chars, chunks, message, parent, awaits, doc, stored in pieces:
         if not checksums.matches(stored, doc, n, text, columns, chars, chunks, message, parent, awaits):
             raise checksums.damaged_error(f"the text of the document {doc_id!r}")
-        here = parse_sections(columns)
+        here = _DECODER.decode(columns) if columns != "[]" else []
         if message is not None:
             positions[message] = len(sections)
             if parent is not None:
                 parents[len(sections)] = parent
-            here = [replace(each, start=each.start + at, end=each.end + at) for each in here]
+            for each in here:
+                each[0], each[1] = each[0] + at, each[1] + at
         texts.append(text)
         sections += here
         at += len(text)
     for position, parent in parents.items():
-        sections[position] = replace(sections[position], parent=positions.get(parent))
-    return "".join(texts), tuple(sections)
+        sections[position][3] = positions.get(parent)
+    return "".join(texts), tuple([_parse_section(*columns) for columns in sections])
 
 
 def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[int, int] | None) -> Chunk:
-    """A chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it is not as written, or its place was not proved.
-
-    before: The characters and chunks before its message, of a thread.
-    """
+    """A chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it, or its place, is not as written."""
     _, _, piece, number, start, end, headings, context, at, meta, text, chunk_id, stored = columns
     if not checksums.matches(stored, *columns[:-1]) or start is None:  # labels hide a place that cannot be added up
         raise checksums.damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")

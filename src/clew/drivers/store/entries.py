@@ -7,7 +7,7 @@ from math import isnan
 from xxhash import xxh3_64_intdigest
 
 from clew.core.facets import collect_facets
-from clew.core.stored import NewDocument, PackedTerms, StoredDocument
+from clew.core.stored import NewDocument, PackedTerms
 from clew.core.text import Terms
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Matrix, Vector
@@ -71,11 +71,6 @@ def is_same_print(stored: int, entry: Entry) -> bool:
     """Whether a search sees the same of a stored chunk; a vector that is still to be made is the one that is there."""
     ignored = _VECTOR_BITS if entry.vector is None else 0
     return stored & ~ignored == entry.fingerprint & ~ignored
-
-
-def make_entries_from_stored(stored: StoredDocument) -> list[Entry]:
-    """The chunks of a document from another store as entries."""
-    return make_entries(stored.document, stored.chunks, stored.vectors, stored.terms)
 
 
 def facets_to_json(document: Document, chunk: Chunk | None = None) -> str:

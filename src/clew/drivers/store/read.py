@@ -115,15 +115,8 @@ def parse_chunks(snapshot: Snapshot, chunks: Sequence[Row], documents: Mapping[i
         documents = {row["row"]: row for row in found}
     try:
         before = add_up_before(snapshot, chunks, documents)
-        return [
-            codec.parse_chunk(
-                made.get_chunk(row),
-                documents[row["doc"]]["id"],
-                documents[row["doc"]]["chunks"],
-                before.get((row["doc"], row["piece"])) if before else None,
-            )
-            for row in chunks
-        ]
+        named = ((row, documents[row["doc"]], before.get((row["doc"], row["piece"]))) for row in chunks)
+        return [codec.parse_chunk(made.get_chunk(row), of["id"], of["chunks"], start) for row, of, start in named]
     except (KeyError, TypeError) as error:  # of no document, or a text in place of a number
         raise checksums.damaged_error("the place of a chunk that was found") from error
 

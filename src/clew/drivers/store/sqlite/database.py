@@ -190,16 +190,12 @@ class Database:
                 write_last_change(self._folder, birth, change)
 
     def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
-        """A copy of this on the same connection for the model it has been switched to meanwhile."""
+        """A copy of this on the same connection for the model it has by now; this one raises StoreMismatch then."""
         with self.reader as db:
             name, dim, collection_id = db.execute("SELECT embedder, dim, birth FROM meta").fetchone()
         check_model_in_use(self.place, embedder, name, dim)
-        return self.reopen_for_model(embedder=name, dim=dim, collection_id=collection_id)
-
-    def reopen_for_model(self, *, embedder: str, dim: int, collection_id: str) -> Self:
-        """A copy of this on the same connection, for another model; this one raises StoreMismatch from then on."""
         other = copy(self)
-        other.embedder, other.dim, other.collection_id = embedder, dim, collection_id
+        other.embedder, other.dim, other.collection_id = name, dim, collection_id
         return other
 
     def flush(self) -> None:

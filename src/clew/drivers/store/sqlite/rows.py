@@ -50,14 +50,11 @@ _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
     CHUNK: tuple(name for name in COLUMNS[CHUNK] if name not in _OF_SIGNAL),
 }
+_WRITTEN: Final = {**_STORED, DOCUMENT: (*_STORED[DOCUMENT], "found_sum"), STAGED: (*_STORED[STAGED], "sum")}
 _INSERT: Final = {
     kind: f"INSERT INTO {_TABLES[kind]}({', '.join(names).replace('document_kind', 'kind')})"
     f" VALUES({', '.join('?' * len(names))})"
-    for kind, names in {
-        **_STORED,
-        DOCUMENT: (*_STORED[DOCUMENT], "found_sum"),
-        STAGED: (*_STORED[STAGED], "sum"),
-    }.items()
+    for kind, names in _WRITTEN.items()
 }
 _DELETE: Final = {
     kind: f"DELETE FROM {_TABLES[kind]} WHERE {' AND '.join(f'{name} = ?' for name in names)}"
@@ -89,12 +86,13 @@ class SqliteSnapshot:
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows that are meant."""
-        kind, columns = wanted.kind, tuple(columns)
+        kind, columns, filters = wanted.kind, tuple(columns), ""
+        if wanted.alternatives == ():
+            return []
         if "vector" in columns and self.head.embedder != self._model:
             raise model_switched_error(self._place, self.head.embedder, self._model)
         shape: list[tuple[str, str, int]] = []
         params: list[Any] = []
-        filters = ""
         for name, op, given in wanted.where:
             values = (given,) if op != "in" else given if len(given) < 2 else set(given)
             count = len(values)
@@ -104,11 +102,10 @@ class SqliteSnapshot:
                 return []
             shape.append((name, op, count))
             params += values
-        if wanted.alternatives is not None:
-            if wanted.is_empty:
-                return []
-            filters, more = _filter_to_sql(wanted)
-            params += more if kind == CHUNK else ()
+        if wanted.is_filtered:
+            alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()]
+            filters = " OR ".join(f"({sql})" for sql, _ in alternatives)
+            params += [param for _, some in alternatives for param in some] if kind == CHUNK else ()
         names, sql = _make_query(kind, columns, tuple(shape), filters, wanted.order, wanted.limit)
         rows = [dict(zip(names, values, strict=True)) for values in self._fetch(sql, params)]
         if names[-1] != "kind":
@@ -217,12 +214,6 @@ def _name_column(kind: int, name: str) -> str:
     return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
         name, f"t.{name}"
     )
-
-
-def _filter_to_sql(wanted: Select) -> tuple[str, list[object]]:
-    """The alternatives of a filter on chunks and their parameters; empty if they exclude no row."""
-    made = [_condition_to_sql(each) for each in wanted.alternatives or ()] if wanted.is_filtered else []
-    return " OR ".join(f"({sql})" for sql, _ in made), [param for _, some in made for param in some]
 
 
 def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:

@@ -85,7 +85,7 @@ class Head:
         return self.length / self.chunks if self.chunks else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Select:
     """Rows of a kind for which all of the conditions hold, and one of the alternatives of a filter if there are any.
 
@@ -143,7 +143,7 @@ class Select:
 
 def select(kind: int, alternatives: Sequence[Condition] | None = None, **columns: Collection[Any]) -> Select:
     """Rows of a kind whose columns have one of the given values each."""
-    where = tuple((name, "in", values) for name, values in columns.items())
+    where = tuple([(name, "in", values) for name, values in columns.items()])
     return Select(kind, where, None if alternatives is None else tuple(alternatives))  # type: ignore[arg-type]
 
 

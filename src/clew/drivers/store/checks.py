@@ -27,8 +27,9 @@ def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Term
             f"count mismatch: {len(chunks)} chunks, {len(matrix)} vectors and {len(terms)} sets of terms; "
             "the embedder must return one vector per text; nothing was stored"
         )
-    made = matrix[~np.isnan(matrix).all(axis=1)] if len(matrix) and np.isnan(matrix[:, 0]).any() else matrix
-    _check_unit(made, dim, "nothing was stored")
+    if not _are_unit(matrix, dim):  # most are
+        made = matrix[~np.isnan(matrix).all(axis=1)] if len(matrix) and np.isnan(matrix[:, 0]).any() else matrix
+        _check_unit(made, dim, "nothing was stored")
     return matrix
 
 
@@ -87,12 +88,20 @@ def not_found_error(doc_id: str) -> NotFound:
     return NotFound(f"there is no document {doc_id!r} in this collection; `list` shows those there are")
 
 
+def _are_unit(matrix: Matrix, dim: int) -> bool:
+    """Whether each row is a unit vector of this width; False of what is not a number."""
+    if matrix.ndim != 2 or matrix.shape[1] != dim:
+        return False
+    low, high = (1.0 - UNIT_TOLERANCE) ** 2, (1.0 + UNIT_TOLERANCE) ** 2
+    return all(low <= each <= high for each in np.einsum("ij,ij->i", matrix, matrix).tolist())
+
+
 def _check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    if not len(lengths) or np.abs(lengths - 1.0).max() <= UNIT_TOLERANCE:  # false of what is not a number
+    if _are_unit(matrix, dim):
         return matrix
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     if not np.isfinite(lengths).all():
         raise DriverFailed(f"a vector holds a value that is not a number; the embedder failed, try again; {outcome}")
     raise DriverFailed(

@@ -70,13 +70,13 @@ def damaged_error(what: str) -> CollectionDamaged:
 
 
 def _join(values: Sequence[Any]) -> bytes:
-    if bytes not in map(type, values):  # most have none
-        return "\x1f".join(
-            ["" if each is None else each if type(each) is str else str(each) for each in values]
-        ).encode()
-    return b"\x1f".join(
-        [each if isinstance(each, bytes) else b"" if each is None else str(each).encode() for each in values]
-    )
+    try:  # most are texts and whole numbers
+        texts = ["" if each is None else str(each) if type(each) is int else each for each in values]
+        return "\x1f".join(texts).encode()
+    except TypeError:
+        return b"\x1f".join(
+            [each if isinstance(each, bytes) else b"" if each is None else str(each).encode() for each in values]
+        )
 
 
 def _hash_bytes(data: bytes) -> int:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -77,7 +76,7 @@ def _section_to_list(of: Section) -> list[Any]:
 
 def parse_sections(text: str) -> list[Section]:
     """The sections of a piece of a document, in order."""
-    return [_parse_section(*columns) for columns in json.loads(text)]
+    return [_parse_section(*columns) for columns in _DECODER.decode(text)] if text != "[]" else []
 
 
 def parse_heads(sections: Iterable[str]) -> list[Head]:
@@ -107,29 +106,34 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
     A message is stored with the id of its parent and with spans of its own.
     """
-    texts, sections, positions, at = list[str](), list[Section](), dict[str, int](), 0
-    for *piece, doc, stored in (pieces := list(pieces)):
-        checksums.check(f"the text of the document {doc_id!r}", stored, doc, *piece)
-        _, text, columns, _, _, message, _, _ = piece
-        here = parse_sections(columns)
+    texts: list[str] = []
+    sections: list[list[Any]] = []  # as columns
+    positions: dict[str, int] = {}
+    parents: dict[int, str] = {}
+    at = 0
+    for n, text, columns, chars, chunks, message, parent, awaits, doc, stored in pieces:
+        if not checksums.matches(stored, doc, n, text, columns, chars, chunks, message, parent, awaits):
+            raise checksums.damaged_error(f"the text of the document {doc_id!r}")
+        here = _DECODER.decode(columns) if columns != "[]" else []
         if message is not None:
             positions[message] = len(sections)
-            here = [replace(each, start=each.start + at, end=each.end + at) for each in here]
+            if parent is not None:
+                parents[len(sections)] = parent
+            for each in here:
+                each[0], each[1] = each[0] + at, each[1] + at
         texts.append(text)
         sections += here
         at += len(text)
-    for *_, message, parent, _, _, _ in pieces:
-        if message is not None and parent is not None:
-            position = positions[message]
-            sections[position] = replace(sections[position], parent=positions.get(parent))
-    return "".join(texts), tuple(sections)
+    for position, parent in parents.items():
+        sections[position][3] = positions.get(parent)
+    return "".join(texts), tuple([_parse_section(*columns) for columns in sections])
 
 
-def parse_chunk(columns: Sequence[Any]) -> Chunk:
-    """A chunk from `rows.chunk_columns`; CollectionDamaged if it is not as written, or its place was not proved."""
-    if not checksums.matches_chunk(columns):
-        raise checksums.damaged_error(f"the chunk {columns[0]!r} of the document {columns[1]!r}")
-    chunk_id, doc_id, before, total, text, headings, context, at, meta, _, _, piece, number, start, end, _ = columns
+def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[int, int] | None) -> Chunk:
+    """A chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it, or its place, is not as written."""
+    _, _, piece, number, start, end, headings, context, at, meta, text, chunk_id, stored = columns
+    if not checksums.matches(stored, *columns[:-1]) or start is None:  # labels hide a place that cannot be added up
+        raise checksums.damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")
     if piece is not None:
         if before is None:
             raise checksums.damaged_error(f"the place of the chunk {chunk_id!r} in the document {doc_id!r}")
@@ -152,7 +156,8 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
     """A document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
-    checksums.check(f"the document {columns[0]!r}", columns[-1], *columns[:-1])
+    if not checksums.matches(columns[-1], *columns[:-1]):
+        raise checksums.damaged_error(f"the document {columns[0]!r}")
     doc_id, title, uri, kind, digest, stamp, chars, chunks, summary, meta, access, summary_by, created, updated = (
         columns[:-2]
     )
@@ -205,9 +210,8 @@ def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> D
 def build_whole_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
     """The document of a record and all its pieces; CollectionDamaged if one is missing, or has another size."""
     document = build_document(record, pieces := list(pieces))
-    if len(document.text) != record.chars or any(
-        message is not None and chars != len(text) for _, text, _, chars, _, message, *_ in pieces
-    ):
+    is_whole = all(piece[5] is None or piece[3] == len(piece[1]) for piece in pieces)
+    if not is_whole or len(document.text) != record.chars:
         raise checksums.damaged_error(f"the text of the document {record.id!r}")
     return document
 

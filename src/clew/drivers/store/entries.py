@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
-import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from clew.core.facets import collect_facets
-from clew.core.stored import NewDocument, PackedTerms, StoredDocument
+from clew.core.stored import NewDocument, PackedTerms
 from clew.core.text import Terms
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Matrix, Vector
@@ -50,7 +50,8 @@ def make_entries(
     document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
 ) -> list[Entry]:
     """The chunks of a document as entries."""
-    entries, facets_by_meta = list[Entry](), dict[str, str]()  # many chunks have the same meta, hence facets
+    entries: list[Entry] = []
+    facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
     channel = document.meta.get("channel")
     channel = channel if isinstance(channel, str) else None
     for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
@@ -58,10 +59,9 @@ def make_entries(
         facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
         filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")
         words = xxh3_64_intdigest(b"\0".join([packed.hashes.tobytes(), packed.counts.tobytes(), filtered_by]))
-        vector = None if np.isnan(row[0]) else row
-        entries.append(
-            Entry(chunk, at, facets, channel, packed, vector, add_vector_to_print(words - (1 << 63), vector))
-        )
+        vector = None if isnan(row[0]) else row
+        fingerprint = add_vector_to_print(words - (1 << 63), vector)
+        entries.append(Entry(chunk, at, facets, channel, packed, vector, fingerprint))
     return entries
 
 
@@ -75,11 +75,6 @@ def is_same_print(stored: int, entry: Entry) -> bool:
     """Whether a search sees the same of a stored chunk; a vector that is still to be made is the one that is there."""
     ignored = _VECTOR_BITS if entry.vector is None else 0
     return stored & ~ignored == entry.fingerprint & ~ignored
-
-
-def make_entries_from_stored(stored: StoredDocument) -> list[Entry]:
-    """The chunks of a document from another store as entries."""
-    return make_entries(stored.document, stored.chunks, stored.vectors, stored.terms)
 
 
 def facets_to_json(document: Document, chunk: Chunk | None = None) -> str:

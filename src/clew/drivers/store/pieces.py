@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.thread import is_thread
-from clew.core.thread_edit import ThreadEdit, ThreadPart
+from clew.core.thread_edit import ThreadPart
 from clew.core.thread_view import Head, ThreadView, view_document
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import checksums, codec
@@ -171,9 +171,10 @@ class PieceReader(Protocol):
 def parse_pieces(doc_id: str, read: Iterable[Sequence[Any]]) -> list[Piece]:
     """Pieces of a document from PIECE_COLUMNS; CollectionDamaged if one is not as written."""
     found = []
-    for *columns, doc, stored in read:
-        checksums.check(f"the text of the document {doc_id!r}", stored, doc, *columns)
-        found.append(Piece._make(columns))
+    for columns in read:
+        if not checksums.matches(columns[-1], columns[-2], *columns[:-2]):
+            raise checksums.damaged_error(f"the text of the document {doc_id!r}")
+        found.append(Piece._make(columns[:-2]))
     return found
 
 
@@ -209,11 +210,6 @@ def _collect_pieces(reader: PieceReader, ids: Sequence[str], reach: int) -> list
             break
         found.update((piece.message, piece) for piece in above)
     return list(found.values())
-
-
-def split_edit(edit: ThreadEdit) -> Split:
-    """The pieces that an edit writes, and the places of its chunks."""
-    return split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
 
 
 def check_revision(doc_id: str, expected: int, stored: int) -> None:

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from clew.core.facets import Condition, expand_document_filter, expand_filter
 from clew.core.filter import Filter
-from clew.core.stored import StoredDocument
+from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Vector
 from clew.drivers.store import checksums, codec
 from clew.drivers.store import rows as made
@@ -32,12 +33,13 @@ from clew.drivers.store.filtered import FilteredSnapshot
 from clew.drivers.store.redact import redact_document
 
 _PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
+_PLACE = itemgetter("doc", "n")  # of a piece
 Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
 
 
-def find_document(rows: Snapshot | Transaction, doc_id: str, columns: Sequence[str] = ()) -> Row:
-    """The row of a document with its record, or NotFound."""
-    found = rows.find(select(DOCUMENT, id=[doc_id]), (*made.RECORD, *columns))
+def find_document(rows: Snapshot | Transaction, doc_id: str, columns: Sequence[str] = made.RECORD) -> Row:
+    """The row of a document, with its record unless other columns are asked for, or NotFound."""
+    found = rows.find(select(DOCUMENT, id=[doc_id]), columns)
     if not found:
         raise not_found_error(doc_id)
     return found[0]
@@ -46,7 +48,7 @@ def find_document(rows: Snapshot | Transaction, doc_id: str, columns: Sequence[s
 def find_pieces(rows: Snapshot | Transaction, docs: Iterable[int]) -> list[Row]:
     """The pieces of documents, in order."""
     found = rows.find(select(PIECE, doc=list(docs)), made.PIECE_COLUMNS)
-    return sorted(found, key=lambda row: (row["doc"], row["n"]))
+    return sorted(found, key=_PLACE)
 
 
 def read_document(snapshot: Snapshot, doc_id: str) -> Document:
@@ -58,7 +60,7 @@ def read_document(snapshot: Snapshot, doc_id: str) -> Document:
             return redact_document(read_document(snapshot.whole, doc_id), made.parse_record(row), chunks)
         snapshot = snapshot.whole
     pieces = find_pieces(snapshot, [row["row"]])
-    return codec.build_whole_document(made.parse_record(row), [made.piece_columns(piece) for piece in pieces])
+    return codec.build_whole_document(made.parse_record(row), map(made.piece_columns, pieces))
 
 
 def list_records(snapshot: Snapshot, where: Filter) -> Iterator[DocumentRecord]:
@@ -113,14 +115,15 @@ def parse_chunks(snapshot: Snapshot, chunks: Sequence[Row], documents: Mapping[i
         documents = {row["row"]: row for row in found}
     try:
         before = add_up_before(snapshot, chunks, documents)
-        return [made.parse_chunk(row, documents[row["doc"]], before.get((row["doc"], row["piece"]))) for row in chunks]
+        named = ((row, documents[row["doc"]], before.get((row["doc"], row["piece"]))) for row in chunks)
+        return [codec.parse_chunk(made.get_chunk(row), of["id"], of["chunks"], start) for row, of, start in named]
     except (KeyError, TypeError) as error:  # of no document, or a text in place of a number
         raise checksums.damaged_error("the place of a chunk that was found") from error
 
 
 def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
-    document = find_document(snapshot, doc_id)
+    document = find_document(snapshot, doc_id, (*_PLACED, "sum"))
     found = snapshot.find(select(CHUNK, doc=[document["row"]]), made.CHUNK_COLUMNS)
     chunks = parse_chunks(snapshot, sorted(found, key=made.order_of), {document["row"]: document})
     _check_numbers(document, chunks)
@@ -207,21 +210,21 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
     pieces = made.group_by_document(find_pieces(snapshot, numbers))
     columns = (*made.CHUNK_COLUMNS, "length", "terms", "counts", "vector")
     rows = sorted(snapshot.find(select(CHUNK, doc=numbers), columns), key=lambda row: (row["doc"], made.order_of(row)))
-    parsed = dict(zip([row["row"] for row in rows], parse_chunks(snapshot, rows, found), strict=True))
-    chunks = made.group_by_document(rows)
+    parsed, chunks, at = parse_chunks(snapshot, rows, found), made.group_by_document(rows), 0
     for number, document in sorted(found.items()):
         own = chunks.get(number, [])
-        _check_numbers(document, [parsed[row["row"]] for row in own])
-        texts = [made.piece_columns(piece) for piece in pieces.get(number, [])]
+        shown, at = tuple(parsed[at : at + len(own)]), at + len(own)
+        _check_numbers(document, shown)
         vectors = np.full((len(own), snapshot.head.dim), np.nan, np.float32)  # nan: still to be made
         for place, row in enumerate(own):
             if row["vector"] is not None:
                 vectors[place] = row["vector"]
+        texts = map(made.piece_columns, pieces.get(number, []))
         yield StoredDocument(
             codec.build_whole_document(made.parse_record(document), texts),
-            tuple(parsed[row["row"]] for row in own),
+            shown,
             vectors,
-            tuple(made.read_terms(row) for row in own),
+            tuple([PackedTerms(row["terms"], row["counts"], row["length"]) for row in own]),
             document["vector"],
         )
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-from clew.core.stored import PackedTerms
 from clew.core.time import to_iso
-from clew.core.types import Chunk, Document, DocumentRecord, Vector
+from clew.core.types import Document, DocumentRecord, Vector
 from clew.drivers.store import checksums, codec
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Row
 from clew.drivers.store.entries import Entry, facets_to_json
@@ -18,22 +18,11 @@ RECORD = (
 )
 WHOLE = (*RECORD, "revision", "vector")  # of the row of a document that is written again
 PIECE_COLUMNS = (*Piece._fields, "doc", "sum")
-CHUNK_COLUMNS = (
-    "id",
-    "doc",
-    "piece",
-    "idx",
-    "start",
-    "stop",
-    "text",
-    "headings",
-    "context",
-    "at",
-    "meta",
-    "row",
-    "sum",
+CHUNK_COLUMNS = (  # in the order of the checksum
+    *("row", "doc", "piece", "idx", "start", "stop", "headings", "context", "at", "meta", "text", "id", "sum"),
 )
 BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sizes", "sum")
+_get_record, piece_columns, get_chunk = itemgetter(*RECORD), itemgetter(*PIECE_COLUMNS), itemgetter(*CHUNK_COLUMNS)
 
 
 def make_document_row(
@@ -77,7 +66,8 @@ def seal_document(row: Row) -> Row:
 def make_piece_row(piece: Piece, doc: int) -> Row:
     """The row of a piece of a document; that of a message is in a block."""
     block = None if piece.message is None else piece.n >> codec.BLOCK_BITS
-    return {"kind": PIECE, "doc": doc, **piece._asdict(), "sum": checksums.hash_values(doc, *piece), "block": block}
+    columns = zip(PIECE_COLUMNS, (*piece, doc, checksums.hash_values(doc, *piece)), strict=True)
+    return {"kind": PIECE, **dict(columns), "block": block}
 
 
 def make_block_row(doc: int, block: int, sizes: Sequence[tuple[int, int, int]]) -> Row:
@@ -120,28 +110,13 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
 
 def parse_record(row: Mapping[str, Any]) -> DocumentRecord:
     """The record of a document; CollectionDamaged if it is not as written."""
-    return codec.parse_record([row[name] for name in RECORD])
-
-
-def piece_columns(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The columns of a piece, as `codec` reads them."""
-    return tuple(row[name] for name in PIECE_COLUMNS)
-
-
-def parse_chunk(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> Chunk:
-    """A chunk of a document; `before` are the characters and chunks before its message, of a thread."""
-    return codec.parse_chunk(chunk_columns(row, document, before))
+    return codec.parse_record(_get_record(row))
 
 
 def chunk_columns(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> list[Any]:
-    """The columns of a chunk, as `codec` reads them."""
+    """The columns of a chunk, as `inspection` reads them."""
     shown = [row[name] for name in ("text", "headings", "context", "at", "meta", "row", "doc", "piece", "idx")]
     return [row["id"], document["id"], before, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
-
-
-def read_terms(row: Mapping[str, Any]) -> PackedTerms:
-    """The terms of a chunk."""
-    return PackedTerms(row["terms"], row["counts"], row["length"])
 
 
 def order_of(row: Mapping[str, Any]) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from clew.drivers.store import checks, embed, read, threads, write
 from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
+from clew.drivers.store.entries import make_entries, make_new_entries
 from clew.drivers.store.filtered import FilteredBackend
 from clew.drivers.store.inspection import InspectMethods
 from clew.drivers.store.languages import LanguageMethods
@@ -56,13 +56,11 @@ class HitCache:
         with suppress(KeyError):
             return {row: cached[row] for row in rows}
         loaded = {row: hit for row in rows if (hit := cached.get(row))}
-        with self._backend.read(head) as snapshot:
+        with self._backend.read(head) as snapshot:  # what is newer than the head may be kept: it would be read again
             fresh = read.read_hits(snapshot, [row for row in rows if row not in loaded])
-            is_same = snapshot.head.change == head.change
-        if is_same:
-            if len(cached) + len(fresh) > MAX_HITS:
-                cached.clear()
-            cached.update(fresh)
+        if len(cached) + len(fresh) > MAX_HITS:
+            cached.clear()
+        cached.update(fresh)
         return loaded | fresh
 
     def clear(self) -> None:
@@ -191,7 +189,8 @@ class BackendStore(InspectMethods, LanguageMethods):
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
         given = checks.check_stored_document(stored, self._backend.dim)
-        entries, vector = make_entries_from_stored(given), given.summary_vector
+        entries = make_entries(given.document, given.chunks, given.vectors, given.terms)
+        vector = given.summary_vector
         self._backend.write(
             lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector, keeps_vector=False)
         )

@@ -37,7 +37,7 @@ class _PieceReader:
 
 def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], reach: int) -> ThreadPart:
     """The named messages of a thread and all that an edit of them needs, or NotFound."""
-    document = read.find_document(snapshot, doc_id, ("revision",))
+    document = read.find_document(snapshot, doc_id, (*made.RECORD, "revision"))
     reader = _PieceReader(snapshot, document["row"], doc_id)
     return pieces.read_part(reader, made.parse_record(document), document["revision"], message_ids, reach)
 

@@ -11,9 +11,10 @@ from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import codec, pieces
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, STAGED, Row, Transaction, select
-from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
+from clew.drivers.store.checks import check_append, check_text_unchanged
 from clew.drivers.store.entries import DocumentEntries, Entry, is_same_print, make_entries
 from clew.drivers.store.pieces import Piece, Placed
+from clew.drivers.store.read import find_document
 
 _OLD = ("id", "doc", "print", "length", "pending", "text", "headings", "context", "sum")  # of a chunk that may stay
 _GONE = ("doc", "length", "pending")  # of a chunk that goes
@@ -73,10 +74,11 @@ def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None
 
 def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequence[Piece]) -> None:
     """Replaces pieces of a document, and the sizes of the blocks that they are in; one that is the same stays."""
-    new = [made.make_piece_row(piece, doc) for piece in given]
-    same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in new}
-    gone = [row for row in old if (row["n"], row["sum"]) not in same]
-    added = [row for row in new if (row["n"], row["sum"]) not in same]
+    gone, added = old, [made.make_piece_row(piece, doc) for piece in given]
+    if old:
+        same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in added}
+        gone = [row for row in old if (row["n"], row["sum"]) not in same]
+        added = [row for row in added if (row["n"], row["sum"]) not in same]
     tx.remove(gone)
     tx.add(added)
     has_messages = bool(given) and given[0].message is not None
@@ -143,7 +145,7 @@ def append_to_document(
     terms: Sequence[Any],
 ) -> None:
     """Extends a document at its end."""
-    old = _find_document(tx, doc_id)
+    old = find_document(tx, doc_id, made.WHOLE)
     check_append(doc_id, sections, old["chars"], text)
     record = made.parse_record(old)
     appended = Document(doc_id, text, tuple(sections), kind=record.kind, meta=record.meta, access=record.access)
@@ -156,13 +158,6 @@ def append_to_document(
     replace_chunks(tx, old["row"], [], entries, split.places)
     sizes = {"chars": old["chars"] + len(text), "chunks": old["chunks"] + len(entries)}
     change_document(tx, old, **sizes, **_no_summary(tx))
-
-
-def _find_document(tx: Transaction, doc_id: str) -> Row:
-    found = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
-    if found is None:
-        raise not_found_error(doc_id)
-    return found
 
 
 def _no_summary(tx: Transaction) -> Row:
@@ -181,7 +176,7 @@ def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
 
 def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | None = None, **columns: Any) -> None:
     """Replaces columns of a document; NotFound if it is not there, ConcurrentChange if its text is another."""
-    old = _find_document(tx, doc_id)
+    old = find_document(tx, doc_id, made.WHOLE)
     if expected_text is not None:
         check_text_unchanged(doc_id, expected_text, _read_text(tx, old))
     change_document(tx, old, **columns)
@@ -248,7 +243,7 @@ def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> 
 
 def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: Sequence[Entry]) -> None:
     """Writes the messages of an edit with their chunks; a thread that is left empty goes."""
-    split = pieces.split_edit(edit)
+    split = pieces.split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
     numbers, doc = {piece.n for piece in split.pieces}, document["row"]
     old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), _OLD_PIECE)
     old_chunks = tx.find(select(CHUNK, doc=[doc], piece=numbers), _OLD)

@@ -66,7 +66,7 @@ class SqliteBackend:
             if head is not None:
                 apply_changes(db, tx, head, state)
         if head is not None and head.last > state.last:
-            self.index.keep_up()
+            self.index.keep_up(head)
         return result
 
     def named(self, kind: str) -> "SqliteNamed":

@@ -114,7 +114,7 @@ class Database:
         self.embedder = embedder
         self.place = str(folder / schema.FILE) if folder else "the collection in memory"
         self._folder = folder
-        self._known = tuple[Any, ...]()  # the record of the collection that was checked last
+        self._known: tuple[tuple[Any, ...], CollectionState] = ((), CollectionState("", 0))  # checked last, as read
         self.checked = CheckedRows()  # the signals that were
         if folder:
             check_database_exists(folder)
@@ -180,26 +180,22 @@ class Database:
                 db.execute("BEGIN IMMEDIATE")
                 before = self.read_any_state(db) if any_model else self.check_model_unchanged(db)
                 yield db, before
-                after = self.read_any_state(db)
+                birth, change = db.execute("SELECT birth, change FROM meta").fetchone()
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
-            if self._folder and after.change != before.change:
-                write_last_change(self._folder, after.collection_id, after.change)
+            if self._folder and change != before.change:
+                write_last_change(self._folder, birth, change)
 
     def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
-        """A copy of this on the same connection for the model it has been switched to meanwhile."""
+        """A copy of this on the same connection for the model it has by now; this one raises StoreMismatch then."""
         with self.reader as db:
             name, dim, collection_id = db.execute("SELECT embedder, dim, birth FROM meta").fetchone()
         check_model_in_use(self.place, embedder, name, dim)
-        return self.reopen_for_model(embedder=name, dim=dim, collection_id=collection_id)
-
-    def reopen_for_model(self, *, embedder: str, dim: int, collection_id: str) -> Self:
-        """A copy of this on the same connection, for another model; this one raises StoreMismatch from then on."""
         other = copy(self)
-        other.embedder, other.dim, other.collection_id = embedder, dim, collection_id
+        other.embedder, other.dim, other.collection_id = name, dim, collection_id
         return other
 
     def flush(self) -> None:
@@ -217,14 +213,18 @@ class Database:
         found = db.execute(_STATE).fetchone()
         if found is None:
             raise checksums.damaged_error(f"{self.place}: the record of the collection")
+        known, state = self._known
+        if found == known:
+            return state
         *columns, stored, data_version = found
-        if found[:-1] != self._known:
+        if found[:-1] != known[:-1]:
             schema.check_record(self.place, stored, columns)
-            self._known = found[:-1]
         embedder, dim, change, documents, chunks, length, last, pending, pruned, birth, _, staged = columns
         model = StagedModel(**json.loads(staged)) if staged else None
         counts = (change, documents, chunks, length, last, pending)
-        return CollectionState(embedder, dim, *counts, model, data_version, pruned, birth)
+        state = CollectionState(embedder, dim, *counts, model, data_version, pruned, birth)
+        self._known = found, state
+        return state
 
 
 def read_stored_embedder_name(folder: Path) -> str | None:

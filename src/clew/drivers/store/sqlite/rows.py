@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -41,13 +42,23 @@ _TABLES: Final[Mapping[int, str]] = {
     BLOCK: "blocks",
     STAGED: "staged",
 }
-_OF_STAGED: Final = ("row", "vector")  # what its checksum is of
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
+_get_signal, _get_found_by, _get_staged = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY), itemgetter("row", "vector")
 _CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
     CHUNK: tuple(name for name in COLUMNS[CHUNK] if name not in _OF_SIGNAL),
+}
+_WRITTEN: Final = {**_STORED, DOCUMENT: (*_STORED[DOCUMENT], "found_sum"), STAGED: (*_STORED[STAGED], "sum")}
+_INSERT: Final = {
+    kind: f"INSERT INTO {_TABLES[kind]}({', '.join(names).replace('document_kind', 'kind')})"
+    f" VALUES({', '.join('?' * len(names))})"
+    for kind, names in _WRITTEN.items()
+}
+_DELETE: Final = {
+    kind: f"DELETE FROM {_TABLES[kind]} WHERE {' AND '.join(f'{name} = ?' for name in names)}"
+    for kind, names in KEYS.items()
 }
 # Without statistics, SQLite would read all messages of a thread instead of looking a few up.
 _INDEXES: Final[Mapping[tuple[int, str], str]] = {
@@ -75,21 +86,27 @@ class SqliteSnapshot:
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows that are meant."""
-        if wanted.is_empty:
+        kind, columns, filters = wanted.kind, tuple(columns), ""
+        if wanted.alternatives == ():
             return []
-        kind = wanted.kind
         if "vector" in columns and self.head.embedder != self._model:
             raise model_switched_error(self._place, self.head.embedder, self._model)
-        shape, params = list[tuple[str, str, int]](), list[Any]()
+        shape: list[tuple[str, str, int]] = []
+        params: list[Any] = []
         for name, op, given in wanted.where:
-            values = [given] if op != "in" else given if isinstance(given, (set, frozenset)) else set(given)
-            shape.append((name, op, len(values) if len(values) <= MAX_VALUES else 0))
-            params += values if shape[-1][2] else [json.dumps(list(values))]
-        alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()] if wanted.is_filtered else []
-        filters = " OR ".join(f"({sql})" for sql, _ in alternatives)
-        if kind == CHUNK:
-            params += [param for _, some in alternatives for param in some]
-        names, sql = _make_query(kind, tuple(columns), tuple(shape), filters, wanted.order, wanted.limit)
+            values = (given,) if op != "in" else given if len(given) < 2 else set(given)
+            count = len(values)
+            if count > MAX_VALUES:
+                count, values = 0, (json.dumps(list(values)),)
+            elif not count:
+                return []
+            shape.append((name, op, count))
+            params += values
+        if wanted.is_filtered:
+            alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()]
+            filters = " OR ".join(f"({sql})" for sql, _ in alternatives)
+            params += [param for _, some in alternatives for param in some] if kind == CHUNK else ()
+        names, sql = _make_query(kind, columns, tuple(shape), filters, wanted.order, wanted.limit)
         rows = [dict(zip(names, values, strict=True)) for values in self._fetch(sql, params)]
         if names[-1] != "kind":
             self._parse(kind, rows, is_read="facets" in columns or "vector" in columns)
@@ -122,20 +139,25 @@ class SqliteSnapshot:
         dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
         for row in rows:
             if kind == CHUNK:
-                if row["found_sum"] is None:
-                    raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
-                checksums.check_signal([row[name] for name in _SIGNAL], row["found_sum"])
-                if (row["id"], row["length"]) != (row["signal_id"], row["signal_length"]):
-                    raise checksums.damaged_error(f"the list of the terms of the chunk {row['id']!r}")
+                _check_signal(row)
                 row["terms"] = np.frombuffer(row["terms"], np.int64)
                 row["counts"] = np.frombuffer(row["counts"], np.uint16)
-            elif kind == DOCUMENT and not checksums.matches(row["found_sum"], *(row[name] for name in sums.FOUND_BY)):
+            elif kind == DOCUMENT and not checksums.matches(row["found_sum"], *_get_found_by(row)):
                 if is_read:
                     raise checksums.damaged_error(f"the summary of the document {row['id']!r}")
                 row |= {"facets": self._derive_facets(row["row"]), "vector": None}
             elif kind == STAGED:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
             row["vector"] = unpack_vector(row["vector"], dim) if row["vector"] else None
+
+
+def _check_signal(row: Row) -> None:
+    """CollectionDamaged unless what a chunk is found by is as written."""
+    if row["found_sum"] is None:
+        raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
+    checksums.check_signal(_get_signal(row), row["found_sum"])
+    if row["id"] != row["signal_id"] or row["length"] != row["signal_length"]:
+        raise checksums.damaged_error(f"the list of the terms of the chunk {row['id']!r}")
 
 
 def make_snapshot(database: Database, db: sqlite3.Connection, state: Head) -> SqliteSnapshot:
@@ -217,15 +239,16 @@ def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
 def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: Head) -> None:
     """Writes what a transaction decided."""
     removed, added = _group(tx.removed), _group(tx.added)
-    numbers = [key[1] for kind in (DOCUMENT, CHUNK) for key in removed[kind] if key not in tx.added]
-    _write_tombstones(db, [key[1] for key in removed[CHUNK] if key not in tx.added], head.change)
+    gone = [key[1] for key in removed[CHUNK] if key not in tx.added]
+    if gone:
+        _write_tombstones(db, gone, head.change)
     if before.staged is not None:
+        numbers = gone + [key[1] for key in removed[DOCUMENT] if key not in tx.added]
         db.executemany("DELETE FROM staged WHERE row = ?", [(number,) for number in numbers])
         if head.staged is None:
             db.execute("DELETE FROM staged")
     for kind, keys in removed.items():
-        condition = " AND ".join(f"{name} = ?" for name in KEYS[kind])
-        db.executemany(f"DELETE FROM {_TABLES[kind]} WHERE {condition}", [key[1:] for key in keys])
+        db.executemany(_DELETE[kind], [key[1:] for key in keys])
     for kind, rows in added.items():
         _insert(db, kind, list(rows.values()), removed[CHUNK])
     for kind, rows in _group(tx.filled).items():
@@ -253,24 +276,19 @@ def _write_tombstones(db: sqlite3.Connection, rows: Sequence[int], change: int) 
 
 def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mapping[Key, Row]) -> None:
     """Inserts rows; of a chunk that stays in its row, the signal is the one that is there."""
-    names, vectors = list(_STORED[kind]), dict[int, bytes]()
+    names, vectors = _STORED[kind], dict[int, bytes]()
     has_vector = [row for row in rows if row.get("vector") is not None]
     if has_vector:
         packed = pack_vectors(np.stack([row["vector"] for row in has_vector]))
         vectors = dict(zip([row["row"] for row in has_vector], packed, strict=True))
-    values = [[row.get(name) for name in names] for row in rows]
+    values = [[*map(row.get, names)] for row in rows]
     if kind in (DOCUMENT, STAGED):
+        place, get_found_by = names.index("vector"), _get_found_by if kind == DOCUMENT else _get_staged
         for row, made in zip(rows, values, strict=True):
-            made[names.index("vector")] = vectors.get(row["row"])
-            own = row | {"vector": vectors.get(row["row"])}
-            made.append(
-                checksums.hash_values(*(own[name] for name in (sums.FOUND_BY if kind == DOCUMENT else _OF_STAGED)))
-            )
-    extra = {DOCUMENT: ["found_sum"], STAGED: ["sum"]}.get(kind, [])
-    listed = ", ".join("kind" if name == "document_kind" else name for name in [*names, *extra])
-    marks = ", ".join("?" * (len(names) + len(extra)))
+            made[place] = vectors.get(row["row"])
+            made.append(checksums.hash_values(*get_found_by({**row, "vector": made[place]})))
     try:
-        db.executemany(f"INSERT INTO {_TABLES[kind]}({listed}) VALUES({marks})", values)
+        db.executemany(_INSERT[kind], values)
     except sqlite3.IntegrityError as error:
         raise DriverFailed(
             f"a chunk id is given twice, or is taken by another document ({error}); nothing was stored"

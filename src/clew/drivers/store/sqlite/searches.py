@@ -138,9 +138,9 @@ class SqliteIndex:
 
     # -- upkeep
 
-    def keep_up(self) -> None:
+    def keep_up(self, head: Head) -> None:
         """Builds what is due in a thread, after rows were added."""
-        self._upkeep.start(self._database.read_state())
+        self._upkeep.start(_get_state(head))
 
     def flush(self, *, with_graph: bool = True, is_thorough: bool = False) -> bool:
         """Brings the index into its best shape; False where little was put, and a graph is left to a thread."""

@@ -1,6 +1,7 @@
 """Checksums in SQLite: what each is of, the functions that compute them, and the record of the collection."""
 
 import sqlite3
+from functools import cache
 from typing import Any
 
 from clew.drivers.store import checksums
@@ -9,8 +10,6 @@ META = (
     *("embedder", "dim", "change", "documents", "chunks", "length", "last", "pending", "pruned", "birth", "created"),
     "staged",
 )
-_SELECT_META = f"SELECT {', '.join(META)} FROM meta"
-_UPDATE_META = f"UPDATE meta SET {', '.join(f'{name} = ?' for name in (*META, 'sum'))}"
 RECORD = (
     *("id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access", "summary_by"),
     *("created", "updated", "row"),
@@ -40,6 +39,11 @@ def register_functions(connection: sqlite3.Connection) -> None:
 
 def write_meta(db: sqlite3.Connection, **columns: Any) -> None:
     """Changes columns of the record of the collection, and its checksum."""
-    record = dict(zip(META, db.execute(_SELECT_META).fetchone(), strict=True)) | columns
-    values = [record[name] for name in META]
-    db.execute(_UPDATE_META, (*values, checksums.hash_values(*values)))
+    db.execute(_update_meta(tuple(columns)), tuple(columns.values()))
+
+
+@cache
+def _update_meta(names: tuple[str, ...]) -> str:
+    given = {name: f"?{number}" for number, name in enumerate(names, 1)}
+    changes = ", ".join(f"{name} = {value}" for name, value in given.items())
+    return f"UPDATE meta SET {changes}, sum = row_sum({', '.join(given.get(name, name) for name in META)})"

@@ -19,15 +19,15 @@ from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.embed import check_model_in_use
-from clew.drivers.store.postgres import binary, eraser, inspect, upkeep
+from clew.drivers.store.postgres import binary, inspect, upkeep
 from clew.drivers.store.postgres.collections import estimate_disk_usage
-from clew.drivers.store.postgres.connect.errors import translate_errors
-from clew.drivers.store.postgres.connect.pool import Pool, check_pooler, fetch_rows
-from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged, open_collection
-from clew.drivers.store.postgres.protection import repair_protection
+from clew.drivers.store.postgres.errors import translate_errors
+from clew.drivers.store.postgres.inspect import repair_protection
+from clew.drivers.store.postgres.pool import Pool, check_pooler, fetch_rows
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
-from clew.drivers.store.postgres.search import graph
-from clew.drivers.store.postgres.searches import PostgresIndex
+from clew.drivers.store.postgres.search import PostgresIndex
+from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged, open_collection
+from clew.drivers.store.store import BackendStore
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
 
@@ -116,7 +116,7 @@ class PostgresBackend:
             return False
         with translate_errors(self.place), self._pool.open_connection() as connection:
             for table in upkeep.GRAPHS:  # a graph fits the width of its vectors
-                graph.drop_graph(connection, table, self._collection.number)
+                upkeep.drop_graph(connection, table, self._collection.number)
             return self._pool.run_transaction(lambda pooled: self._swap(pooled, change))
 
     def _swap(self, connection: Connection, change: int) -> bool:
@@ -154,11 +154,11 @@ class PostgresBackend:
 
     def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
         """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
-        return eraser.rewrite_tables(self._pool, self._collection.number)
+        return upkeep.rewrite_tables(self._pool, self._collection.number)
 
     def notes(self) -> list[str]:
         """What only the operator of the server can remove."""
-        return [eraser.NOTE]
+        return [upkeep.NOTE]
 
     def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
         """None: the server uses freed room again."""
@@ -176,7 +176,7 @@ class PostgresBackend:
     def describe(self) -> tuple[str, int]:
         """The kind of the index that searches, and the bytes on disk: the collection's share of the tables."""
         number = self._collection.number
-        state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, number))
+        state = self._pool.run_read(lambda connection: upkeep.read_graph_state(connection, number))
         size = self._pool.run_read(lambda connection: estimate_disk_usage(connection, number, state.chunks))
         uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
         return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
@@ -238,7 +238,7 @@ class PostgresNamed:
         """The result of a transaction that changes the values in place, while others that want to wait."""
         result, has_gone = self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
         if has_gone and self._kind == "erasing":
-            eraser.rewrite_named(self._pool)
+            upkeep.rewrite_named(self._pool)
         return result
 
     def _change(
@@ -280,3 +280,15 @@ class PostgresNamed:
     def _read_clock(self, connection: Connection) -> float:
         ((seconds,),) = fetch_rows(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(seconds)
+
+
+def open_store(
+    url: str,
+    *,
+    collection: str,
+    embedder: str,
+    dim: int,
+    config: StoreConfig = StoreConfig(),  # noqa: B008
+) -> BackendStore:
+    """The store of a collection, which is made if there is none; its tables too."""
+    return BackendStore(PostgresBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))

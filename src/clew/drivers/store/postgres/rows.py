@@ -17,11 +17,10 @@ from psycopg.types.numeric import Int8
 from clew.core.stored import Hashes
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, KEYS, PIECE, STAGED, Head, Key, Row, Select, Transaction
 from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.postgres import binary
-from clew.drivers.store.postgres.connect import planner
-from clew.drivers.store.postgres.connect.pool import fetch_rows
-from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged
-from clew.drivers.store.postgres.search.filters import build_filter_conditions
+from clew.drivers.store.postgres import binary, pool
+from clew.drivers.store.postgres.filters import build_filter_conditions
+from clew.drivers.store.postgres.pool import fetch_rows
+from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
 
 BATCH = 1000  # chunks per statement, some megabytes
 _TABLES: Final[Mapping[int, str]] = {
@@ -153,7 +152,7 @@ def apply_changes(
     kept = [tx.added[key] for key in added[CHUNK] if key in tx.removed]
     if kept:
         _move_chunks(connection, kept)
-    connection.execute(planner.LOCAL_GENERIC_PLANS)  # an insert has one plan, which takes longer to make than to run
+    connection.execute(pool.LOCAL_GENERIC_PLANS)  # an insert has one plan, which takes longer to make than to run
     for kind in (DOCUMENT, PIECE, BLOCK):
         if added[kind]:
             _upsert(connection, collection.number, kind, [tx.added[key] for key in added[kind]])

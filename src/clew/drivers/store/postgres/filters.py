@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from clew.core.facets import Condition
 from clew.drivers.store.postgres import binary
-from clew.drivers.store.postgres.connect.pool import fetch_rows
+from clew.drivers.store.postgres.pool import fetch_rows
 
 SUBSET_SHARE = 4  # a condition that admits more than one chunk in this many is checked row by row
 

@@ -150,7 +150,7 @@ class BaseBackend:
             raise DriverFailed(f"{self.place} is closed; open it again")
 
     @contextmanager
-    def read(self, since: Head | None = None) -> Iterator[Snapshot]:  # noqa: ARG002
+    def read(self, since: Head | None = None) -> Iterator[Snapshot]:
         """One state for several reads."""
         self._check_open()
         with self.snapshot() as snapshot:
@@ -208,7 +208,7 @@ class BaseBackend:
 
     # -- upkeep
 
-    def flush(self, *, with_graph: bool = True) -> None:  # noqa: ARG002
+    def flush(self, *, with_graph: bool = True) -> None:
         """Nothing is left to do after a commit."""
         self._check_open()
 
@@ -216,7 +216,7 @@ class BaseBackend:
         """Nothing needs upkeep."""
         return []
 
-    def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
+    def reclaim_room(self, min_share: float) -> list[str] | None:
         """None: free room is not known."""
         return None
 
@@ -224,7 +224,7 @@ class BaseBackend:
         """The kind of the index; the size is not known."""
         return "exact, by scanning", 0
 
-    def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
+    def compact(self, *, erase: bool) -> Purge:
         """Nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
         return Purge()
 
@@ -234,7 +234,7 @@ class BaseBackend:
 
     # -- doctor
 
-    def inspect(self, *, is_quick: bool) -> Iterable[Defect]:  # noqa: ARG002
+    def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
         """What is wrong with the rows as a whole: counts of the head, rows that belong to nothing, staged vectors."""
         with self.read() as snapshot:
             for name, count in _count(snapshot).items():

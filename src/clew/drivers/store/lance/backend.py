@@ -36,6 +36,7 @@ from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, ma
 from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
 from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
+from clew.drivers.store.store import BackendStore
 
 MAX_CLEANINGS = 20  # of files that others change meanwhile
 _OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
@@ -309,3 +310,15 @@ def _pause(tx: Transaction) -> None:
 def _resume(tx: Transaction) -> None:
     assert isinstance(tx.head, LanceHead)
     tx.head = replace(tx.head, paused=0.0)
+
+
+def open_store(
+    url: str,
+    *,
+    collection: str,
+    embedder: str,
+    dim: int,
+    config: StoreConfig = StoreConfig(),  # noqa: B008
+) -> BackendStore:
+    """The store of a collection below an address, made if there is none; with `config.as_of`, of the past."""
+    return BackendStore(LanceBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))

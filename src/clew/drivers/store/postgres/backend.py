@@ -88,7 +88,7 @@ class PostgresBackend:
         return head
 
     @contextmanager
-    def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:  # noqa: ARG002
+    def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:
         """One state for several reads."""
         with self._pool.read_state(self._read_head) as (connection, head):
             yield PostgresSnapshot(connection, self._collection, head)
@@ -152,7 +152,7 @@ class PostgresBackend:
         other._use_collection(replace(self._collection, embedder=head.embedder, dim=head.dim))
         return other
 
-    def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
+    def compact(self, *, erase: bool) -> Purge:
         """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
         return upkeep.rewrite_tables(self._pool, self._collection.number)
 
@@ -160,7 +160,7 @@ class PostgresBackend:
         """What only the operator of the server can remove."""
         return [upkeep.NOTE]
 
-    def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
+    def reclaim_room(self, min_share: float) -> list[str] | None:
         """None: the server uses freed room again."""
         return None
 
@@ -181,7 +181,7 @@ class PostgresBackend:
         uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
         return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
 
-    def inspect(self, *, is_quick: bool) -> list[Defect]:  # noqa: ARG002
+    def inspect(self, *, is_quick: bool) -> list[Defect]:
         """What is wrong with the tables."""
         with self._pool.read_state(self._read_head) as (connection, head):
             return list(inspect.inspect_tables(connection, self._collection.number, head))

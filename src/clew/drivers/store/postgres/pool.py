@@ -55,9 +55,9 @@ def configure_connection(
 
     With labels it sees what they admit, and only reads. `is_local`: all of it until the transaction ends.
     """
-    # Statements are planned for their parameters, except searches (see `use_generic_plans`); joined in the order they are
-    # written, which does not depend on the server's statistics; not compiled, which takes longer than running them; and
-    # have room to add up the postings of common words in memory.
+    # Statements are planned for their parameters, except searches (see `use_generic_plans`); joined in the order they
+    # are written, which does not depend on the server's statistics; not compiled, which takes longer than running them;
+    # and have room to add up the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %(name)s, %(local)s), set_config('clew.access', '', %(local)s),"
         " set_config('plan_cache_mode', 'force_custom_plan', %(local)s), set_config('enable_sort', 'on', %(local)s),"

@@ -1,9 +1,13 @@
-"""Vector search: exact where there are few rows, by the graph where there are many.
+"""The index of a collection in PostgreSQL: a search by vectors or by words is a statement.
 
-The graph holds vectors in half precision and only proposes candidates; their scores are computed here from the vectors
-in full precision, so they are the same as in any other store. It is ordered by Euclidean distance, which orders unit
-vectors as the cosine does: for the cosine pgvector uses inner products, which some of its builds get wrong on some
-processors.
+By vectors it is exact where there are few rows, by the graph where there are many. The graph holds vectors in half
+precision and only proposes candidates; their scores are computed here from the vectors in full precision, so they are
+the same as in any other store. It is ordered by Euclidean distance, which orders unit vectors as the cosine does: for
+the cosine pgvector uses inner products, which some of its builds get wrong on some processors.
+
+By words it is BM25 over the postings, with the formula of `bm25`. Document frequencies are counted for each search, and
+the mean length is that of the collection in the same snapshot, so a score never depends on how the collection came to
+be.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +18,12 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.candidates import Depth
 from clew.core.cosine import compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch, Vector
+from clew.core.types import TermMatch, Vector
 from clew.drivers.store import order
 from clew.drivers.store.backend import Head, RowScores, Snapshot
 from clew.drivers.store.bm25 import DIGITS, K1, B
@@ -28,7 +31,7 @@ from clew.drivers.store.postgres import binary, filters, pool, upkeep
 from clew.drivers.store.postgres.filters import SqlFragment
 from clew.drivers.store.postgres.pool import Pool, Row, fetch_rows
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
-from clew.drivers.store.read import read_vectors_by_chunk_id
+from clew.drivers.store.scan import ScanIndex
 
 Found = tuple[str, int, float]  # the id of a chunk or document, its row, its cosine
 BREADTH = 160  # candidates that a search in the graph keeps
@@ -84,6 +87,73 @@ FROM chunks c LEFT JOIN w ON true
 LEFT JOIN postings p ON p.word = w.word AND p.collection = {{number}} AND p.chunk = c.row
 WHERE c.collection = {{number}} AND c.id = ANY(%s::text[]) GROUP BY c.id
 """
+
+
+class PostgresIndex(ScanIndex):
+    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the state of its own time."""
+
+    def __init__(
+        self,
+        read: Callable[[Head], AbstractContextManager[Snapshot]],
+        pool: Pool,
+        collection: OpenCollection,
+        config: StoreConfig,
+    ) -> None:
+        super().__init__(read)
+        self._pool, self._collection, self._config = pool, collection, config
+        self.by_vector = NearestSearch(collection, config.exact_below)
+        self._words = LexicalCollection(collection.number, is_limited=config.access is not None)
+
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
+    ) -> RowScores:
+        """The k chunks of greatest cosine."""
+        number, alternatives = self._collection.number, expand_filter(where)
+        if not alternatives:
+            return []
+        conditions = filters.build_filter_conditions(alternatives)
+        query = NearestQuery(CHUNKS, number, vector, k, conditions, is_half=self._collection.is_half)
+
+        def search(connection: Connection) -> list[Found]:
+            subset = filters.find_narrow_subset(connection, number, alternatives, self._config.exact_below)
+            return self.by_vector.search(connection, query, subset, exact=is_exact, breadth=breadth)
+
+        return [(row, score) for _, row, score in self._pool.run_read_with_own_plan(search)]
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The k documents whose own vector is nearest, with the cosine."""
+        alternatives = expand_document_filter(where)
+        if not alternatives:
+            return []
+        conditions = filters.build_filter_conditions(alternatives)
+        query = NearestQuery(DOCUMENTS, self._collection.number, vector, k, conditions)
+        found = self._pool.run_read_with_own_plan(lambda connection: self.by_vector.search(connection, query))
+        return [(doc_id, score) for doc_id, _, score in found]
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
+        """The k chunks of greatest BM25 score."""
+        number, alternatives = self._collection.number, expand_filter(where)
+        if not alternatives:
+            return []
+        conditions = filters.build_filter_conditions(alternatives)
+
+        def search(connection: Connection) -> RowScores:
+            subset = filters.find_narrow_subset(connection, number, alternatives, self._config.exact_below)
+            return search_terms(connection, self._words, terms, k, conditions, subset)
+
+        return self._pool.run_read_with_own_plan(search)
+
+    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        return self._pool.run_read_with_own_plan(
+            lambda connection: match_terms(connection, self._words, terms, chunk_ids)
+        )
+
+    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
+        """How many chunks have each of the terms, counted up to `at_most`."""
+        return self._pool.run_read_with_own_plan(
+            lambda connection: count_terms(connection, self._words, hashes, at_most)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,114 +308,6 @@ class NearestSearch:
             (DOCUMENTS, state.has_summary_graph, state.documents),
         )
         self._graphs = frozenset(table for table, exists, rows in graphs if exists and rows >= self._min_rows)
-
-
-class PostgresIndex:
-    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the state of its own time."""
-
-    def __init__(
-        self,
-        read: Callable[[], AbstractContextManager[Snapshot]],
-        pool: Pool,
-        collection: OpenCollection,
-        config: StoreConfig,
-    ) -> None:
-        self._read, self._pool, self._collection, self._config = read, pool, collection, config
-        self.by_vector = NearestSearch(collection, config.exact_below)
-        self._words = LexicalCollection(collection.number, is_limited=config.access is not None)
-
-    def nearest(
-        self,
-        head: Head,  # noqa: ARG002
-        vector: Vector,
-        k: int,
-        where: Filter,
-        *,
-        is_exact: bool,
-        breadth: int | None,
-    ) -> RowScores:
-        """The k chunks of greatest cosine."""
-        number, alternatives = self._collection.number, expand_filter(where)
-        if not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-        query = NearestQuery(CHUNKS, number, vector, k, conditions, is_half=self._collection.is_half)
-
-        def search(connection: Connection) -> list[Found]:
-            subset = filters.find_narrow_subset(connection, number, alternatives, self._config.exact_below)
-            return self.by_vector.search(connection, query, subset, exact=is_exact, breadth=breadth)
-
-        return [(row, score) for _, row, score in self._pool.run_read_with_own_plan(search)]
-
-    def nearest_documents(
-        self,
-        head: Head,  # noqa: ARG002
-        vector: Vector,
-        k: int,
-        where: Filter,
-    ) -> list[tuple[str, float]]:
-        """The k documents whose own vector is nearest, with the cosine."""
-        alternatives = expand_document_filter(where)
-        if not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-        query = NearestQuery(DOCUMENTS, self._collection.number, vector, k, conditions)
-        found = self._pool.run_read_with_own_plan(lambda connection: self.by_vector.search(connection, query))
-        return [(doc_id, score) for doc_id, _, score in found]
-
-    def matching(
-        self,
-        head: Head,  # noqa: ARG002
-        terms: PackedTerms,
-        k: int,
-        where: Filter,
-    ) -> RowScores:
-        """The k chunks of greatest BM25 score."""
-        number, alternatives = self._collection.number, expand_filter(where)
-        if not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-
-        def search(connection: Connection) -> RowScores:
-            subset = filters.find_narrow_subset(connection, number, alternatives, self._config.exact_below)
-            return search_terms(connection, self._words, terms, k, conditions, subset)
-
-        return self._pool.run_read_with_own_plan(search)
-
-    def match_terms(
-        self,
-        head: Head,  # noqa: ARG002
-        terms: PackedTerms,
-        chunk_ids: Sequence[str],
-    ) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        return self._pool.run_read_with_own_plan(
-            lambda connection: match_terms(connection, self._words, terms, chunk_ids)
-        )
-
-    def count_having(
-        self,
-        head: Head,  # noqa: ARG002
-        hashes: Hashes,
-        at_most: int | None,
-    ) -> list[int]:
-        """How many chunks have each of the terms, counted up to `at_most`."""
-        return self._pool.run_read_with_own_plan(
-            lambda connection: count_terms(connection, self._words, hashes, at_most)
-        )
-
-    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:  # noqa: ARG002
-        """The vectors of those of the chunks that exist."""
-        with self._read() as snapshot:
-            return read_vectors_by_chunk_id(snapshot, chunk_ids)
-
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> None:
-        """None: searches are better made in parallel."""
-
-    def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> None:
-        """None: the searches above are asked."""
 
 
 @dataclass(frozen=True, slots=True)

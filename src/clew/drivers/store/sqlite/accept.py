@@ -121,10 +121,10 @@ def _rewrite_file(file: Path, error: CollectionDamaged) -> None:
         db.execute("PRAGMA writable_schema = ON")  # reads the tables, whatever is wrong with their indexes
         if schema.read_version(db) != VERSION:
             raise error
-        rewrite_database(db)
+        rewrite_rows(db)
 
 
-def rewrite_database(db: sqlite3.Connection) -> None:
+def rewrite_rows(db: sqlite3.Connection) -> None:
     """Copy all rows that can be read into new tables with new indexes, and put these in place of the database.
 
     A table is read from both ends, so that a page that cannot be read takes no others with it.

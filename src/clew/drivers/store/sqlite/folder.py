@@ -15,8 +15,7 @@ from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.sqlite import schema
 from clew.drivers.store.sqlite.connection import open_read_only_connection
-from clew.drivers.store.sqlite.files import list_files, open_private
-from clew.drivers.store.sqlite.lock import try_lock
+from clew.drivers.store.sqlite.files import list_files, open_private, try_lock
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -14,21 +15,29 @@ from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Vector
+from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.sqlite import build, frequencies, signals
-from clew.drivers.store.sqlite.checkpoint import Checkpoint, get_freshness, list_usable_shards, read_checkpoint
+from clew.drivers.store.sqlite.checkpoint import (
+    SEAL,
+    Checkpoint,
+    get_freshness,
+    has_right_seal,
+    list_usable_shards,
+    read_checkpoint,
+)
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.exact import ExactIndex
-from clew.drivers.store.sqlite.files import delete_folder, make_private_folder
+from clew.drivers.store.sqlite.files import LockRefused, delete_folder, make_private_folder, try_lock
 from clew.drivers.store.sqlite.folder import HOME, LOCK, list_own_shards
-from clew.drivers.store.sqlite.index import BrokenIndex, Index
-from clew.drivers.store.sqlite.lock import LockRefused, try_lock
+from clew.drivers.store.sqlite.frequencies import DocumentFrequencies, load_document_frequencies
+from clew.drivers.store.sqlite.points import BrokenIndex
 from clew.drivers.store.sqlite.row_cache import RowCache, stack_vectors
-from clew.drivers.store.sqlite.seal import has_right_seal
 from clew.drivers.store.sqlite.shard import ShardIndex
-from clew.drivers.store.sqlite.shards import Shards, is_one_unfinished
 
+Follower = ExactIndex | ShardIndex  # both search as `clew.drivers.store.backend.Index` says
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
-
+OPEN_ATTEMPTS = 3  # of a shard that others change meanwhile
+CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 _ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
 log = logging.getLogger(__name__)
 
@@ -68,7 +77,7 @@ class IndexManager:
         """Whether this process has an index open, in memory or on disk."""
         return bool(self._shard or self._exact)
 
-    def get_caught_up_index(self, state: CollectionState) -> Index:
+    def get_caught_up_index(self, state: CollectionState) -> Follower:
         """The index to search, in memory or on disk, caught up with the database at least to a state."""
         with self._lock:
             if not self._folder or not self._needs_shard(state):
@@ -95,13 +104,13 @@ class IndexManager:
 
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist, by id."""
-        if (exact := self._exact) and (known := exact.get_vectors(state, chunk_ids)) is not None:
+        if (exact := self._exact) and (known := exact.vectors(state, chunk_ids)) is not None:
             return known
         read = self._rows.load_chunks(state, chunk_ids)
         made = [each for each in read if each[7]]
         return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
-    def discard_broken_shard(self, index: Index, error: Exception) -> None:
+    def discard_broken_shard(self, index: Follower, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""
         with self._lock:
             shard = self._shard
@@ -299,3 +308,89 @@ class IndexManager:
         finally:
             if lock_file:
                 lock_file.close()
+
+
+class Shards:
+    """Opens shards. The caller holds the lock of the index on disk."""
+
+    def __init__(self, database: Database, rows: RowCache) -> None:
+        self._database, self._rows = database, rows
+
+    def list_usable(self, home: Path, state: CollectionState, building: Path | None) -> list[tuple[Path, Checkpoint]]:
+        """The shards on disk that can catch up with a state, without the one that is being built."""
+        return [each for each in list_usable_shards(home, state, self._database.dim) if each[0] != building]
+
+    def open_newest(self, home: Path, building: Path | None) -> ShardIndex:
+        """The newest shard if it is sound, else a new one. All others are deleted but the one that is being built.
+
+        BrokenIndex if a new one breaks again and again: once it may, where another process erases something meanwhile.
+        """
+        for _ in range(OPEN_ATTEMPTS - 1):
+            with suppress(BrokenIndex):
+                return self._open_newest(home, building)
+        return self._open_newest(home, building)
+
+    def _open_newest(self, home: Path, building: Path | None) -> ShardIndex:
+        state = self._database.read_state()  # under the lock no shard is ahead of it
+        make_private_folder(home)
+        usable = self.list_usable(home, state, building)
+        newest = max(usable, key=lambda each: get_freshness(each[1]), default=None)
+        for other in list_own_shards(home):
+            if other != building and (newest is None or other != newest[0]):
+                delete_folder(other)
+        if newest and (index := self._open_sound(*newest)):
+            return index
+        checkpoint = build.make_empty_checkpoint(state, self._database.dim)
+        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint, rows=self._rows)
+        index.catch_up(state)
+        index.save()
+        if not self._has_all_chunks(index, state):
+            index.close_without_saving()
+            raise damaged_error("the table of the vectors and terms")
+        return index
+
+    def find_counts(self, home: Path, state: CollectionState) -> DocumentFrequencies | None:
+        """How many chunks have each word, as it was saved with a shard of this state; None if there is none."""
+        with suppress(OSError, ValueError):
+            for folder, saved in list_usable_shards(home, state, self._database.dim):
+                is_of_state = (saved.change, saved.row) == (state.change, state.last)
+                if is_of_state and has_right_seal(folder, only=saved.counts):
+                    return load_document_frequencies(folder / saved.counts)
+        return None
+
+    def open_built(self, folder: Path) -> ShardIndex | None:
+        """A shard that was built just now, caught up; None, and it is deleted, if it is not sound."""
+        checkpoint = read_checkpoint(folder)
+        return self._open_sound(folder, checkpoint) if checkpoint else None
+
+    def _open_sound(self, folder: Path, checkpoint: Checkpoint) -> ShardIndex | None:
+        """A shard of this checkpoint, caught up; None, and it is deleted, if it is not sound."""
+        try:
+            index = ShardIndex(folder, self._database, checkpoint, rows=self._rows)
+            if self._has_all_chunks(index, self._database.read_state()):
+                return index
+            index.save_and_close()
+            log.warning("%s: the index does not match the collection and is rebuilt", folder.parent)
+        except BrokenIndex as error:
+            log.warning("%s: the index cannot be read and is rebuilt: %s", folder.parent, error)
+        delete_folder(folder)
+        return None
+
+    def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
+        """Whether a shard has as many chunks as the database, once it has caught up."""
+        for _ in range(CHECK_ATTEMPTS):
+            index.catch_up(state)
+            has_all, now = index.has_chunks(state.chunks), self._database.read_state()
+            if now.change == state.change:
+                return has_all
+            state = now
+        return True  # the database changed all the time; nothing speaks against the shard
+
+
+def is_one_unfinished(home: Path) -> bool:
+    """Whether a shard is being built: until it is saved, it is there without a checkpoint or a seal."""
+    try:
+        unsealed = [folder for folder in list_own_shards(home) if not (folder / SEAL).exists()]
+    except OSError:  # of another user, who keeps it to himself
+        return False
+    return len(unsealed) > 1 or any(read_checkpoint(folder) is None for folder in unsealed)

@@ -16,6 +16,7 @@ from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
+from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
 from clew.drivers.store.inspection import inspect_while_unchanged
 from clew.drivers.store.sqlite import connection, inspect, schema, sums
 from clew.drivers.store.sqlite.accept import rewrite_rows
@@ -28,7 +29,7 @@ from clew.drivers.store.store import BackendStore
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
 
-class SqliteBackend:
+class SqliteBackend(BaseBackend):
     """One collection in a folder, or in memory where the folder is None; see `Backend`."""
 
     remedy_unreadable: Remedy = "copy"
@@ -39,23 +40,14 @@ class SqliteBackend:
 
     def _use_database(self, database: Database) -> None:
         self._database = database
-        self.index = SqliteIndex(database, self._folder, self._config)
-
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-        return self._database.place
-
-    @property
-    def dim(self) -> int:
-        """The width of the vectors in use."""
-        return self._database.dim
+        self.place, self.dim = database.place, database.dim
+        self.index: SqliteIndex = SqliteIndex(database, self._folder, self._config)
 
     def head(self) -> Head:
         """What is said of the whole."""
         return self._database.read_state()
 
-    def read(self, since: Head | None = None) -> "SqliteRead":
+    def read(self, since: Head | None = None) -> "SqliteRead":  # type: ignore[override]
         """One state for several reads."""
         return SqliteRead(self._database)
 
@@ -195,10 +187,6 @@ class SqliteBackend:
                 apply_changes(db, tx, head, state)
             inspect.finish_repair(db, defects)
 
-    def pack_facets(self, facets: str) -> str:
-        """Facets are kept as they are."""
-        return facets
-
     def close(self) -> None:
         """Closes the index and the database."""
         self.index.close()
@@ -234,27 +222,27 @@ class SqliteRead:
             self._database.reader.__exit__(kind, error, trace)
 
 
-class SqliteNamed:
+class SqliteNamed(NamedTexts):
     """The values of a kind in the table `named`, whatever the model: a job may be to switch to another."""
 
     def __init__(self, database: Database, kind: str) -> None:
         self._database, self._kind = database, kind
 
-    def read(self, names: Collection[str] | None = None) -> Values:
-        """The values of these names that exist, or all."""
+    def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
+        """The texts of these names that exist, or all."""
         with self._database.reader as db:
-            return self._read(db, names)
+            return self._load(db, names)
 
-    def _read(self, db: sqlite3.Connection, names: Collection[str] | None) -> Values:
+    def _load(self, db: sqlite3.Connection, names: Collection[str] | None) -> dict[str, str]:
         condition, params = "", [self._kind]
         if names is not None:
             condition, params = " AND name IN (SELECT value FROM json_each(?))", [self._kind, json.dumps(list(names))]
         sql = f"SELECT name, value, sum FROM named WHERE kind = ?{condition} ORDER BY number"
-        values: Values = {}
+        texts: dict[str, str] = {}
         for name, value, stored in db.execute(sql, params):
             checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
-            values[name] = json.loads(value)
-        return values
+            texts[name] = value
+        return texts
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place; what is deleted is overwritten."""
@@ -267,10 +255,8 @@ class SqliteNamed:
 
     def _change(self, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
         with self._database.write_transaction(any_model=True) as (db, _):
-            before = {name: json.dumps(value) for name, value in self._read(db, names).items()}
-            values = {name: json.loads(value) for name, value in before.items()}
-            result = decide(values)
-            after = {name: json.dumps(value) for name, value in values.items()}
+            before = self._load(db, names)
+            result, after = change_texts(before, decide)
             gone = [(self._kind, name) for name in before.keys() - after.keys()]
             db.executemany("DELETE FROM named WHERE kind = ? AND name = ?", gone)
             db.executemany(
@@ -282,10 +268,6 @@ class SqliteNamed:
             with self._database.reader as db:
                 truncate_log(db)
         return result
-
-    def clock(self) -> float:
-        """The seconds of this machine's clock, on which all processes are."""
-        return time.time()
 
 
 def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:

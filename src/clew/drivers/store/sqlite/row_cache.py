@@ -1,4 +1,4 @@
-"""A cache of signals by row: the vectors and terms of candidates, which one search asks for several times, and their scores."""
+"""A cache of signals by row: vectors and terms of candidates, which a search asks for several times, and scores."""
 
 import json
 import threading

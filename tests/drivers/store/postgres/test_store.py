@@ -35,7 +35,7 @@ from clew.drivers.store.postgres import (
 from clew.drivers.store.postgres import search as vector_search
 from clew.drivers.store.postgres.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.filters import SqlFragment
-from clew.drivers.store.postgres.search import NearestQuery, NearestSearch
+from clew.drivers.store.postgres.search import NearestQuery
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_server
@@ -321,9 +321,8 @@ def fill_store(store: BackendStore, many: int = 600) -> Matrix:
 def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.MonkeyPatch, iterates: bool) -> None:
     store, enough, by_graph = open_store(), list[bool](), vector_search.search_graph
     fill_store(store)
-    get_server(store).index.by_vector = NearestSearch(
-        replace(get_server(store)._collection, has_iterative_scan=iterates), 0
-    )
+    index = get_server(store).index
+    index.collection, index._exact_below = replace(index.collection, has_iterative_scan=iterates), 0
 
     def watched(*given: Any, **more: Any) -> Any:
         found = by_graph(*given, **more)

@@ -68,8 +68,8 @@ def _build_condition(condition: Condition, table: str) -> SqlFragment:
     if condition.forbidden:
         parts.append(f"NOT {table}.facets && %s::bigint[]")
         params.append(_encode_facets(condition.forbidden))
-    timed = _build_time_condition(condition)
-    return SqlFragment(" AND ".join([*parts, *timed.sql]), (*params, *timed.params))
+    timed = _bound_time(condition)
+    return SqlFragment(" AND ".join(filter(None, [*parts, timed.sql])), (*params, *timed.params))
 
 
 def _list_narrowing_parts(condition: Condition, number: int) -> list[SqlFragment]:
@@ -81,23 +81,17 @@ def _list_narrowing_parts(condition: Condition, number: int) -> list[SqlFragment
         )
         for group in condition.groups
     ]
-    timed = _build_time_condition(condition)
+    timed = _bound_time(condition)
     if timed.sql:
-        conditions = " AND ".join([f"s.collection = {number}", *timed.sql])
-        parts.append(SqlFragment(f"SELECT s.row FROM signals s WHERE {conditions}", timed.params))
+        sql = f"SELECT s.row FROM signals s WHERE s.collection = {number} AND {timed.sql}"
+        parts.append(SqlFragment(sql, timed.params))
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class _TimeRange:
-    sql: tuple[str, ...]
-    params: tuple[float, ...]
-
-
-def _build_time_condition(condition: Condition) -> _TimeRange:
+def _bound_time(condition: Condition) -> SqlFragment:
     bounds = [("s.seconds >= %s::float8", condition.since), ("s.seconds < %s::float8", condition.until)]
     given = [(sql, at) for sql, at in bounds if at is not None]
-    return _TimeRange(tuple(sql for sql, _ in given), tuple(at for _, at in given))
+    return SqlFragment(" AND ".join(sql for sql, _ in given), tuple(at for _, at in given))
 
 
 def _encode_facets(group: frozenset[str]) -> binary.BinaryParam:

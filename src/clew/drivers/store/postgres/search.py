@@ -25,7 +25,7 @@ from clew.core.settings import StoreConfig
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import TermMatch, Vector
 from clew.drivers.store import order
-from clew.drivers.store.backend import Head, RowScores, Snapshot
+from clew.drivers.store.backend import Head, RowScores, Snapshot, T
 from clew.drivers.store.bm25 import DIGITS, K1, B
 from clew.drivers.store.postgres import binary, filters, pool, upkeep
 from clew.drivers.store.postgres.filters import SqlFragment
@@ -89,73 +89,6 @@ WHERE c.collection = {{number}} AND c.id = ANY(%s::text[]) GROUP BY c.id
 """
 
 
-class PostgresIndex(ScanIndex):
-    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the state of its own time."""
-
-    def __init__(
-        self,
-        read: Callable[[Head], AbstractContextManager[Snapshot]],
-        pool: Pool,
-        collection: OpenCollection,
-        config: StoreConfig,
-    ) -> None:
-        super().__init__(read)
-        self._pool, self._collection, self._config = pool, collection, config
-        self.by_vector = NearestSearch(collection, config.exact_below)
-        self._words = LexicalCollection(collection.number, is_limited=config.access is not None)
-
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
-    ) -> RowScores:
-        """The k chunks of greatest cosine."""
-        number, alternatives = self._collection.number, expand_filter(where)
-        if not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-        query = NearestQuery(CHUNKS, number, vector, k, conditions, is_half=self._collection.is_half)
-
-        def search(connection: Connection) -> list[Found]:
-            subset = filters.find_narrow_subset(connection, number, alternatives, self._config.exact_below)
-            return self.by_vector.search(connection, query, subset, exact=is_exact, breadth=breadth)
-
-        return [(row, score) for _, row, score in self._pool.run_read_with_own_plan(search)]
-
-    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The k documents whose own vector is nearest, with the cosine."""
-        alternatives = expand_document_filter(where)
-        if not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-        query = NearestQuery(DOCUMENTS, self._collection.number, vector, k, conditions)
-        found = self._pool.run_read_with_own_plan(lambda connection: self.by_vector.search(connection, query))
-        return [(doc_id, score) for doc_id, _, score in found]
-
-    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k chunks of greatest BM25 score."""
-        number, alternatives = self._collection.number, expand_filter(where)
-        if not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-
-        def search(connection: Connection) -> RowScores:
-            subset = filters.find_narrow_subset(connection, number, alternatives, self._config.exact_below)
-            return search_terms(connection, self._words, terms, k, conditions, subset)
-
-        return self._pool.run_read_with_own_plan(search)
-
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        return self._pool.run_read_with_own_plan(
-            lambda connection: match_terms(connection, self._words, terms, chunk_ids)
-        )
-
-    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """How many chunks have each of the terms, counted up to `at_most`."""
-        return self._pool.run_read_with_own_plan(
-            lambda connection: count_terms(connection, self._words, hashes, at_most)
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class VectorTable:
     """A table with vectors, and the table that has the ids of its rows."""
@@ -185,13 +118,150 @@ class NearestQuery:
         return "s.half" if self.is_half else "s.vector"
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """How a graph is searched: by the vector of which model, with an iterative scan under filters, how broadly."""
+class PostgresIndex(ScanIndex):
+    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the state of its own time.
 
-    embedder: str
-    has_iterative_scan: bool
-    breadth: int | None = None
+    Which graphs exist is remembered for a while.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Head], AbstractContextManager[Snapshot]],
+        pool: Pool,
+        collection: OpenCollection,
+        config: StoreConfig,
+    ) -> None:
+        super().__init__(read)
+        self._pool, self.collection, self._exact_below = pool, collection, config.exact_below
+        self._is_limited = config.access is not None  # to what labels admit
+        self._graphs = frozenset[VectorTable]()  # the tables with a graph …
+        self._refreshed = 0.0  # … at this time
+
+    def _search(
+        self, where: Filter, search: Callable[[Connection, SqlFragment, SqlFragment | None], list[T]]
+    ) -> list[T]:
+        """The result of a search by the conditions of a filter, in the subset that it admits if this is narrow."""
+        alternatives = expand_filter(where)
+        if not alternatives:
+            return []
+        conditions = filters.build_filter_conditions(alternatives)
+
+        def run(connection: Connection) -> list[T]:
+            number = self.collection.number
+            subset = filters.find_narrow_subset(connection, number, alternatives, self._exact_below)
+            return search(connection, conditions, subset)
+
+        return self._pool.run_read_with_own_plan(run)
+
+    # -- by vectors
+
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
+    ) -> RowScores:
+        """The k chunks of greatest cosine."""
+
+        def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Found]:
+            number, is_half = self.collection.number, self.collection.is_half
+            query = NearestQuery(CHUNKS, number, vector, k, conditions, is_half=is_half)
+            return self._find_nearest(connection, query, subset, is_exact=is_exact, breadth=breadth)
+
+        return [(row, score) for _, row, score in self._search(where, search)]
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The k documents whose own vector is nearest, with the cosine."""
+        alternatives = expand_document_filter(where)
+        if not alternatives:
+            return []
+        conditions = filters.build_filter_conditions(alternatives)
+        query = NearestQuery(DOCUMENTS, self.collection.number, vector, k, conditions)
+        found = self._pool.run_read_with_own_plan(lambda connection: self._find_nearest(connection, query))
+        return [(doc_id, score) for doc_id, _, score in found]
+
+    def _find_nearest(
+        self,
+        connection: Connection,
+        query: NearestQuery,
+        subset: SqlFragment | None = None,
+        *,
+        is_exact: bool = False,
+        breadth: int | None = None,
+    ) -> list[Found]:
+        """The nearest rows, by the graph where one exists and is worth it; StoreMismatch after a switch of model."""
+        by_graph = not is_exact and not subset
+        is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
+        if not is_known:
+            self._refresh_graphs(connection)
+        if by_graph and query.table in self._graphs:
+            found = search_graph(connection, query, self.collection, breadth)
+            if found is not None:
+                return found
+        if is_known:
+            self._refresh_graphs(connection)
+        return search_exact(connection, query, subset)
+
+    def _refresh_graphs(self, connection: Connection) -> None:
+        state = upkeep.read_graph_state(connection, self.collection.number)
+        if state.embedder:
+            check_model_unchanged(self.collection, state.embedder)
+        self._refreshed = monotonic()
+        graphs = (
+            (CHUNKS, state.has_chunk_graph, state.chunks),
+            (DOCUMENTS, state.has_summary_graph, state.documents),
+        )
+        self._graphs = frozenset(table for table, exists, rows in graphs if exists and rows >= self._exact_below)
+
+    # -- by words
+
+    def _fill(self, sql: str, *, subset: str = "") -> str:
+        """The statement for this collection; how rare a word is, is counted over all of it."""
+        number = self.collection.number
+        many = _COUNTED_ALL if self._is_limited else _COUNTED.format(number=number)
+        some = _COUNTED_SOME_OF_ALL if self._is_limited else _COUNTED_SOME.format(number=number)
+        return sql.format(number=number, many=many, some=some, subset=subset)
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
+        """The k chunks of greatest BM25 score."""
+        words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
+
+        def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Row]:
+            params = (*words, *(subset.params if subset else ()), *conditions.params)
+            scored = self._fill(_SCORED, subset=f" WHERE p.chunk IN ({subset.sql})" if subset else "")
+            if subset:
+                pool.use_custom_plans(connection)
+            else:
+                pool.use_generic_plans(connection)
+            if not conditions.sql and len(terms.hashes) > 1:  # with one word, many are equal
+                found = fetch_rows(connection, scored + _FIRST.format(limit=k + TIED_SPARE), params, prepare=True)
+                found.sort(key=lambda columns: (-columns[0], columns[1]))
+                if len(found) < k + TIED_SPARE or found[k - 1][0] > found[-1][0]:
+                    return found[:k]
+            joins = " JOIN signals s ON s.row = best.chunk" if conditions.sql else ""
+            for limit in (k,) if not conditions.sql else (ALL,) if subset else (k + FILTERED_MARGIN, ALL):
+                tied = _TIED.format(joins=joins, conditions=conditions.sql, limit=limit, k=k)
+                found = fetch_rows(connection, scored + tied, params, prepare=None if subset else True)
+                if len(found) == k:
+                    break
+            return found
+
+        return [(row, score / UNIT) for score, _, row in self._search(where, search)]
+
+    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
+        found = self._fetch(_MATCHES, (*words, binary.encode_texts(list(chunk_ids))))
+        return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
+
+    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
+        """How many chunks have each of the terms, counted up to `at_most`."""
+        found = self._fetch(_FREQUENCIES, (binary.encode_bigints(hashes), at_most or ALL))
+        return [int(many) for (many,) in found]
+
+    def _fetch(self, sql: str, params: Sequence[Any]) -> list[Row]:
+        def fetch(connection: Connection) -> list[Row]:
+            pool.use_generic_plans(connection)
+            return fetch_rows(connection, self._fill(sql), params, prepare=True)
+
+        return self._pool.run_read_with_own_plan(fetch)
 
 
 def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[Found]:
@@ -217,14 +287,16 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
         limit *= 4
 
 
-def search_graph(connection: Connection, query: NearestQuery, options: GraphOptions) -> list[Found] | None:
+def search_graph(
+    connection: Connection, query: NearestQuery, collection: OpenCollection, breadth: int | None
+) -> list[Found] | None:
     """The nearest rows that the graph finds; None if it found too few, or the collection is of another model now."""
     vector = binary.encode_vector(query.vector)
-    params = (vector, *query.conditions.params, options.embedder, vector)
+    params = (vector, *query.conditions.params, collection.embedder, vector)
     limit, read = 2 * query.k + HALF_SPARE, query.k + READ_SPARE
     while True:
-        breadth = min(max(options.breadth or BREADTH, limit), MAX_BREADTH)
-        pool.use_graph_plans(connection, breadth, iterative=options.has_iterative_scan and bool(query.conditions.sql))
+        wide = min(max(breadth or BREADTH, limit), MAX_BREADTH)
+        pool.use_graph_plans(connection, wide, iterative=collection.has_iterative_scan and bool(query.conditions.sql))
         found = fetch_rows(connection, build_graph_sql(query, limit, read), params, prepare=True)
         if not found or found[0][1] < limit:
             return None
@@ -265,119 +337,3 @@ def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
     scores = compute_cosines(read, query.vector)
     best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
     return [(found[position][3], found[position][4], score) for position, score in best]
-
-
-class NearestSearch:
-    """Vector search of one collection; remembers for a while which graphs exist."""
-
-    def __init__(self, collection: OpenCollection, min_rows: int) -> None:
-        self._collection, self._min_rows = collection, min_rows
-        self._graphs = frozenset[VectorTable]()  # the tables with a graph …
-        self._refreshed = 0.0  # … at this time
-
-    def search(
-        self,
-        connection: Connection,
-        query: NearestQuery,
-        subset: SqlFragment | None = None,
-        *,
-        exact: bool = False,
-        breadth: int | None = None,
-    ) -> list[Found]:
-        """The nearest rows and their cosines; StoreMismatch if the collection was switched to another model."""
-        by_graph = not exact and not subset
-        is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
-        if not is_known:
-            self._refresh_graphs(connection)
-        if by_graph and query.table in self._graphs:
-            options = GraphOptions(self._collection.embedder, self._collection.has_iterative_scan, breadth)
-            found = search_graph(connection, query, options)
-            if found is not None:
-                return found
-        if is_known:
-            self._refresh_graphs(connection)
-        return search_exact(connection, query, subset)
-
-    def _refresh_graphs(self, connection: Connection) -> None:
-        state = upkeep.read_graph_state(connection, self._collection.number)
-        if state.embedder:
-            check_model_unchanged(self._collection, state.embedder)
-        self._refreshed = monotonic()
-        graphs = (
-            (CHUNKS, state.has_chunk_graph, state.chunks),
-            (DOCUMENTS, state.has_summary_graph, state.documents),
-        )
-        self._graphs = frozenset(table for table, exists, rows in graphs if exists and rows >= self._min_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalCollection:
-    """The collection that is searched, and whether the connection sees only what its labels admit."""
-
-    number: int
-    is_limited: bool
-
-    def fill(self, sql: str, *, subset: str = "") -> str:
-        """The statement for this collection; how rare a word is, is counted over all of it."""
-        many = _COUNTED_ALL if self.is_limited else _COUNTED.format(number=self.number)
-        some = _COUNTED_SOME_OF_ALL if self.is_limited else _COUNTED_SOME.format(number=self.number)
-        return sql.format(number=self.number, many=many, some=some, subset=subset)
-
-
-def search_terms(
-    connection: Connection,
-    collection: LexicalCollection,
-    terms: PackedTerms,
-    k: int,
-    conditions: SqlFragment,
-    subset: SqlFragment | None,
-) -> RowScores:
-    """The k chunks of greatest score that meet the conditions, of all or of a subset."""
-    words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
-    params = (*words, *(subset.params if subset else ()), *conditions.params)
-    scored = collection.fill(_SCORED, subset=f" WHERE p.chunk IN ({subset.sql})" if subset else "")
-    if subset:
-        pool.use_custom_plans(connection)
-    else:
-        pool.use_generic_plans(connection)
-    if not conditions.sql and len(terms.hashes) > 1:  # with one word, many are equal
-        found = fetch_rows(connection, scored + _FIRST.format(limit=k + TIED_SPARE), params, prepare=True)
-        found.sort(key=lambda columns: (-columns[0], columns[1]))
-        if len(found) < k + TIED_SPARE or found[k - 1][0] > found[-1][0]:
-            return _split_scores(found[:k])
-    joins = " JOIN signals s ON s.row = best.chunk" if conditions.sql else ""
-    for limit in (k,) if not conditions.sql else (ALL,) if subset else (k + FILTERED_MARGIN, ALL):
-        tied = _TIED.format(joins=joins, conditions=conditions.sql, limit=limit, k=k)
-        found = fetch_rows(connection, scored + tied, params, prepare=None if subset else True)
-        if len(found) == k:
-            break
-    return _split_scores(found)
-
-
-def match_terms(
-    connection: Connection, collection: LexicalCollection, terms: PackedTerms, chunk_ids: Sequence[str]
-) -> dict[str, TermMatch]:
-    """How well those of the chunks that exist match terms, by id."""
-    pool.use_generic_plans(connection)
-    params = (
-        binary.encode_bigints(terms.hashes),
-        binary.encode_ints(terms.counts),
-        binary.encode_texts(list(chunk_ids)),
-    )
-    found = fetch_rows(connection, collection.fill(_MATCHES), params, prepare=True)
-    return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
-
-
-def count_terms(
-    connection: Connection, collection: LexicalCollection, hashes: Hashes, at_most: int | None
-) -> list[int]:
-    """How many chunks have each word, up to `at_most`."""
-    pool.use_generic_plans(connection)
-    found = fetch_rows(
-        connection, collection.fill(_FREQUENCIES), (binary.encode_bigints(hashes), at_most or ALL), prepare=True
-    )
-    return [int(many) for (many,) in found]
-
-
-def _split_scores(found: list[Row]) -> RowScores:
-    return [(row, score / UNIT) for score, _, row in found]

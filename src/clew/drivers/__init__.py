@@ -300,7 +300,7 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()
-    from clew.drivers.store.sqlite.accept import accept_what_is_there
+    from clew.drivers.store.sqlite.inspect import accept_what_is_there
 
     return tuple(accept_what_is_there(folder, embedder, list(EMBEDDERS)))
 

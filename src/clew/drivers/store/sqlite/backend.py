@@ -19,10 +19,10 @@ from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
 from clew.drivers.store.inspection import inspect_while_unchanged
 from clew.drivers.store.sqlite import connection, inspect, schema, sums
-from clew.drivers.store.sqlite.accept import rewrite_rows
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.index import SqliteIndex
+from clew.drivers.store.sqlite.inspect import rewrite_rows
 from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
 from clew.drivers.store.store import BackendStore
 

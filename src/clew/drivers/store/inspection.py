@@ -16,18 +16,17 @@ import numpy as np
 from clew.core.doctor import Area, Defect, Inspection, Remedy
 from clew.core.errors import CollectionDamaged
 from clew.core.ids import make_document_id
-from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.stored import StoredDocument
 from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
 from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import codec, write
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import CHUNK, DOCUMENT, PIECE, Backend, Select, Snapshot, Transaction, select
-from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
+from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right
 from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chunk
 from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.read import read_chunks_by_id, read_stored_documents
-from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
 MAX_PLACED = 2000  # chunks of a thread that are read as a search does: each adds up what stands before it
@@ -205,7 +204,7 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
     name, summary = f"the document {document.id!r}", stored.summary_vector
     misplaced = sum(chunk.text != document.text[chunk.start : chunk.end] for chunk in chunks)
     off = _count_wrong_lengths(stored.vectors)
-    are_terms_wrong = not all(map(_are_terms_right, stored.terms))
+    are_terms_wrong = not all(map(are_terms_right, stored.terms))
     is_cut_off = not _are_sections_in_order(document)
     is_misnumbered = any(chunk.index != number or chunk.total != len(chunks) for number, chunk in enumerate(chunks))
     lacks_vector = bool(document.summary and summary is None and chunks)
@@ -237,13 +236,6 @@ def _are_sections_in_order(document: Document) -> bool:
             return False
         at = section.start
     return True
-
-
-def _are_terms_right(terms: PackedTerms) -> bool:
-    if not are_terms_sorted(terms):
-        return False
-    total = int(terms.counts.sum())
-    return terms.length == total or (terms.length > total and int(terms.counts.max(initial=0)) == MAX_COUNT)
 
 
 def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:

@@ -63,7 +63,6 @@ class IndexManager:
         self._folder = folder
         self._config = config
         self._rows = RowCache(database)
-        self._shards = Shards(database, self._rows)
         self._lock = threading.RLock()
         self.upkeep = threading.Lock()  # held while the index is built, inspected or deleted; taken before the other
         self._lock_file: BinaryIO | None = None
@@ -95,12 +94,19 @@ class IndexManager:
         index.catch_up(state)
         return index
 
-    def find_counts(self, state: CollectionState) -> frequencies.DocumentFrequencies | None:
+    def find_counts(self, state: CollectionState) -> DocumentFrequencies | None:
         """How many chunks have each word, as it was saved with an index on disk of this state; None if there is none.
 
         Takes no lock: another process may have the index open.
         """
-        return self._shards.find_counts(self._folder / HOME, state) if self._folder else None
+        with suppress(OSError, ValueError):
+            for folder, saved in (
+                list_usable_shards(self._folder / HOME, state, self._database.dim) if self._folder else ()
+            ):
+                is_of_state = (saved.change, saved.row) == (state.change, state.last)
+                if is_of_state and has_right_seal(folder, only=saved.counts):
+                    return load_document_frequencies(folder / saved.counts)
+        return None
 
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist, by id."""
@@ -194,7 +200,7 @@ class IndexManager:
         """Uses the shard that was built, if one was; it is opened and caught up while the old index is searched."""
         made = None
         try:
-            made = self._shards.open_built(built) if built else None
+            made = self._open_sound(built, read_checkpoint(built)) if built else None
         finally:
             with self._lock:
                 self._building, old = None, self._shard
@@ -264,7 +270,7 @@ class IndexManager:
             except BrokenIndex as error:
                 self.discard_broken_shard(self._shard, error)
         try:
-            self._shard = self._shards.open_newest(self._folder / HOME, self._building)
+            self._shard = self._open_newest()
         except (BrokenIndex, OSError) as error:
             raise self._refuse_to_build(error) from error
         return self._shard
@@ -276,8 +282,7 @@ class IndexManager:
         """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
         if not self._folder or not self._exact or self._shard or state.chunks <= build.MIN_ROWS:
             return False
-        is_on_disk = self._shards.list_usable(self._folder / HOME, state, self._building)
-        return state.chunks <= self._config.exact_limit and not is_on_disk
+        return state.chunks <= self._config.exact_limit and not self._list_usable(state)
 
     def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""
@@ -309,34 +314,31 @@ class IndexManager:
             if lock_file:
                 lock_file.close()
 
+    # -- shards on disk; the caller holds the lock
 
-class Shards:
-    """Opens shards. The caller holds the lock of the index on disk."""
-
-    def __init__(self, database: Database, rows: RowCache) -> None:
-        self._database, self._rows = database, rows
-
-    def list_usable(self, home: Path, state: CollectionState, building: Path | None) -> list[tuple[Path, Checkpoint]]:
+    def _list_usable(self, state: CollectionState) -> list[tuple[Path, Checkpoint]]:
         """The shards on disk that can catch up with a state, without the one that is being built."""
-        return [each for each in list_usable_shards(home, state, self._database.dim) if each[0] != building]
+        assert self._folder
+        usable = list_usable_shards(self._folder / HOME, state, self._database.dim)
+        return [each for each in usable if each[0] != self._building]
 
-    def open_newest(self, home: Path, building: Path | None) -> ShardIndex:
+    def _open_newest(self) -> ShardIndex:
         """The newest shard if it is sound, else a new one. All others are deleted but the one that is being built.
 
         BrokenIndex if a new one breaks again and again: once it may, where another process erases something meanwhile.
         """
         for _ in range(OPEN_ATTEMPTS - 1):
             with suppress(BrokenIndex):
-                return self._open_newest(home, building)
-        return self._open_newest(home, building)
+                return self._open_newest_once()
+        return self._open_newest_once()
 
-    def _open_newest(self, home: Path, building: Path | None) -> ShardIndex:
-        state = self._database.read_state()  # under the lock no shard is ahead of it
+    def _open_newest_once(self) -> ShardIndex:
+        assert self._folder
+        home, state = self._folder / HOME, self._database.read_state()  # under the lock no shard is ahead of it
         make_private_folder(home)
-        usable = self.list_usable(home, state, building)
-        newest = max(usable, key=lambda each: get_freshness(each[1]), default=None)
+        newest = max(self._list_usable(state), key=lambda each: get_freshness(each[1]), default=None)
         for other in list_own_shards(home):
-            if other != building and (newest is None or other != newest[0]):
+            if other != self._building and (newest is None or other != newest[0]):
                 delete_folder(other)
         if newest and (index := self._open_sound(*newest)):
             return index
@@ -349,22 +351,10 @@ class Shards:
             raise damaged_error("the table of the vectors and terms")
         return index
 
-    def find_counts(self, home: Path, state: CollectionState) -> DocumentFrequencies | None:
-        """How many chunks have each word, as it was saved with a shard of this state; None if there is none."""
-        with suppress(OSError, ValueError):
-            for folder, saved in list_usable_shards(home, state, self._database.dim):
-                is_of_state = (saved.change, saved.row) == (state.change, state.last)
-                if is_of_state and has_right_seal(folder, only=saved.counts):
-                    return load_document_frequencies(folder / saved.counts)
-        return None
-
-    def open_built(self, folder: Path) -> ShardIndex | None:
-        """A shard that was built just now, caught up; None, and it is deleted, if it is not sound."""
-        checkpoint = read_checkpoint(folder)
-        return self._open_sound(folder, checkpoint) if checkpoint else None
-
-    def _open_sound(self, folder: Path, checkpoint: Checkpoint) -> ShardIndex | None:
+    def _open_sound(self, folder: Path, checkpoint: Checkpoint | None) -> ShardIndex | None:
         """A shard of this checkpoint, caught up; None, and it is deleted, if it is not sound."""
+        if checkpoint is None:
+            return None
         try:
             index = ShardIndex(folder, self._database, checkpoint, rows=self._rows)
             if self._has_all_chunks(index, self._database.read_state()):

@@ -34,7 +34,7 @@ from clew.drivers.store.postgres import (
 )
 from clew.drivers.store.postgres import search as vector_search
 from clew.drivers.store.postgres.errors import describe_address, translate_errors
-from clew.drivers.store.postgres.filters import SqlFragment
+from clew.drivers.store.postgres.rows import SqlFragment
 from clew.drivers.store.postgres.search import NearestQuery
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore

@@ -27,9 +27,9 @@ from clew.core.types import TermMatch, Vector
 from clew.drivers.store import order
 from clew.drivers.store.backend import Head, RowScores, Snapshot, T
 from clew.drivers.store.bm25 import DIGITS, K1, B
-from clew.drivers.store.postgres import binary, filters, pool, upkeep
-from clew.drivers.store.postgres.filters import SqlFragment
+from clew.drivers.store.postgres import binary, pool, rows, upkeep
 from clew.drivers.store.postgres.pool import Pool, Row, fetch_rows
+from clew.drivers.store.postgres.rows import SqlFragment
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
 from clew.drivers.store.scan import ScanIndex
 
@@ -144,11 +144,11 @@ class PostgresIndex(ScanIndex):
         alternatives = expand_filter(where)
         if not alternatives:
             return []
-        conditions = filters.build_filter_conditions(alternatives)
+        conditions = rows.build_filter_conditions(alternatives)
 
         def run(connection: Connection) -> list[T]:
             number = self.collection.number
-            subset = filters.find_narrow_subset(connection, number, alternatives, self._exact_below)
+            subset = rows.find_narrow_subset(connection, number, alternatives, self._exact_below)
             return search(connection, conditions, subset)
 
         return self._pool.run_read_with_own_plan(run)
@@ -172,7 +172,7 @@ class PostgresIndex(ScanIndex):
         alternatives = expand_document_filter(where)
         if not alternatives:
             return []
-        conditions = filters.build_filter_conditions(alternatives)
+        conditions = rows.build_filter_conditions(alternatives)
         query = NearestQuery(DOCUMENTS, self.collection.number, vector, k, conditions)
         found = self._pool.run_read_with_own_plan(lambda connection: self._find_nearest(connection, query))
         return [(doc_id, score) for doc_id, _, score in found]

@@ -9,8 +9,8 @@ from benchmarks import postgres as bench
 from benchmarks.floors import ServerFloor, ShardFloor, SqliteFloor
 from clew.core.text import extract_terms
 from clew.drivers.store import postgres as server_store
-from clew.drivers.store.postgres.connect import pool
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.postgres import pool
+from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.term_ids import pack_terms
 from tests.backends import get_backend, get_server
 

@@ -10,7 +10,7 @@ import pytest
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.drivers.store import lance, postgres
-from clew.drivers.store.sqlite.open import open_store
+from clew.drivers.store.sqlite.backend import open_store
 from clew.drivers.store.store import BackendStore
 from tests.azure_server import AZURITE
 from tests.own_backend import load_opener

@@ -22,7 +22,7 @@ from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
 from clew.drivers.store import batches, embed
-from clew.drivers.store.sqlite.open import open_store
+from clew.drivers.store.sqlite.backend import open_store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib", "keel", "lamp", "mast")

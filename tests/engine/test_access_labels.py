@@ -15,7 +15,7 @@ from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
 from clew.core.types import Section
 from clew.drivers import make_embedder
-from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.postgres import pool
 from clew.drivers.store.term_ids import pack_terms
 from tests.backends import get_server
 from tests.engine.histories import CHANNELS, NOON, QUESTION, History, admits, make_history

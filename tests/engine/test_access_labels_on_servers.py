@@ -8,8 +8,7 @@ import pytest
 from clew import Document, Engine, Message
 from clew.core.errors import CollectionDamaged
 from clew.core.facets import collect_facets
-from clew.drivers.store.postgres import binary
-from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.postgres import binary, pool
 from clew.drivers.store.term_ids import pack_terms
 from tests.engine.histories import NOON
 from tests.engine.test_access_labels import LABELS, as_app, open_part, open_whole

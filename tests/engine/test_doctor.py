@@ -17,8 +17,8 @@ import pytest
 from clew import CollectionDamaged, Document, Engine, Filter, Message, Settings, SettingsError, StoreMismatch
 from clew.core.doctor import AREAS
 from clew.core.settings import IngestionConfig, StoreConfig
+from clew.drivers.store import inspection
 from clew.drivers.store.sqlite.shard import ShardIndex
-from clew.drivers.store.store import BackendStore
 from tests.engine.chosen import OpenEngine
 from tests.engine.faults import make_damageable
 
@@ -68,7 +68,7 @@ def test_a_sound_collection_has_no_defects(open_engine: OpenEngine) -> None:
 
 def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(store=StoreConfig(exact_below=0))
-    read_facets, count_chunks = BackendStore.read_facets, ShardIndex.count_chunks
+    read_facets, count_chunks = inspection.read_facets, ShardIndex.count_chunks
     made = list[str]()
 
     def replace_one(meanwhile: str) -> None:
@@ -78,15 +78,15 @@ def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pyt
                 [Document("d1", f"Version {len(made)} of the page on the vault.", (), meta={"v": made})]
             )
 
-    def read_meanwhile(self: BackendStore, ids: Any) -> Any:
+    def read_meanwhile(backend: Any, ids: Any) -> Any:
         replace_one("filters")
-        return read_facets(self, ids)
+        return read_facets(backend, ids)
 
     def count_meanwhile(self: ShardIndex) -> int:
         replace_one("index")
         return count_chunks(self)
 
-    monkeypatch.setattr(BackendStore, "read_facets", read_meanwhile)
+    monkeypatch.setattr(inspection, "read_facets", read_meanwhile)
     monkeypatch.setattr(ShardIndex, "count_chunks", count_meanwhile)
     with Engine.open(tmp_path, embedder="hashed:32", settings=settings) as engine:
         fill(engine)

@@ -85,7 +85,7 @@ def find_lost(kind: str, root: Path, said: list[str]) -> list[str]:
 @pytest.mark.slow
 def test_no_kill_loses_anything_or_leaves_a_drift_without_a_name(root: Path) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.engine.kill_work", "clew.drivers.store.sqlite.open"])
+    context.set_forkserver_preload(["tests.engine.kill_work", "clew.drivers.store.sqlite.backend"])
     rng, outcomes = random.Random(29), Counter[str]()
     kinds, runs = ("add", "change", "restore", "index"), choose_runs(6, 320)
     lasts = dict.fromkeys(kinds, 0.5)  # seconds that each takes, about

@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection
 
 from clew import DriverFailed, Engine, Settings, SettingsError
-from clew.drivers.store.postgres.connect.pool import Pool
+from clew.drivers.store.postgres.pool import Pool
 from tests.pooler import PGBOUNCER, find_database, started_pooler
 
 DEFAULTS = Settings()

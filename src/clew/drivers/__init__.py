@@ -191,7 +191,7 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
 
         name, dim = embedder.name, embedder.dim
         return postgres.open_store(str(path), collection=collection, embedder=name, dim=dim, config=config)
-    from clew.drivers.store.sqlite.open import open_store
+    from clew.drivers.store.sqlite.backend import open_store
 
     folder = None if str(path) == MEMORY else resolve_folder(path) / collection
     return open_store(folder, embedder=embedder.name, dim=embedder.dim, config=config)
@@ -303,7 +303,7 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()
-    from clew.drivers.store.sqlite.accept import accept_what_is_there
+    from clew.drivers.store.sqlite.inspect import accept_what_is_there
 
     return tuple(accept_what_is_there(folder, embedder, list(EMBEDDERS)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.protocols.records import RecordStore
-from clew.drivers.store.sqlite.lock import try_lock
+from clew.drivers.store.sqlite.files import try_lock
 
 FORMAT = 1
 LOCK = "tuned.lock"

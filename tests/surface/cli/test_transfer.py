@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clew import Document, DriverFailed, Engine
-from clew.drivers.store.sqlite import eraser, schema
+from clew.drivers.store.sqlite import backend, schema
 from clew.surface.cli.app import app
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_room_that_could_not_be_given_back_is_given_back_by_the_next_discard(
         raise DriverFailed("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(eraser, "connection", SimpleNamespace(connect=fail))
+        patch.setattr(backend, "connection", SimpleNamespace(connect=fail))
         failed = run(app, ["-p", place, "reembed", "--discard"])
     assert failed.exit_code == 4
     assert re.search(r"failed: free room: the vectors are deleted, but .*the disk is full", failed.stderr)

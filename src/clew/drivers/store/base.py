@@ -150,7 +150,7 @@ class BaseBackend:
             raise DriverFailed(f"{self.place} is closed; open it again")
 
     @contextmanager
-    def read(self, since: Head | None = None) -> Iterator[Snapshot]:  # noqa: ARG002
+    def read(self, since: Head | None = None) -> Iterator[Snapshot]:
         """One state for several reads."""
         self._check_open()
         with self.snapshot() as snapshot:
@@ -208,7 +208,7 @@ class BaseBackend:
 
     # -- upkeep
 
-    def flush(self, *, with_graph: bool = True) -> None:  # noqa: ARG002
+    def flush(self, *, with_graph: bool = True) -> None:
         """Nothing is left to do after a commit."""
         self._check_open()
 
@@ -216,7 +216,7 @@ class BaseBackend:
         """Nothing needs upkeep."""
         return []
 
-    def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
+    def reclaim_room(self, min_share: float) -> list[str] | None:
         """None: free room is not known."""
         return None
 
@@ -224,7 +224,7 @@ class BaseBackend:
         """The kind of the index; the size is not known."""
         return "exact, by scanning", 0
 
-    def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
+    def compact(self, *, erase: bool) -> Purge:
         """Nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
         return Purge()
 
@@ -234,7 +234,7 @@ class BaseBackend:
 
     # -- doctor
 
-    def inspect(self, *, is_quick: bool) -> Iterable[Defect]:  # noqa: ARG002
+    def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
         """What is wrong with the rows as a whole: counts of the head, rows that belong to nothing, staged vectors."""
         with self.read() as snapshot:
             for name, count in _count(snapshot).items():
@@ -289,36 +289,53 @@ class _CheckedSnapshot:
         return [{"kind": wanted.kind, **{name: row.get(name) for name in names}} for row in found]
 
 
-class _OwnNamed:
-    """The values of a kind over `read_named` and `write_named`; see `NamedRows`."""
+class NamedTexts:
+    """The values of a kind, kept as texts of JSON; see `NamedRows`. A backend writes `load_texts` and `change`."""
 
-    def __init__(self, backend: BaseBackend, kind: str) -> None:
-        self._backend, self._kind = backend, kind
-
-    def _read(self) -> dict[str, str]:
-        self._backend._check_open()
-        return dict(self._backend.read_named(self._kind))
+    def load_texts(self, names: Collection[str] | None = None) -> Mapping[str, str]:
+        """The texts of these names that exist, or all, in the order in which they were added."""
+        raise NotImplementedError
 
     def read(self, names: Collection[str] | None = None) -> Values:
         """The values of these names that exist, or all."""
-        return {name: json.loads(text) for name, text in self._read().items() if names is None or name in names}
-
-    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes the values, which is decided again if others were faster."""
-        for _ in range(MAX_ATTEMPTS):
-            before = self._read()
-            values = {name: json.loads(text) for name, text in before.items() if names is None or name in names}
-            others = {name: text for name, text in before.items() if name not in values}
-            result = decide(values)
-            made = {name: json.dumps(value) for name, value in values.items()}
-            after = {name: text for name, text in before.items() if name in others or name in made} | made
-            if after == before or self._backend.write_named(self._kind, before, after):
-                return result
-        raise DriverFailed(f"{self._backend.place}: others changed {self._kind} {MAX_ATTEMPTS} times; try again")
+        return {name: json.loads(text) for name, text in self.load_texts(names).items()}
 
     def clock(self) -> float:
         """The seconds of this machine's clock."""
         return time.time()
+
+
+def change_texts(
+    before: Mapping[str, str], decide: Callable[[Values], T], names: Collection[str] | None = None
+) -> tuple[T, dict[str, str]]:
+    """The result of a decision on the values of these names, or all, and all texts after it."""
+    values = {name: json.loads(text) for name, text in before.items() if names is None or name in names}
+    others = before.keys() - values.keys()
+    result = decide(values)
+    made = {name: json.dumps(value) for name, value in values.items()}
+    return result, {name: text for name, text in before.items() if name in others or name in made} | made
+
+
+class _OwnNamed(NamedTexts):
+    """The values of a kind over `read_named` and `write_named`."""
+
+    def __init__(self, backend: BaseBackend, kind: str) -> None:
+        self._backend, self._kind = backend, kind
+
+    def load_texts(self, names: Collection[str] | None = None) -> Mapping[str, str]:
+        """The texts of these names that exist, or all."""
+        self._backend._check_open()
+        texts = self._backend.read_named(self._kind)
+        return {name: text for name, text in texts.items() if names is None or name in names}
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values, which is decided again if others were faster."""
+        for _ in range(MAX_ATTEMPTS):
+            before = self.load_texts()
+            result, after = change_texts(before, decide, names)
+            if after == before or self._backend.write_named(self._kind, before, after):
+                return result
+        raise DriverFailed(f"{self._backend.place}: others changed {self._kind} {MAX_ATTEMPTS} times; try again")
 
 
 def check_ids(tx: Transaction, find: Callable[[int, Collection[str]], Iterable[Row]]) -> None:

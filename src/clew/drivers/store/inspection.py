@@ -6,8 +6,7 @@ where these are damaged, what its chunks say.
 """
 
 import random
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -17,17 +16,17 @@ import numpy as np
 from clew.core.doctor import Area, Defect, Inspection, Remedy
 from clew.core.errors import CollectionDamaged
 from clew.core.ids import make_document_id
-from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.stored import StoredDocument
 from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
 from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import codec, write
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import CHUNK, DOCUMENT, PIECE, Backend, Select, Snapshot, Transaction, select
-from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
+from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right
 from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chunk
 from clew.drivers.store.entries import facets_to_json
-from clew.drivers.store.term_ids import MAX_COUNT
+from clew.drivers.store.read import read_chunks_by_id, read_stored_documents
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
 MAX_PLACED = 2000  # chunks of a thread that are read as a search does: each adds up what stands before it
@@ -53,73 +52,45 @@ class Listed(NamedTuple):
     name: str
 
 
-class InspectMethods(ABC):
-    """What `doctor` asks of a store; part of BackendStore."""
+def inspect_collection(backend: Backend, max_chunks: int | None) -> Inspection:
+    """What is wrong with the tables, each document and the index, and how much was checked."""
+    try:
+        listed = _list_documents(backend)
+        chosen = _sample(listed, max_chunks)
+        ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
+        defects = [*backend.inspect(is_quick=is_sample), *_inspect_documents(backend, ids)]
+    except CollectionDamaged as error:  # what cannot be read cannot be looked at further
+        return Inspection((Defect("truth", str(error).partition("; ")[0], "", backend.remedy_unreadable),))
+    checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
+    names = {each.id: each.name for each in listed if each.name}
+    return Inspection(tuple(defects), checked, ids, is_sample, names)
 
-    _backend: Backend
 
-    @abstractmethod
-    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """Those documents with everything stored of them."""
+def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
+    """Keeps what is sound of damaged documents, deletes what belongs to nothing, and adds up the counts again."""
+    wrong = (each.document for each in defects if each.remedy in ("rechunk", "keep", "remove") and each.document)
+    ids = list(dict.fromkeys(wrong))
 
-    @abstractmethod
-    def chunks_by_id(self, chunk_ids: Sequence[str]) -> Mapping[str, Chunk]:
-        """Those chunks, as a search shows them."""
+    def restore(tx: Transaction) -> None:
+        """Replaces documents that are not whole by what is sound of them, without chunks; those without a text go.
 
-    @abstractmethod
-    def change_number(self) -> int:
-        """The number of the last change."""
+        It decides by what is stored now: another process may have written one anew since it was found damaged.
+        """
+        for doc_id in ids:
+            document, remedy = salvage(read_raw(tx, doc_id))
+            if remedy in ("keep", "remove"):
+                write.drop_documents(tx, [doc_id])
+            if document and remedy == "keep":
+                write.put_document(tx, document, [])
+        write.rebuild_blocks(tx, ids)
 
-    def list_raw(self) -> list[Listed]:
-        """Every document."""
-        with self._backend.read() as snapshot:
-            rows = snapshot.find(Select(DOCUMENT), ("id", "uri", "title", "chunks"))
-        return [Listed(row["id"], _to_int(row["chunks"]), str(row["uri"] or row["title"])) for row in rows]
+    backend.repair(defects, ids, restore)
 
-    def read_raw(self, doc_id: str) -> RawDocument | None:
-        """The rows of a document, whether or not they are as written; None if it is not there."""
-        with self._backend.read() as snapshot:
-            return read_raw(snapshot, doc_id)
 
-    def read_facets(self, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
-        with self._backend.read() as snapshot:
-            wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets"))
-            parts = snapshot.find(select(CHUNK, doc=[row["row"] for row in wholes]), ("id", "facets", "seconds"))
-        seen = {row["id"]: (row["facets"], row["seconds"]) for row in parts}
-        return {row["id"]: row["facets"] for row in wholes}, seen
-
-    def make_facets(self, document: Document, chunk: Chunk | None = None) -> Any:
-        """The facets that the store writes."""
-        return self._backend.pack_facets(facets_to_json(document, chunk))
-
-    def repair(self, defects: list[Defect]) -> None:
-        """Keeps what is sound of damaged documents, deletes what belongs to nothing, and adds up the counts again."""
-        ids = find_ids(defects, "rechunk", "keep", "remove")
-
-        def restore_sound(tx: Transaction) -> None:
-            restore(
-                ids,
-                lambda doc_id: read_raw(tx, doc_id),
-                lambda doc_id: write.drop_documents(tx, [doc_id]),
-                lambda document: write.put_document(tx, document, []),
-            )
-            write.rebuild_blocks(tx, ids)
-
-        self._backend.repair(defects, ids, restore_sound)
-
-    def inspect(self, *, max_chunks: int | None = None) -> Inspection:
-        """What is wrong with the tables, each document and the index, and how much was checked."""
-        try:
-            listed = self.list_raw()
-            chosen = _sample(listed, max_chunks)
-            ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
-            defects = [*self._backend.inspect(is_quick=is_sample), *_inspect_documents(self, ids)]
-        except CollectionDamaged as error:  # what cannot be read cannot be looked at further
-            return Inspection((Defect("truth", str(error).partition("; ")[0], "", self._backend.remedy_unreadable),))
-        checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
-        names = {each.id: each.name for each in listed if each.name}
-        return Inspection(tuple(defects), checked, ids, is_sample, names)
+def _list_documents(backend: Backend) -> list[Listed]:
+    with backend.read() as snapshot:
+        rows = snapshot.find(Select(DOCUMENT), ("id", "uri", "title", "chunks"))
+    return [Listed(row["id"], _to_int(row["chunks"]), str(row["uri"] or row["title"])) for row in rows]
 
 
 def _to_int(value: Any) -> int:
@@ -154,16 +125,16 @@ def _sample(listed: Sequence[Listed], max_chunks: int | None) -> Sequence[Listed
     return chosen
 
 
-def _inspect_documents(store: InspectMethods, ids: Sequence[str]) -> Iterator[Defect]:
+def _inspect_documents(backend: Backend, ids: Sequence[str]) -> Iterator[Defect]:
     for start in range(0, len(ids), BATCH):
         batch = ids[start : start + BATCH]
         try:
-            found = list(store.stored_documents(batch))
-            wrong = list(dict.fromkeys(each.document for each in _inspect_found(store, found)))
+            found = list(read_stored_documents(backend, batch))
+            wrong = list(dict.fromkeys(each.document for each in _inspect_found(backend, found)))
         except UNREADABLE:
             wrong = list(batch)
         for doc_id in wrong:
-            yield from inspect_while_unchanged(store.change_number, partial(_inspect_alone, store, doc_id))
+            yield from inspect_while_unchanged(lambda: backend.head().change, partial(_inspect_alone, backend, doc_id))
 
 
 def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[], Iterable[Defect]]) -> list[Defect]:
@@ -176,53 +147,70 @@ def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[],
     return found
 
 
-def _inspect_alone(store: InspectMethods, doc_id: str) -> Iterator[Defect]:
+def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
     """What is wrong with one document, which may not be readable."""
     try:
-        found = list(store.stored_documents([doc_id]))
+        found = list(read_stored_documents(backend, [doc_id]))
     except UNREADABLE as error:
         problem = str(error).removesuffix(f"; {ADVICE}")
         if not isinstance(error, CollectionDamaged):
             problem = f"the document {doc_id!r} cannot be read ({error})"
-        yield Defect("truth", problem, doc_id, salvage(store.read_raw(doc_id))[1])
+        with backend.read() as snapshot:
+            raw = read_raw(snapshot, doc_id)
+        yield Defect("truth", problem, doc_id, salvage(raw)[1])
         return
-    yield from _inspect_found(store, found)
+    yield from _inspect_found(backend, found)
 
 
-def _inspect_found(store: InspectMethods, found: Sequence[StoredDocument]) -> Iterator[Defect]:
-    wholes, parts = store.read_facets([each.document.id for each in found])
+def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
+    with backend.read() as snapshot:
+        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets"))
+        parts = snapshot.find(select(CHUNK, doc=[row["row"] for row in wholes]), ("id", "facets", "seconds"))
+    seen = {row["id"]: (row["facets"], row["seconds"]) for row in parts}
+    return {row["id"]: row["facets"] for row in wholes}, seen
+
+
+def _inspect_found(backend: Backend, found: Sequence[StoredDocument]) -> Iterator[Defect]:
+    ids = [each.document.id for each in found]
+    wholes, parts = read_facets(backend, ids)
+    with backend.read() as snapshot:
+        pending = {row["id"] for row in snapshot.find(select(DOCUMENT, id=ids, pending=[1]), ("id",))}
+
+    def make_facets(document: Document, chunk: Chunk | None = None) -> Any:
+        return backend.pack_facets(facets_to_json(document, chunk))
+
     for stored in found:
-        yield from inspect_stored(stored)
+        yield from inspect_stored(stored, is_pending=stored.document.id in pending)
         document, name = stored.document, f"the document {stored.document.id!r}"
-        seen = [(store.make_facets(document, chunk), to_timestamp(chunk.at)) for chunk in stored.chunks]
-        if wholes.get(document.id) != store.make_facets(document) or seen != [
-            parts.get(chunk.id) for chunk in stored.chunks
-        ]:
+        seen = [(make_facets(document, chunk), to_timestamp(chunk.at)) for chunk in stored.chunks]
+        if wholes.get(document.id) != make_facets(document) or seen != [parts.get(chunk.id) for chunk in stored.chunks]:
             problem = f"filters see {name} otherwise than it is (labels, author, time or meta)"
             yield Defect("filters", problem, document.id, "rechunk")
-        if is_thread(document) and not _are_places_right(store, stored.chunks):
+        if is_thread(document) and not _are_places_right(backend, stored.chunks):
             problem = f"the sizes of the messages of {name} are not those that its chunks are placed by"
             yield Defect("counts", problem, document.id, "rechunk")
 
 
-def _are_places_right(store: InspectMethods, chunks: Sequence[Chunk]) -> bool:
+def _are_places_right(backend: Backend, chunks: Sequence[Chunk]) -> bool:
     shown = {chunk.id: chunk for chunk in chunks[:: 1 + len(chunks) // MAX_PLACED]}
     try:
-        return store.chunks_by_id(list(shown)) == shown
+        with backend.read() as snapshot:
+            return read_chunks_by_id(snapshot, list(shown)) == shown
     except CollectionDamaged:
         return False
 
 
-def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
-    """What is wrong with a document whose rows are as they were written."""
+def inspect_stored(stored: StoredDocument, *, is_pending: bool = False) -> Iterator[Defect]:
+    """What is wrong with a document whose rows are as they were written; the vector of its summary may be pending."""
     document, chunks, sections = stored.document, stored.chunks, stored.document.sections
     name, summary = f"the document {document.id!r}", stored.summary_vector
     misplaced = sum(chunk.text != document.text[chunk.start : chunk.end] for chunk in chunks)
     off = _count_wrong_lengths(stored.vectors)
-    are_terms_wrong = not all(map(_are_terms_right, stored.terms))
+    are_terms_wrong = not all(map(are_terms_right, stored.terms))
     is_cut_off = not _are_sections_in_order(document)
     is_misnumbered = any(chunk.index != number or chunk.total != len(chunks) for number, chunk in enumerate(chunks))
-    lacks_vector = bool(document.summary and summary is None and chunks)
+    lacks_vector = bool(document.summary and summary is None and chunks) and not is_pending
     has_wrong_vector = summary is not None and bool(_count_wrong_lengths(summary[None]))
     faults: list[tuple[object, Area, str, Remedy]] = [
         (misplaced, "spans", f"{misplaced} chunks of {name} are not where they say in its text", "rechunk"),
@@ -253,14 +241,9 @@ def _are_sections_in_order(document: Document) -> bool:
     return True
 
 
-def _are_terms_right(terms: PackedTerms) -> bool:
-    if not are_terms_sorted(terms):
-        return False
-    total = int(terms.counts.sum())
-    return terms.length == total or (terms.length > total and int(terms.counts.max(initial=0)) == MAX_COUNT)
-
-
 def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
+    """How many vectors are not of unit length, of those that are made."""
+    vectors = vectors[~np.isnan(vectors).all(axis=1)]
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     return int((~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)).sum())
 
@@ -273,11 +256,6 @@ def inspect_staged(name: str | None, used: str, count: int, *, has_wrong: bool) 
         f"staged vectors of {name} are not of its width, or not of unit length": name is not None and has_wrong,
     }
     yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
-
-
-def find_ids(defects: Iterable[Defect], *remedies: Remedy) -> list[str]:
-    """The documents that are to be repaired in one of these ways, each once."""
-    return list(dict.fromkeys(each.document for each in defects if each.remedy in remedies and each.document))
 
 
 def salvage(raw: RawDocument | None) -> tuple[Document | None, Remedy]:
@@ -352,21 +330,3 @@ def _join_chunks(chunks: Sequence[Row]) -> str:
         said, start = columns[4], columns[13]
         text = text.ljust(start) + said[max(0, len(text) - start) :]
     return text
-
-
-def restore(
-    ids: Iterable[str],
-    read_raw: Callable[[str], RawDocument | None],
-    drop: Callable[[str], object],
-    put: Callable[[Document], object],
-) -> None:
-    """Replaces documents that are not whole by what is sound of them, without chunks; those without a text go.
-
-    It decides by what is stored now: another process may have written one anew since it was found damaged.
-    """
-    for doc_id in ids:
-        document, remedy = salvage(read_raw(doc_id))
-        if remedy in ("keep", "remove"):
-            drop(doc_id)
-        if document and remedy == "keep":
-            put(document)

@@ -12,7 +12,7 @@ from clew.core.facets import Condition, expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Vector
-from clew.drivers.store import checksums, codec
+from clew.drivers.store import batches, checksums, codec
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import (
     BLOCK,
@@ -229,11 +229,37 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
         )
 
 
-class FilteredChunks:
-    """Reads the chunks that a filter admits, for a scan; each call is of one state."""
+class ChunkScan:
+    """A scan over the chunks that a filter admits; each page is of one state."""
 
     def __init__(self, backend: Backend, where: Filter) -> None:
         self._backend, self._alternatives = backend, expand_filter(where)
+
+    def scan(self) -> Iterator[Chunk]:
+        """Every chunk by document id and index; one that exists throughout comes exactly once."""
+        after: str | None = None
+        while True:
+            page = self.read_chunk_page(after, batches.MAX_CHUNKS)
+            is_last = len(page) < batches.MAX_CHUNKS
+            if not is_last and page[0].doc_id == page[-1].doc_id:
+                after = page[0].doc_id
+                yield from self._scan_document(after)
+                continue
+            if not is_last:  # its last document may go on after the page: the next page begins with it
+                page = [chunk for chunk in page if chunk.doc_id != page[-1].doc_id]
+            yield from page
+            if is_last:
+                return
+            after = page[-1].doc_id
+
+    def _scan_document(self, doc_id: str) -> Iterator[Chunk]:
+        """The chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
+        ids = self.read_chunk_ids(doc_id)
+        for start in range(0, len(ids), batches.MAX_CHUNKS):
+            batch = ids[start : start + batches.MAX_CHUNKS]
+            with self._backend.read() as snapshot:
+                chunks = read_chunks_by_id(snapshot, batch, self._alternatives)
+            yield from (chunks[chunk_id] for chunk_id in batch if chunk_id in chunks)
 
     def read_chunk_page(self, after: str | None, limit: int) -> list[Chunk]:
         """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
@@ -259,8 +285,3 @@ class FilteredChunks:
             found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
             wanted = select(CHUNK, self._alternatives, doc=[row["row"] for row in found])
             return [row["id"] for row in sorted(snapshot.find(wanted, ("id", "piece", "idx")), key=made.order_of)]
-
-    def read_chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """The chunks with these ids that are still there, by id."""
-        with self._backend.read() as snapshot:
-            return read_chunks_by_id(snapshot, chunk_ids, self._alternatives)

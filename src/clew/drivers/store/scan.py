@@ -1,9 +1,9 @@
-"""An index by scanning: every vector and word is compared, exactly; Lance uses its parts for small collections."""
+"""An index by scanning: every vector and word is compared, exactly. The indexes of the backends derive from it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,17 @@ from clew.core.filter import Filter
 from clew.core.stored import Counts, Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25
-from clew.drivers.store.backend import CHUNK, DOCUMENT, Head, Row, RowScores, Snapshot, select
+from clew.drivers.store.backend import (
+    CHUNK,
+    DOCUMENT,
+    Head,
+    Row,
+    RowCandidates,
+    RowScores,
+    Snapshot,
+    named_documents,
+    select,
+)
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.order import SLACK, select_candidates, top_k
 from clew.drivers.store.read import read_vectors_by_chunk_id
@@ -69,6 +79,33 @@ def rank_nearest(ids: Sequence[str], vectors: Matrix, vector: Vector, k: int) ->
     return top_k(places.tolist(), [ids[at] for at in places.tolist()], compute_cosines(vectors[places], vector), k)
 
 
+class MatchedTerms(NamedTuple):
+    """In how many chunks each term of a query is, and the best chunks: row, document and score."""
+
+    having: list[int]
+    best: list[tuple[int, int, float]]
+
+
+def rank_matching(
+    head: Head, query: PackedTerms, k: int, parts: Iterable[Signals], admitted: Collection[int] | None
+) -> MatchedTerms:
+    """The k chunks of greatest BM25 score, best first, ties by id; together the parts have all chunks with a term.
+
+    admitted: The rows of chunks that a filter admits; None for all.
+    """
+    found = [(signals, signals.find_terms(query.hashes)) for signals in parts]
+    having = [sum(len(terms[at][0]) for _, terms in found) for at in range(len(query.hashes))]
+    weights, scored = bm25.weigh_terms(query.counts, having, head.chunks), list[tuple[float, str, int, int]]()
+    for signals, terms in found:
+        scores = signals.score(terms, weights, head.average_length)
+        if admitted is not None:
+            scores[~np.isin(signals.rows, list(admitted))] = 0.0
+        places = np.flatnonzero(scores)
+        for at in places[select_candidates(scores[places], k, 0.0)].tolist():
+            scored.append((-float(scores[at]), str(signals.ids[at]), int(signals.rows[at]), int(signals.docs[at])))
+    return MatchedTerms(having, [(row, doc, -score) for score, _, row, doc in sorted(scored)[:k]])
+
+
 def match_chunks(
     snapshot: Snapshot, query: PackedTerms, having: Callable[[], Sequence[int]], chunk_ids: Sequence[str]
 ) -> dict[str, TermMatch]:
@@ -87,85 +124,94 @@ def match_chunks(
 
 
 class ScanIndex:
-    """Searches that read every row; see `Index`. The words are kept until the collection changes.
+    """Searches that read every row; see `Index`. Words and vectors of documents are kept until the collection changes.
 
-    read: Opens one state.
+    read: Opens one state, at least as of a head.
     """
 
-    def __init__(self, read: Callable[[], AbstractContextManager[Snapshot]]) -> None:
+    def __init__(self, read: Callable[[Head], AbstractContextManager[Snapshot]]) -> None:
         self._read = read
-        self._known: tuple[int, Signals] | None = None
+        self._signals: tuple[tuple[int, int], Signals] | None = None  # at a change and a version
+        self._documents: tuple[tuple[int, int], list[Row], Matrix] | None = None
 
-    def _load(self, snapshot: Snapshot) -> Signals:
-        """The signals of all chunks."""
-        known = self._known
-        if known is None or known[0] != snapshot.head.version:
-            known = self._known = snapshot.head.version, make_signals(snapshot.find(select(CHUNK), SIGNALS))
-        return known[1]
-
-    def _find_nearest(self, kind: int, vector: Vector, k: int, where: Filter) -> list[tuple[Row, float]]:
-        alternatives = expand_filter(where) if kind == CHUNK else expand_document_filter(where)
-        with self._read() as snapshot:
-            rows = snapshot.find(select(kind, alternatives), ("row", "id", "vector"))
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
+    ) -> RowScores:
+        """The k chunks of greatest cosine; chunks without a vector have none."""
+        with self._read(head) as snapshot:
+            rows = snapshot.find(select(CHUNK, expand_filter(where)), ("row", "id", "vector"))
         found = [row for row in rows if row["vector"] is not None]
         if not found:
             return []
         best = rank_nearest([row["id"] for row in found], np.stack([row["vector"] for row in found]), vector, k)
-        return [(found[at], score) for at, score in best]
+        return [(found[at]["row"], score) for at, score in best]
 
-    def nearest(
-        self,
-        head: Head,  # noqa: ARG002
-        vector: Vector,
-        k: int,
-        where: Filter,
-        *,
-        is_exact: bool,  # noqa: ARG002
-        breadth: int | None,  # noqa: ARG002
-    ) -> RowScores:
-        """The k chunks of greatest cosine; chunks without a vector have none."""
-        return [(row["row"], score) for row, score in self._find_nearest(CHUNK, vector, k, where)]
-
-    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:  # noqa: ARG002
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
         """The k documents whose own vector is nearest, with the cosine."""
-        return [(row["id"], score) for row, score in self._find_nearest(DOCUMENT, vector, k, where)]
+        rows, vectors = self._load_documents(head)
+        wanted = select(DOCUMENT, expand_document_filter(where))
+        if wanted.is_filtered or wanted.is_empty:
+            named = named_documents(wanted.alternatives or ())
+            some = (at for at, row in enumerate(rows) if named is None or row["id"] in named)
+            places = [at for at in some if wanted.admits_facets(rows[at]["facets"])]
+            rows, vectors = [rows[at] for at in places], vectors[places]
+        if not rows:
+            return []
+        ids = [row["id"] for row in rows]
+        return [(ids[at], score) for at, score in rank_nearest(ids, vectors, vector, k)]
 
-    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:  # noqa: ARG002
+    def _load_documents(self, head: Head) -> tuple[list[Row], Matrix]:
+        """The documents that have a vector of their own, and these."""
+        known = self._documents
+        if known is None or known[0] != (head.change, head.version):
+            with self._read(head) as snapshot:
+                found, now = snapshot.find(select(DOCUMENT), ("id", "facets", "vector")), snapshot.head
+            rows = [row for row in found if row["vector"] is not None]
+            vectors = np.stack([row["vector"] for row in rows]) if rows else np.empty((0, now.dim), np.float32)
+            known = self._documents = (now.change, now.version), rows, vectors
+        return known[1], known[2]
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k chunks of greatest BM25 score."""
         wanted = select(CHUNK, expand_filter(where))
-        with self._read() as snapshot:
-            signals, now = self._load(snapshot), snapshot.head
-            admitted = [row["row"] for row in snapshot.find(wanted, ("row",))] if wanted.is_filtered else None
-        found = signals.find_terms(terms.hashes)
-        weights = bm25.weigh_terms(terms.counts, [len(places) for places, _ in found], now.chunks)
-        scores = signals.score(found, weights, now.average_length)
         if wanted.is_empty:
-            scores[:] = 0.0
-        elif admitted is not None:
-            scores[~np.isin(signals.rows, admitted)] = 0.0
-        places = np.flatnonzero(scores)
-        return top_k(signals.rows[places].tolist(), [signals.ids[at] for at in places.tolist()], scores[places], k)
+            return []
+        with self._read(head) as snapshot:
+            signals, now = self._load_signals(snapshot), snapshot.head
+            admitted = [row["row"] for row in snapshot.find(wanted, ("row",))] if wanted.is_filtered else None
+        return [(row, score) for row, _, score in rank_matching(now, terms, k, [signals], admitted).best]
+
+    def _load_signals(self, snapshot: Snapshot) -> Signals:
+        """The signals of all chunks."""
+        known, at = self._signals, (snapshot.head.change, snapshot.head.version)
+        if known is None or known[0] != at:
+            known = self._signals = at, make_signals(snapshot.find(select(CHUNK), SIGNALS))
+        return known[1]
 
     def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well the chunks that exist match terms."""
-        with self._read() as snapshot:
+        """How well the chunks that exist match terms, with the counts of the whole collection."""
+        with self._read(head) as snapshot:
             return match_chunks(snapshot, terms, lambda: self.count_having(head, terms.hashes, None), chunk_ids)
 
-    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:  # noqa: ARG002
+    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms."""
-        with self._read() as snapshot:
-            counts = [len(places) for places, _ in self._load(snapshot).find_terms(hashes)]
+        with self._read(head) as snapshot:
+            counts = [len(places) for places, _ in self._load_signals(snapshot).find_terms(hashes)]
         return counts if at_most is None else [min(count, at_most) for count in counts]
 
-    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:  # noqa: ARG002
+    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of the chunks that exist."""
-        with self._read() as snapshot:
+        with self._read(head) as snapshot:
             return read_vectors_by_chunk_id(snapshot, chunk_ids)
 
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> None:
-        """None: searches share nothing."""
+    def begin(
+        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter
+    ) -> list[int] | None:
+        """None: searches share nothing, and are better made in parallel."""
+        return None
 
     def candidates(
         self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> None:
+    ) -> list[RowCandidates] | None:
         """None: it takes a search by vectors, and one by words."""
+        return None

@@ -7,9 +7,12 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 
+from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.candidates import Candidates, Depth
+from clew.core.doctor import Defect, Inspection
 from clew.core.facets import expand_document_filter, expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.languages import LANGUAGES
 from clew.core.lru import LRUCache
 from clew.core.protocols import Embedder, Mode
 from clew.core.receipt import Purge
@@ -18,19 +21,19 @@ from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
-from clew.drivers.store import checks, embed, read, threads, write
+from clew.drivers.store import checks, embed, inspection, read, threads, write
 from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
-from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_new_entries
 from clew.drivers.store.filtered import FilteredBackend
-from clew.drivers.store.inspection import InspectMethods
-from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
 from clew.drivers.store.term_ids import hash_terms, pack_terms
 
 MAX_HITS = 8192  # that are kept for the next search
 MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of documents shown in part
+MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
+_CODES = (*sorted(LANGUAGES), UNKNOWN)
+LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
 MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
@@ -95,7 +98,7 @@ class StoreEraser:
         return self._backend.notes()
 
 
-class BackendStore(InspectMethods, LanguageMethods):
+class BackendStore:
     """One collection; see `Store`. Several threads may use it."""
 
     def __init__(self, backend: Backend) -> None:
@@ -104,7 +107,7 @@ class BackendStore(InspectMethods, LanguageMethods):
         self._where = EVERYTHING
         self.whole = self
         self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
-        self._languages: LRUCache[dict[str, int]] = LRUCache(1)
+        self._languages: LRUCache[dict[str, int]] = LRUCache(1)  # by change number
         self._holds_state = False
         self._state: Head | None = None  # that is held
 
@@ -331,7 +334,7 @@ class BackendStore(InspectMethods, LanguageMethods):
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
         """Every chunk that a filter admits, by document id and index, read in batches."""
-        return scan_chunks(read.FilteredChunks(self._backend, where)) if expand_filter(where) else iter(())
+        return read.ChunkScan(self._backend, where).scan() if expand_filter(where) else iter(())
 
     # -- searches
 
@@ -451,7 +454,26 @@ class BackendStore(InspectMethods, LanguageMethods):
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""
         return self._backend.index.count_having(self._read_head(), hash_terms(terms), at_most)
 
+    def language_counts(self, *, exact: bool = False) -> dict[str, int]:
+        """How many chunks are in each language, as of the last change; up to a few thousand, or `exact`."""
+        change = str(self.change_number())
+        counts = None if exact else self._languages.get(change)
+        if counts is None:  # every chunk has a term that names its language
+            found = self.count_terms(LANGUAGE_TERMS, at_most=None if exact else MAX_LANGUAGE)
+            counts = {code: count for code, count in zip(_CODES, found, strict=True) if count}
+            if not exact:
+                self._languages.put(change, counts)
+        return dict(counts)
+
     # -- the collection
+
+    def inspect(self, *, max_chunks: int | None = None) -> Inspection:
+        """What is wrong with the tables, each document and the index, and how much was checked."""
+        return inspection.inspect_collection(self._backend, max_chunks)
+
+    def repair(self, defects: list[Defect]) -> None:
+        """Keeps what is sound of damaged documents, deletes what belongs to nothing, and adds up the counts again."""
+        inspection.repair_collection(self._backend, defects)
 
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""

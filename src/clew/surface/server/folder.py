@@ -43,7 +43,7 @@ def open_keys(start: Invocation) -> Keys:
 def _identify_store(address: str) -> str:
     """Name what an address leads to, without user, password and options: a folder, or an address."""
     if is_server_address(address):
-        from clew.drivers.store.postgres.connect.errors import identify_database
+        from clew.drivers.store.postgres.errors import identify_database
 
         return identify_database(address)
     from clew.drivers.store.lance.address import parse_address

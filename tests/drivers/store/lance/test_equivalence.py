@@ -13,7 +13,7 @@ from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument
 from clew.core.types import Chunk, Document, Hit, Matrix
 from clew.drivers.store import lance
-from clew.drivers.store.sqlite.open import open_store
+from clew.drivers.store.sqlite.backend import open_store
 from tests.soak import choose_runs
 
 DIM, K, QUERIES = 32, 10, choose_runs(6, 40)

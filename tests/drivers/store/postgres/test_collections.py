@@ -15,7 +15,7 @@ from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Vector
 from clew.drivers.store import postgres
-from clew.drivers.store.sqlite.open import open_store
+from clew.drivers.store.sqlite.backend import open_store
 
 DIM = 8
 NUMBER = count()

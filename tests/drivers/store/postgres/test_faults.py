@@ -18,8 +18,8 @@ from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store import postgres as server_store
+from clew.drivers.store.postgres import pool
 from clew.drivers.store.postgres import rows as table_rows
-from clew.drivers.store.postgres.connect import pool
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_server
 

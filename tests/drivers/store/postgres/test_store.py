@@ -24,15 +24,19 @@ from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import postgres as server_store
-from clew.drivers.store.postgres import drop_collection, list_collections, read_stored_embedder_name
-from clew.drivers.store.postgres.connect import planner, setup
-from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
-from clew.drivers.store.postgres.search import graph
-from clew.drivers.store.postgres.search import vectors as vector_search
-from clew.drivers.store.postgres.search.filters import SqlFragment
-from clew.drivers.store.postgres.search.nearest import NearestSearch
-from clew.drivers.store.postgres.search.vectors import NearestQuery
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.postgres import (
+    drop_collection,
+    list_collections,
+    pool,
+    read_stored_embedder_name,
+    setup,
+    upkeep,
+)
+from clew.drivers.store.postgres import search as vector_search
+from clew.drivers.store.postgres.errors import describe_address, translate_errors
+from clew.drivers.store.postgres.rows import SqlFragment
+from clew.drivers.store.postgres.search import NearestQuery
+from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_server
 
@@ -317,9 +321,8 @@ def fill_store(store: BackendStore, many: int = 600) -> Matrix:
 def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.MonkeyPatch, iterates: bool) -> None:
     store, enough, by_graph = open_store(), list[bool](), vector_search.search_graph
     fill_store(store)
-    get_server(store).index.by_vector = NearestSearch(
-        replace(get_server(store)._collection, has_iterative_scan=iterates), 0
-    )
+    index = get_server(store).index
+    index.collection, index._exact_below = replace(index.collection, has_iterative_scan=iterates), 0
 
     def watched(*given: Any, **more: Any) -> Any:
         found = by_graph(*given, **more)
@@ -359,7 +362,7 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
     asked = str(row(1).tolist())
 
     def plan(connection: psycopg.Connection) -> str:
-        planner.use_graph_plans(connection, vector_search.BREADTH, iterative=True)
+        pool.use_graph_plans(connection, vector_search.BREADTH, iterative=True)
         sql = vector_search.build_graph_sql(search, 50, 12)
         return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
 
@@ -464,7 +467,7 @@ def test_wide_vectors_have_a_graph_too(open_store: Open) -> None:
 
 
 def test_vectors_too_wide_for_a_graph_are_searched_exactly(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "MAX_DIM", 8)
+    monkeypatch.setattr(upkeep, "MAX_DIM", 8)
     store = open_store()
     put(store, "log", 5)
     store.flush()
@@ -494,7 +497,7 @@ def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: 
     put(store, "log")
     with get_server(store)._pool.open_connection() as connection:
         connection.execute("SET max_parallel_maintenance_workers = 2")
-        graph.build_graph(connection, "signals", get_server(store)._collection, DIM, 3)
+        upkeep.build_graph(connection, "signals", get_server(store)._collection, DIM, 3)
         assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
     assert store.stats().index == "pgvector HNSW, half precision"
 
@@ -513,7 +516,7 @@ def test_a_graph_that_another_program_has_just_built_stays(
         (replace(get_server(store)._collection, embedder="old"), DIM + 1),
     ):
         with get_server(store)._pool.open_connection() as connection:  # as one that looked before the other was done
-            graph.build_graph(connection, "signals", known, dim, 3)
+            upkeep.build_graph(connection, "signals", known, dim, 3)
     assert database.execute(sql).fetchone() == built
 
 

@@ -16,12 +16,12 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import build, sums, upkeep
+from clew.drivers.store.sqlite import build, index, sums
+from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState
 from clew.drivers.store.sqlite.exact import ExactIndex
 from clew.drivers.store.sqlite.folder import HOME, list_own_shards
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.sqlite.shard import ShardIndex
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_backend
@@ -382,8 +382,8 @@ def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: py
 
 def test_one_that_searches_builds_what_another_left_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who writes does not get the index that another holds; it is built by that one, though it writes nothing."""
-    monkeypatch.setattr(upkeep, "LOOK_AFTER", 0.0)
-    monkeypatch.setattr(upkeep, "REST", 0.0)
+    monkeypatch.setattr(index, "LOOK_AFTER", 0.0)
+    monkeypatch.setattr(index, "REST", 0.0)
     writer = open_store(tmp_path / "c")
     put(writer, 0, 10)
     writer.close()

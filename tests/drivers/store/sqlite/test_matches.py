@@ -10,8 +10,8 @@ import pytest
 
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, TermMatch
+from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.folder import HOME
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 
 DIM = 4

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from clew.core.cosine import compute_cosines
 from clew.drivers.store import bm25, order
-from clew.drivers.store.sqlite import checkpoint, frequencies, postings
+from clew.drivers.store.sqlite import checkpoint, exact, frequencies
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from clew.drivers.store.sqlite.lock import try_lock
+from clew.drivers.store.sqlite.files import try_lock
 from clew.drivers.store.term_ids import pack_terms
 
 
@@ -78,18 +78,18 @@ def test_word_counts_settle_and_survive_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_postings_find_what_was_added_however_it_came(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(postings, "MAX_UNSORTED", most)
-    rng, known, plain = np.random.default_rng(1), postings.EMPTY, dict[int, dict[int, float]]()
+    monkeypatch.setattr(exact, "MAX_UNSORTED", most)
+    rng, known, plain = np.random.default_rng(1), exact.NO_POSTINGS, dict[int, dict[int, float]]()
     for slot in range(60):
         chunk = rng.choice(20, rng.integers(0, 8), replace=False).astype(np.int64)
         times = rng.integers(1, 5, len(chunk)).astype(np.float32)
         older = known
-        shown = [column.tolist() for pair in postings.find_postings(older, np.arange(20)) for column in pair]
-        known = postings.extend_postings(known, chunk, np.full(len(chunk), slot, np.int32), times)
-        assert shown == [column.tolist() for pair in postings.find_postings(older, np.arange(20)) for column in pair]
+        shown = [column.tolist() for pair in exact.find_postings(older, np.arange(20)) for column in pair]
+        known = exact.extend_postings(known, chunk, np.full(len(chunk), slot, np.int32), times)
+        assert shown == [column.tolist() for pair in exact.find_postings(older, np.arange(20)) for column in pair]
         for word, many in zip(chunk.tolist(), times.tolist(), strict=True):
             plain.setdefault(word, {})[slot] = many
-    found = postings.find_postings(known, np.arange(21, dtype=np.int64))
+    found = exact.find_postings(known, np.arange(21, dtype=np.int64))
     for word, (slots, times) in enumerate(found):
         assert dict(zip(slots.tolist(), times.tolist(), strict=True)) == plain.get(word, {})
 

@@ -17,7 +17,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
+from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
 
 DIM = 8

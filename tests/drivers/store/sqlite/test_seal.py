@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.drivers.store.sqlite.seal import SEAL, Seal, has_right_seal
-from clew.drivers.store.sqlite.sparse import BLOCK, copy_file, read_blocks
+from clew.drivers.store.sqlite.checkpoint import SEAL, Seal, has_right_seal
+from clew.drivers.store.sqlite.files import BLOCK, copy_file, read_blocks
 
 END = 4 * BLOCK + 100
 AT = 2 * BLOCK + 7  # of the only data
@@ -110,7 +110,7 @@ def test_a_folder_that_is_changed_while_its_seal_is_made_is_not_sealed(
         seal.break_()
         return read_blocks(file, buffer)
 
-    monkeypatch.setattr("clew.drivers.store.sqlite.seal.read_blocks", change_meanwhile)
+    monkeypatch.setattr("clew.drivers.store.sqlite.checkpoint.read_blocks", change_meanwhile)
     seal.write(nullcontext(), seal.breaks)
     assert not (folder / SEAL).exists()
     monkeypatch.undo()

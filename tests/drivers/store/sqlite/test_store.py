@@ -19,14 +19,14 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
-from clew.drivers.store.sqlite import backend, build, candidates, checkpoint, connection, schema, tables
+from clew.drivers.store.sqlite import backend, build, checkpoint, connection, points, schema, tables
+from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
+from clew.drivers.store.sqlite.files import copy_file
 from clew.drivers.store.sqlite.folder import HOME
-from clew.drivers.store.sqlite.index import BrokenIndex
-from clew.drivers.store.sqlite.open import open_store as open_sqlite
-from clew.drivers.store.sqlite.sparse import copy_file
-from clew.drivers.store.sqlite.upkeep import IndexUpkeep
+from clew.drivers.store.sqlite.index import IndexUpkeep
+from clew.drivers.store.sqlite.points import BrokenIndex
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_backend
 
@@ -207,7 +207,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenIndex("no")
 
-    monkeypatch.setattr(candidates.Candidates, "find", broken)
+    monkeypatch.setattr(points.Candidates, "find", broken)
     store = open_store(folder)
     with pytest.raises(DriverFailed, match="index failed twice"):
         store.search_vectors(rows(1, 1)[0], 3)

@@ -15,11 +15,10 @@ import numpy as np
 
 from clew.core.calibration import Calibration
 from clew.core.sections import find_section_cycle
-from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Chunk, Section
-from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted, check_stored_document
-from clew.drivers.store.term_ids import MAX_COUNT
+from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right, check_stored_document
 
 MAX_PART_BYTES = 2 << 30  # of a part, unpacked
 MAX_MANIFEST_BYTES = 256 << 20
@@ -132,16 +131,8 @@ def _check_chunks(stored: StoredDocument, name: str) -> None:
             raise MalformedPart(f"{name}: chunk {position} is not a span of its text")
         if chunk.text != document.text[chunk.start : chunk.end]:
             raise MalformedPart(f"{name}: the text of chunk {position} is not that of its document")
-        if not are_terms_sorted(terms) or not _is_length_of(terms):
+        if not are_terms_right(terms) or terms.length > MAX_PART_BYTES:
             raise MalformedPart(f"{name}: the words of chunk {position} are not in order, or do not fit their counts")
-
-
-def _is_length_of(terms: PackedTerms) -> bool:
-    """Whether the length of a chunk is the sum of its counts, or above it where one stands for more than fits."""
-    total = int(terms.counts.sum(dtype=np.int64))
-    if len(terms.counts) and int(terms.counts.max()) == MAX_COUNT:
-        return total <= terms.length <= MAX_PART_BYTES
-    return terms.length == total
 
 
 def _check_meta(stored: StoredDocument, name: str) -> None:

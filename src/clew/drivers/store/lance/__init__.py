@@ -3,8 +3,8 @@
 from clew.core.errors import DriverMissing
 
 try:
+    from clew.drivers.store.lance.backend import open_store
     from clew.drivers.store.lance.collections import drop_collection, list_collections, read_stored_embedder_name
-    from clew.drivers.store.lance.open import open_store
 except ImportError as error:
     raise DriverMissing(
         f'a collection in object storage needs pylance ({error}); install it with: pip install "clew[lance]"'

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from clew.core.errors import SettingsError
 
 FOLDER = "lance"
-STORAGES = ("s3", "gs", "az")
 _SERVER_OPTIONS = {  # how the object store names an endpoint or account, in the address and in the environment
     "s3": ("aws_endpoint_url", "aws_endpoint", "endpoint_url", "endpoint"),
     "az": ("azure_storage_endpoint", "azure_endpoint", "endpoint", "azure_storage_account_name", "account_name"),

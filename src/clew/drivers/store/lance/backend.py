@@ -26,7 +26,7 @@ from clew.drivers.store.backend import (
     select,
 )
 from clew.drivers.store.base import BaseBackend, check_ids, complete_rows, find_lost_vectors
-from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
+from clew.drivers.store.embed import check_model_in_use, other_model_error
 from clew.drivers.store.lance import indexes
 from clew.drivers.store.lance.address import parse_address
 from clew.drivers.store.lance.collections import NAMED, measure_bytes, open_names, open_table
@@ -36,6 +36,7 @@ from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, ma
 from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
 from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
+from clew.drivers.store.store import BackendStore
 
 MAX_CLEANINGS = 20  # of files that others change meanwhile
 _OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
@@ -49,7 +50,7 @@ class LanceBackend(BaseBackend):
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
         self._url, self._collection, self._config = url, collection, config
-        self._embedder, self.dim = embedder, dim
+        self.embedder, self.dim = embedder, dim
         self._address = parse_address(url)
         self._as_of = parse_iso_or_none(config.as_of)
         self._table = open_table(self._address, collection)
@@ -72,11 +73,11 @@ class LanceBackend(BaseBackend):
             if self._as_of is not None:
                 raise NotFound(f"{self.place} is not there, so it has no versions")
             created, is_half = datetime.now(UTC).isoformat(), self._config.vectors == "half"
-            first = LanceHead(self._embedder, self.dim, created=created, is_half=is_half)
+            first = LanceHead(self.embedder, self.dim, created=created, is_half=is_half)
             self._table.create(make_table([first.to_row()], make_schema(first)))
         head = self._read_latest().head
-        if (head.embedder, head.dim) != (self._embedder, self.dim):
-            raise other_model_error(self.place, head.embedder, head.dim, self._embedder, self.dim)
+        if (head.embedder, head.dim) != (self.embedder, self.dim):
+            raise other_model_error(self.place, head.embedder, head.dim, self.embedder, self.dim)
         names = open_names(self._address)
         if self._as_of is None and self._collection not in names.read():
             names.change(lambda known: known.setdefault(self._collection, True))
@@ -88,10 +89,6 @@ class LanceBackend(BaseBackend):
         head = self._read_latest().head
         self._check_model(head)
         return head
-
-    def _check_model(self, head: Head) -> None:
-        if head.embedder != self._embedder:
-            raise model_switched_error(self.place, head.embedder, self._embedder)
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[LanceSnapshot]:
@@ -116,7 +113,7 @@ class LanceBackend(BaseBackend):
             return self._snapshot
 
     def _load(self, dataset: lance.LanceDataset, before: LanceSnapshot | None) -> LanceSnapshot:
-        return read_snapshot(dataset, self.place, self._config.exact_below, before, self._embedder)
+        return read_snapshot(dataset, self.place, self._config.exact_below, before, self.embedder)
 
     # -- changes
 
@@ -309,3 +306,15 @@ def _pause(tx: Transaction) -> None:
 def _resume(tx: Transaction) -> None:
     assert isinstance(tx.head, LanceHead)
     tx.head = replace(tx.head, paused=0.0)
+
+
+def open_store(
+    url: str,
+    *,
+    collection: str,
+    embedder: str,
+    dim: int,
+    config: StoreConfig = StoreConfig(),  # noqa: B008
+) -> BackendStore:
+    """The store of a collection below an address, made if there is none; with `config.as_of`, of the past."""
+    return BackendStore(LanceBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))

@@ -4,7 +4,6 @@ Each kind is a dataset of one fragment, which every commit replaces: of two that
 refused.
 """
 
-import json
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
@@ -13,6 +12,7 @@ import lance
 import pyarrow as pa
 
 from clew.drivers.store.backend import T, Values
+from clew.drivers.store.base import NamedTexts, change_texts
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.table import MAX_PAUSE, Change, Paused, Table
 
@@ -20,7 +20,7 @@ _SCHEMA = pa.schema([("row", pa.int64()), ("name", pa.string()), ("value", pa.st
 _CLEAN_EVERY = 32  # commits, after which old versions are removed
 
 
-class LanceNamed:
+class LanceNamed(NamedTexts):
     """The values of a kind; see `NamedRows`. The dataset is made by the first that is written.
 
     check: Called before a change.
@@ -32,12 +32,13 @@ class LanceNamed:
         self._exists = False
         self._known: tuple[int, dict[str, str], float] = (-1, {}, 0.0)  # the version, its values, the end of its pause
 
-    def read(self, names: Collection[str] | None = None) -> Values:
-        """The values of these names that exist, or all."""
+    def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
+        """The texts of these names that exist, or all."""
         if not self._find():
             return {}
         with translate_errors(self._table.place):
-            return _parse(self._read(self._table.latest())[0], names)
+            texts = self._read(self._table.latest())[0]
+        return {name: text for name, text in texts.items() if names is None or name in names}
 
     def _find(self) -> bool:
         self._exists = self._exists or self._table.exists()
@@ -66,12 +67,7 @@ class LanceNamed:
                 before, paused = self._read(dataset)
             if paused > time.time():
                 raise Paused
-            values = _parse(before, names)
-            chosen = set(values)
-            result = decide(values)
-            made = {name: json.dumps(value) for name, value in values.items()}
-            after = {name: made.get(name, text) for name, text in before.items() if name in made or name not in chosen}
-            after |= made
+            result, after = change_texts(before, decide, names)
             is_emptied = bool(before) and not after
             return (None if after == before else Change(None, _make_table(after, 0.0))), result
 
@@ -81,10 +77,6 @@ class LanceNamed:
         elif self._table.latest().version % _CLEAN_EVERY == 0:
             self._table.forget_versions()
         return result
-
-    def clock(self) -> float:
-        """The seconds of this machine's clock."""
-        return time.time()
 
     def purge(self) -> None:
         """Removes every version but the last, while others wait to write."""
@@ -99,18 +91,10 @@ class LanceNamed:
     def _set_pause(self, until: float) -> None:
         self._table.run(lambda dataset: (Change(None, _make_table(self._read(dataset)[0], until)), None))
 
-    def drop(self) -> None:
-        """Removes the dataset."""
-        self._table.drop()
-
     def close(self) -> None:
         """Forgets the dataset."""
         self._table.close()
         self._exists = True  # so that the next use says that it is closed
-
-
-def _parse(known: Mapping[str, str], names: Collection[str] | None) -> Values:
-    return {name: json.loads(value) for name, value in known.items() if names is None or name in names}
 
 
 def _make_table(values: Mapping[str, str], paused: float) -> pa.Table:

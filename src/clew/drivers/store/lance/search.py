@@ -1,92 +1,77 @@
 """Searches in a version of a collection: by vectors and by words, in memory if it is small, else by scans of Lance."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Depth
-from clew.core.facets import Condition, expand_document_filter, expand_filter
+from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch, Vector
-from clew.drivers.store import bm25
+from clew.core.types import Vector
 from clew.drivers.store.backend import CHUNK, DOCUMENT, Head, RowScores, Select, select
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import VECTOR_INDEX, has_index
 from clew.drivers.store.lance.schema import read_vector_column
 from clew.drivers.store.lance.snapshot import LanceSnapshot, to_sql
 from clew.drivers.store.order import SLACK, select_candidates
-from clew.drivers.store.read import read_vectors_by_chunk_id
-from clew.drivers.store.scan import SIGNALS, Signals, match_chunks, rank_nearest
+from clew.drivers.store.scan import SIGNALS, ScanIndex, Signals, rank_matching, rank_nearest
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched
 MAX_COUNTS = 100_000  # terms whose number of chunks is kept
 
 
-class LanceIndex:
+class LanceIndex(ScanIndex):
     """Searches of a collection; see `clew.drivers.store.backend.Index`.
 
     get_snapshot: Gives the collection at least as of a head.
     """
 
     def __init__(self, place: str, get_snapshot: Callable[[Head], LanceSnapshot]) -> None:
+        super().__init__(self._open)
         self._place, self._get_snapshot = place, get_snapshot
+
+    @contextmanager
+    def _open(self, head: Head) -> Iterator[LanceSnapshot]:
+        with translate_errors(self._place):
+            yield self._get_snapshot(head)
 
     def nearest(
         self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
     ) -> RowScores:
         """The k chunks of greatest cosine."""
-        with translate_errors(self._place):
-            found = _find_nearest(
-                self._get_snapshot(head), vector, k, select(CHUNK, expand_filter(where)), is_exact, breadth
-            )
-        return [(each.row, each.score) for each in found]
+        wanted = select(CHUNK, expand_filter(where))
+        with self._open(head) as snapshot:
+            found, best = _find_nearest(snapshot, vector, k, wanted, is_exact, breadth)
+        return [(found.rows[at], score) for at, score in best]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
         """The k documents whose own vector is nearest, with the cosine."""
-        wanted = select(DOCUMENT, expand_document_filter(where))
-        with translate_errors(self._place):
-            return [(each.id, each.score) for each in _find_nearest(self._get_snapshot(head), vector, k, wanted)]
+        with self._open(head) as snapshot:
+            found, best = _find_nearest(snapshot, vector, k, select(DOCUMENT, expand_document_filter(where)))
+        return [(found.ids[at], score) for at, score in best]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k chunks of greatest BM25 score."""
-        with translate_errors(self._place):
-            return _search_terms(self._get_snapshot(head), terms, k, expand_filter(where))
-
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        with translate_errors(self._place):
-            snapshot = self._get_snapshot(head)
-            return match_chunks(snapshot, terms, lambda: _count_having(snapshot, terms.hashes), chunk_ids)
+        wanted, hashes = select(CHUNK, expand_filter(where)), terms.hashes
+        if wanted.is_empty:
+            return []
+        with self._open(head) as snapshot:
+            admitted = _find_admitted(snapshot, hashes, wanted) if wanted.is_filtered else None
+            having, best = rank_matching(snapshot.head, terms, k, _read_signals(snapshot, hashes), admitted)
+            _keep_counts(snapshot, dict(zip(hashes.tolist(), having, strict=True)))
+            snapshot.note_owners([row for row, _, _ in best], [doc for _, doc, _ in best])
+        return [(row, score) for row, _, score in best]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms."""
-        with translate_errors(self._place):
-            counts = _count_having(self._get_snapshot(head), hashes)
+        with self._open(head) as snapshot:
+            counts = _count_having(snapshot, hashes)
         return counts if at_most is None else [min(count, at_most) for count in counts]
-
-    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those of the chunks that exist."""
-        with translate_errors(self._place):
-            return read_vectors_by_chunk_id(self._get_snapshot(head), chunk_ids)
-
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> None:
-        """None: searches are better made in parallel."""
-
-    def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> None:
-        """None: it takes a search by vectors, and one by words."""
-
-
-class _Scored(NamedTuple):
-    row: int
-    id: str
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +96,21 @@ def _find_nearest(
     wanted: Select,
     is_exact: bool = False,
     breadth: int | None = None,
-) -> list[_Scored]:
-    """The k rows among those that are meant of greatest cosine, best first."""
+) -> tuple[_Found, list[tuple[int, float]]]:
+    """Rows that are meant, and the places and scores of the k of greatest cosine, best first."""
     if wanted.is_empty:
-        return []
-    if snapshot.segments is not None:
+        found = _make_none(snapshot)
+    elif snapshot.segments is not None:
         found = _collect_vectors(snapshot, wanted)
     elif not is_exact and has_index(snapshot.dataset, VECTOR_INDEX):
         found = _search_index(snapshot, vector, max(4 * k, breadth or 0, MIN_CANDIDATES), wanted)
     else:
         found = _scan_vectors(snapshot, vector, k, wanted)
-    if not found.rows:
-        return []
-    best = rank_nearest(found.ids, found.vectors, vector, k)
-    return [_Scored(found.rows[at], found.ids[at], score) for at, score in best]
+    return found, rank_nearest(found.ids, found.vectors, vector, k) if found.rows else []
+
+
+def _make_none(snapshot: LanceSnapshot) -> _Found:
+    return _Found([], [], np.zeros((0, snapshot.head.dim), np.float32))
 
 
 def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
@@ -162,7 +148,7 @@ def _read_found(snapshot: LanceSnapshot, table: Any) -> _Found:
 
 def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select) -> _Found:
     """All rows that may be among the k nearest, of every one that is meant."""
-    found = _Found([], [], np.zeros((0, snapshot.head.dim), np.float32))
+    found = _make_none(snapshot)
     sql = f"{to_sql(wanted)} AND vector IS NOT NULL"
     for batch in snapshot.dataset.to_batches(columns=["row", "doc", "id", "vector"], filter=sql):
         more = _read_found(snapshot, batch)
@@ -171,31 +157,6 @@ def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Selec
         if len(found.rows) > 4 * k:
             found = found.keep(vector, k)
     return found
-
-
-def _search_terms(
-    snapshot: LanceSnapshot, query: PackedTerms, k: int, alternatives: Sequence[Condition]
-) -> list[tuple[int, float]]:
-    """The k chunks of greatest BM25 score, best first, ties by id."""
-    wanted = select(CHUNK, alternatives)
-    if wanted.is_empty:
-        return []
-    parts = [(signals, signals.find_terms(query.hashes)) for signals in _read_signals(snapshot, query.hashes)]
-    having = np.sum([[len(places) for places, _ in found] for _, found in parts] or [[0] * len(query.hashes)], axis=0)
-    _keep_counts(snapshot, dict(zip(query.hashes.tolist(), having.tolist(), strict=True)))
-    weights = bm25.weigh_terms(query.counts, having.tolist(), snapshot.head.chunks)
-    admitted = _find_admitted(snapshot, query.hashes, wanted) if wanted.is_filtered else None
-    scored = list[_Scored]()
-    for signals, found in parts:
-        own = signals.score(found, weights, snapshot.head.average_length)
-        if admitted is not None:
-            own[~np.isin(signals.rows, admitted)] = 0.0
-        places = np.flatnonzero(own)
-        places = places[select_candidates(own[places], k, 0.0)]
-        snapshot.note_owners(signals.rows[places].tolist(), signals.docs[places].tolist())
-        scored += [_Scored(int(signals.rows[at]), str(signals.ids[at]), float(own[at])) for at in places.tolist()]
-    best = sorted(scored, key=lambda each: (-each.score, each.id))[:k]
-    return [(each.row, each.score) for each in best]
 
 
 def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
@@ -241,9 +202,10 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
         )
 
 
-def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> NDArray[np.int64]:
+def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> list[int]:
     """The rows of the chunks that a filter admits, among those that have any of the terms."""
     if snapshot.segments is not None:
-        return np.array([row["row"] for row in snapshot.find(wanted, ())], np.int64)
+        return [row["row"] for row in snapshot.find(wanted, ())]
     sql = f"{to_sql(wanted)} AND {_having_any(hashes.tolist())}"
-    return np.asarray(snapshot.dataset.to_table(columns=["row"], filter=sql)["row"].to_numpy(), np.int64)
+    rows: list[int] = snapshot.dataset.to_table(columns=["row"], filter=sql)["row"].to_pylist()
+    return rows

@@ -3,9 +3,9 @@
 from clew.core.errors import DriverMissing
 
 try:
+    from clew.drivers.store.postgres.backend import open_store
     from clew.drivers.store.postgres.collections import drop_collection, list_collections
-    from clew.drivers.store.postgres.connect.setup import make_app_role, read_stored_embedder_name
-    from clew.drivers.store.postgres.open import open_store
+    from clew.drivers.store.postgres.setup import make_app_role, read_stored_embedder_name
 except ImportError as error:
     raise DriverMissing(
         f'a collection in PostgreSQL needs psycopg ({error}); install it with: pip install "clew[postgres]"'

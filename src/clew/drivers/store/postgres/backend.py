@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from threading import local
+from typing import Any
 
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
-from clew.core.doctor import Defect, Remedy
+from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
@@ -18,27 +19,26 @@ from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
+from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
 from clew.drivers.store.embed import check_model_in_use
-from clew.drivers.store.postgres import binary, eraser, inspect, upkeep
+from clew.drivers.store.postgres import binary, inspect, upkeep
 from clew.drivers.store.postgres.collections import estimate_disk_usage
-from clew.drivers.store.postgres.connect.errors import translate_errors
-from clew.drivers.store.postgres.connect.pool import Pool, check_pooler, fetch_rows
-from clew.drivers.store.postgres.connect.setup import OpenCollection, check_model_unchanged, open_collection
-from clew.drivers.store.postgres.protection import repair_protection
+from clew.drivers.store.postgres.errors import translate_errors
+from clew.drivers.store.postgres.inspect import repair_protection
+from clew.drivers.store.postgres.pool import Pool, check_pooler, fetch_rows
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
-from clew.drivers.store.postgres.search import graph
-from clew.drivers.store.postgres.searches import PostgresIndex
+from clew.drivers.store.postgres.search import PostgresIndex
+from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged, open_collection
+from clew.drivers.store.store import BackendStore
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
 
 
-class PostgresBackend:
+class PostgresBackend(BaseBackend):
     """One collection on a server; see `Backend`. Several threads, programs and machines may use it at once.
 
     With `config.access` the server shows it what these labels admit, and it only reads.
     """
-
-    remedy_unreadable: Remedy = ""
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
         opened = open_collection(
@@ -50,25 +50,16 @@ class PostgresBackend:
 
     def _use_collection(self, collection: OpenCollection) -> None:
         self._collection = collection
-        self.index = PostgresIndex(self.read, self._pool, collection, self._config)
-
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-        return self._collection.place
-
-    @property
-    def dim(self) -> int:
-        """The width of the vectors in use."""
-        return self._collection.dim
+        self.place, self.dim = collection.place, collection.dim
+        self.index: PostgresIndex = PostgresIndex(self.read, self._pool, collection, self._config)
 
     def head(self) -> Head:
         """What is said of the whole; of a collection that was removed, that it is empty."""
-        head = self._pool.run_read_with_own_plan(self._read_head)
+        head = self._pool.run_read_with_own_plan(self._fetch_head)
         check_model_unchanged(self._collection, head.embedder)
         return head
 
-    def _read_head(self, connection: Connection) -> Head:
+    def _fetch_head(self, connection: Connection) -> Head:
         return self._find_head(connection) or Head(self._collection.embedder, self._collection.dim)
 
     def _find_head(self, connection: Connection, lock: str = "") -> Head | None:
@@ -88,9 +79,9 @@ class PostgresBackend:
         return head
 
     @contextmanager
-    def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:  # noqa: ARG002
+    def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:
         """One state for several reads."""
-        with self._pool.read_state(self._read_head) as (connection, head):
+        with self._pool.read_state(self._fetch_head) as (connection, head):
             yield PostgresSnapshot(connection, self._collection, head)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
@@ -116,7 +107,7 @@ class PostgresBackend:
             return False
         with translate_errors(self.place), self._pool.open_connection() as connection:
             for table in upkeep.GRAPHS:  # a graph fits the width of its vectors
-                graph.drop_graph(connection, table, self._collection.number)
+                upkeep.drop_graph(connection, table, self._collection.number)
             return self._pool.run_transaction(lambda pooled: self._swap(pooled, change))
 
     def _swap(self, connection: Connection, change: int) -> bool:
@@ -146,23 +137,19 @@ class PostgresBackend:
 
     def reopen(self, embedder: Embedder) -> "PostgresBackend":
         """The same collection for the model that it has by now."""
-        head = self._pool.run_read_with_own_plan(self._read_head)
+        head = self._pool.run_read_with_own_plan(self._fetch_head)
         check_model_in_use(self.place, embedder, head.embedder, head.dim)
         other = copy(self)
         other._use_collection(replace(self._collection, embedder=head.embedder, dim=head.dim))
         return other
 
-    def compact(self, *, erase: bool) -> Purge:  # noqa: ARG002
+    def compact(self, *, erase: bool) -> Purge:
         """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
-        return eraser.rewrite_tables(self._pool, self._collection.number)
+        return upkeep.rewrite_tables(self._pool, self._collection.number)
 
     def notes(self) -> list[str]:
         """What only the operator of the server can remove."""
-        return [eraser.NOTE]
-
-    def reclaim_room(self, min_share: float) -> list[str] | None:  # noqa: ARG002
-        """None: the server uses freed room again."""
-        return None
+        return [upkeep.NOTE]
 
     def flush(self, *, with_graph: bool = True) -> None:
         """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
@@ -176,14 +163,14 @@ class PostgresBackend:
     def describe(self) -> tuple[str, int]:
         """The kind of the index that searches, and the bytes on disk: the collection's share of the tables."""
         number = self._collection.number
-        state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, number))
+        state = self._pool.run_read(lambda connection: upkeep.read_graph_state(connection, number))
         size = self._pool.run_read(lambda connection: estimate_disk_usage(connection, number, state.chunks))
         uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
         return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
 
-    def inspect(self, *, is_quick: bool) -> list[Defect]:  # noqa: ARG002
+    def inspect(self, *, is_quick: bool) -> list[Defect]:
         """What is wrong with the tables."""
-        with self._pool.read_state(self._read_head) as (connection, head):
+        with self._pool.read_state(self._fetch_head) as (connection, head):
             return list(inspect.inspect_tables(connection, self._collection.number, head))
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
@@ -206,7 +193,7 @@ class PostgresBackend:
         self._pool.close()
 
 
-class PostgresNamed:
+class PostgresNamed(NamedTexts):
     """The values of a kind in the table `named`; a lock for each transaction makes those who change them take turns."""
 
     def __init__(self, pool: Pool, collection: OpenCollection, kind: str) -> None:
@@ -214,31 +201,26 @@ class PostgresNamed:
         self._lock = xxh3_64_intdigest(f"{kind} of {collection.number}".encode()) - (1 << 63)
         self._now = local()  # the clock within a change, which would wait for a second connection
 
-    def read(self, names: Collection[str] | None = None) -> Values:
-        """The values of these names that exist, or all."""
-        return self._pool.run_read_with_own_plan(lambda connection: self._read(connection, names))
+    def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
+        """The texts of these names that exist, or all."""
+        return self._pool.run_read_with_own_plan(lambda connection: self._load(connection, names))
 
-    def _read(self, connection: Connection, names: Collection[str] | None) -> Values:
-        condition, params = (
-            ("", (self._kind,))
-            if names is None
-            else (
-                " AND name = ANY(%s::text[])",
-                (self._kind, binary.encode_texts(list(names))),
-            )
-        )
+    def _load(self, connection: Connection, names: Collection[str] | None) -> dict[str, str]:
+        condition, params = "", list[Any]([self._kind])
+        if names is not None:
+            condition, params = " AND name = ANY(%s::text[])", [self._kind, binary.encode_texts(list(names))]
         sql = f"SELECT name, value, sum FROM named WHERE collection = {self._number} AND kind = %s{condition}"
-        values: Values = {}
+        texts: dict[str, str] = {}
         for name, value, stored in fetch_rows(connection, f"{sql} ORDER BY number", params):
             checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
-            values[name] = json.loads(value)
-        return values
+            texts[name] = value
+        return texts
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place, while others that want to wait."""
         result, has_gone = self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
         if has_gone and self._kind == "erasing":
-            eraser.rewrite_named(self._pool)
+            upkeep.rewrite_named(self._pool)
         return result
 
     def _change(
@@ -250,12 +232,10 @@ class PostgresNamed:
         )
         self._now.seconds = self._read_clock(connection)
         try:
-            before = {name: json.dumps(value) for name, value in self._read(connection, names).items()}
-            values = {name: json.loads(value) for name, value in before.items()}
-            result = decide(values)
+            before = self._load(connection, names)
+            result, after = change_texts(before, decide)
         finally:
             del self._now.seconds
-        after = {name: json.dumps(value) for name, value in values.items()}
         gone = before.keys() - after.keys()
         if gone:
             connection.execute(
@@ -280,3 +260,15 @@ class PostgresNamed:
     def _read_clock(self, connection: Connection) -> float:
         ((seconds,),) = fetch_rows(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(seconds)
+
+
+def open_store(
+    url: str,
+    *,
+    collection: str,
+    embedder: str,
+    dim: int,
+    config: StoreConfig = StoreConfig(),  # noqa: B008
+) -> BackendStore:
+    """The store of a collection, which is made if there is none; its tables too."""
+    return BackendStore(PostgresBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))

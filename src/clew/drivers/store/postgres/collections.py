@@ -5,17 +5,16 @@ from psycopg import Connection
 from clew.core.collection import CollectionRecord
 from clew.core.errors import DriverFailed, NotFound
 from clew.core.time import from_iso
-from clew.drivers.store.postgres.connect import pool
-from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
-from clew.drivers.store.postgres.connect.setup import has_right_format
-from clew.drivers.store.postgres.partitions import ALL, drop_partition, empty_partition
-from clew.drivers.store.postgres.search.graph import drop_graph
+from clew.drivers.store.postgres import pool
+from clew.drivers.store.postgres.errors import describe_address, translate_errors
+from clew.drivers.store.postgres.setup import has_right_format
+from clew.drivers.store.postgres.upkeep import ALL_COLLECTIONS, drop_graph, drop_partition, empty_partition
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
     """The collections of a database, by name; DriverFailed if the role may not see which there are."""
     place = describe_address(url)
-    with translate_errors(place), pool.connect(url, ALL) as connection:
+    with translate_errors(place), pool.connect(url, ALL_COLLECTIONS) as connection:
         if not has_right_format(connection, place):
             return []
         if not _may_list(connection):

@@ -1,33 +1,52 @@
-"""Upkeep of a collection on a server: its graphs, and the room that deleted rows take."""
+"""Upkeep of a collection on a server: its graphs, its partition, and the room that deleted rows take.
+
+The graph of a large collection is an HNSW index of its own over its vectors in half precision. The postings of each
+collection have a table of their own, `postings_NUMBER`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import sleep
 
 from psycopg import Connection, errors, sql
+from xxhash import xxh3_64_intdigest
 
+from clew.core.errors import DriverFailed
+from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
-from clew.drivers.store.postgres import partitions
-from clew.drivers.store.postgres.connect.errors import translate_errors
-from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
-from clew.drivers.store.postgres.connect.setup import OpenCollection
-from clew.drivers.store.postgres.protection import TABLES
-from clew.drivers.store.postgres.search import graph
+from clew.drivers.store.postgres.errors import translate_errors
+from clew.drivers.store.postgres.inspect import TABLES
+from clew.drivers.store.postgres.pool import Pool, fetch_rows
+from clew.drivers.store.postgres.setup import OpenCollection
 
 GRAPHS = ("signals", "summaries")  # tables with a graph for each large collection
 MIN_REBUILT_BYTES = 4 << 20  # of a graph, below which its size says nothing
 GRAPH_ROW_BYTES = 400  # of a graph beside each vector in half precision: its neighbours
 MAX_GRAPH_GROWTH = 2.0  # over what its vectors take, above which a graph is built anew
+MAX_DIM = 4000  # dimensions that pgvector indexes in half precision
+LOCK_SECONDS = 0.1  # between attempts to take the lock of a graph
+MAX_MEMORY = 512  # MB to build one in; a graph that needs more is built more slowly
+LOCK_TIMEOUT = "60s"  # to wait for those who use a table
+NOTE = (
+    "the server's write-ahead log, archives of it, replicas, backups and logs are its operator's, and exports are "
+    "their owners': they keep what was erased until they are recycled or removed"
+)
+ALL_COLLECTIONS = "*"  # what a connection names to see which collections there are; no collection can have this name
+DROP_TIMEOUT = "500ms"  # for which searches of other collections may have to wait while a partition is dropped
 
 
 def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig) -> None:
     """Builds the graphs of a collection that are due."""
-    state = pool.run_read(lambda connection: graph.read_graph_state(connection, collection.number))
+    state = pool.run_read(lambda connection: read_graph_state(connection, collection.number))
     tables = (
         ("signals", state.chunks, state.has_chunk_graph),
         ("summaries", state.documents, state.has_summary_graph),
     )
     due = [(table, rows) for table, rows, exists in tables if rows >= config.exact_below and not exists]
-    if due and collection.dim <= graph.MAX_DIM:
+    if due and collection.dim <= MAX_DIM:
         with translate_errors(pool.place), pool.open_connection() as connection:
             for table, rows in due:
-                graph.build_graph(connection, table, collection, collection.dim, rows)
+                build_graph(connection, table, collection, collection.dim, rows)
 
 
 def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> list[str]:
@@ -37,13 +56,13 @@ def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> lis
     upkeep of it at a time: two would wait for each other.
     """
     with translate_errors(pool.place), pool.open_connection() as connection:
-        if not graph.try_lock(connection, "maintain"):
+        if not try_lock(connection, "maintain"):
             return ["nothing done: the upkeep of this database is under way in another program"]
-        is_owner = graph.is_owner(connection, "signals")
-        left = sum(graph.drop_leftovers(connection, table, collection.number) for table in GRAPHS if is_owner)
-        emptied = partitions.drop_leftovers(connection) if is_owner else 0
+        owns = is_owner(connection, "signals")
+        left = sum(drop_leftovers(connection, table, collection.number) for table in GRAPHS if owns)
+        emptied = drop_left_partitions(connection) if owns else 0
         build_due_graphs(pool, collection, config)
-        if not is_owner:
+        if not owns:
             return ["the role does not own the tables; its owner, or autovacuum, removes deleted rows"]
         before = _count_dead_rows(connection)
         for table in TABLES:
@@ -51,7 +70,7 @@ def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> lis
         done = [f"dropped {left} indexes that rebuilds of graphs had left"] if left else []
         done += [f"dropped {emptied} partitions of collections that are gone"] if emptied else []
         done.append(f"vacuumed {len(TABLES)} tables, with about {before:,} deleted rows")
-        state = graph.read_graph_state(connection, collection.number)
+        state = read_graph_state(connection, collection.number)
         rows = {"signals": state.chunks, "summaries": state.documents}
         return done + [line for table, count in rows.items() for line in _rebuild(connection, collection, table, count)]
 
@@ -63,7 +82,7 @@ def _rebuild(connection: Connection, collection: OpenCollection, table: str, row
     needed = MAX_GRAPH_GROWTH * max(rows, 1) * (2 * collection.dim + GRAPH_ROW_BYTES)
     if not size or size < max(MIN_REBUILT_BYTES, needed):
         return []
-    if not graph.try_lock(connection, name):  # a switch to another model, or the removal of the collection
+    if not try_lock(connection, name):  # a switch to another model, or the removal of the collection
         return []
     connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', false)")
     index = sql.Identifier("clew", name)
@@ -78,3 +97,241 @@ def _rebuild(connection: Connection, collection: OpenCollection, table: str, row
 def _count_dead_rows(connection: Connection) -> int:
     statement = "SELECT coalesce(sum(n_dead_tup), 0)::int8 FROM pg_stat_all_tables WHERE schemaname = 'clew'"
     return int(fetch_rows(connection, statement)[0][0])
+
+
+@dataclass(frozen=True, slots=True)
+class GraphState:
+    """The counts and the embedder of a collection, and which of its graphs exist."""
+
+    change: int
+    documents: int
+    chunks: int
+    embedder: str
+    has_chunk_graph: bool
+    has_summary_graph: bool
+
+
+def read_graph_state(connection: Connection, number: int) -> GraphState:
+    """The counts and embedder of a collection now, and which of its HNSW graphs exist."""
+    has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
+    found = fetch_rows(
+        connection,
+        "SELECT change, documents, chunks, embedder,"
+        f" {has.format('signals', number)}, {has.format('summaries', number)} FROM collections WHERE number = {number}",
+    )
+    return GraphState(*found[0]) if found else GraphState(0, 0, 0, "", False, False)
+
+
+def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:
+    """Builds the graph over a table's vectors, unless another program is building it or has built it."""
+    name = f"{table}_graph_{collection.number}"
+    if not try_lock(connection, name):
+        return
+    now = read_graph_state(connection, collection.number)
+    if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
+        return
+    memory = min(MAX_MEMORY, 64 + rows * (2 * dim + 1000) // 1_000_000)
+    # Without parallel workers: with them, some packages of pgvector crash on some processors, and the server ends all
+    # connections. Others read and write meanwhile, so a longer build does no harm.
+    connection.execute(
+        "SELECT set_config('maintenance_work_mem', %s, false),"
+        " set_config('max_parallel_maintenance_workers', '0', false)",
+        (f"{memory}MB",),
+    )
+    if not is_owner(connection, table):
+        connection.execute("SELECT build_graph(%s)", (table,))
+        return
+    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # the rest of an interrupted build
+    column = "half" if collection.is_half and table == "signals" else "vector"
+    connection.execute(  # as the SQL function build_graph does, but while others write
+        f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw (({column}::halfvec({dim})) halfvec_l2_ops)"
+        f" WITH (m = 16, ef_construction = 128) WHERE collection = {collection.number}"
+    )
+    connection.execute(f"ANALYZE {table}")
+
+
+def drop_graph(connection: Connection, table: str, number: int) -> None:
+    """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
+    name = f"{table}_graph_{number}"
+    while not try_lock(connection, name):  # a statement that waits would stop the builder, which waits for it
+        sleep(LOCK_SECONDS)
+    if is_owner(connection, table):
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
+        drop_leftovers(connection, table, number)
+        return
+    connection.execute("SELECT drop_graph(%s)", (table,))
+    if left := _list_leftovers(connection, name):
+        raise DriverFailed(
+            f"a rebuild that was cut off has left the index {left[0]}, which this role may not drop; run "
+            "`clew jobs maintain` as the owner of the tables, then try again"
+        )
+
+
+def drop_leftovers(connection: Connection, table: str, number: int) -> int:
+    """Drops what rebuilds of a graph that were cut off have left, which takes vectors of one width; how many."""
+    left = _list_leftovers(connection, f"{table}_graph_{number}")
+    for name in left:
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
+    return len(left)
+
+
+def _list_leftovers(connection: Connection, name: str) -> list[str]:
+    sql = (
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'i'"
+        " AND relname ~ %s ORDER BY 1"
+    )
+    return [left for (left,) in fetch_rows(connection, sql, (f"^{name}_cc(new|old)[0-9]*$",))]
+
+
+def is_owner(connection: Connection, table: str) -> bool:
+    """Whether the role owns a table, or may act for who does."""
+    sql = "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)"
+    ((is_owner,),) = fetch_rows(connection, sql, (f"clew.{table}",))
+    return bool(is_owner)
+
+
+def try_lock(connection: Connection, name: str) -> bool:
+    """Whether the lock of a name could be taken, which is then held until the connection is closed."""
+    key = xxh3_64_intdigest(name.encode()) - (1 << 63)
+    return bool(fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0])
+
+
+def rewrite_tables(pool: Pool, number: int) -> Purge:
+    """Rewrites the tables of a collection without dead rows, and their statistics, as far as the role may."""
+    with translate_errors(pool.place), pool.open_connection() as connection:
+        ((role,),) = fetch_rows(connection, "SELECT current_user::text")
+        tables = _list_tables(connection, number)
+        if not _owns_tables(connection):
+            names = ", ".join(f"clew.{table}" for table in tables)
+            text = (
+                f"the role {role} may not rewrite the tables, whose files keep deleted rows until then; their "
+                f"owner runs VACUUM (FULL, ANALYZE) {names}"
+            )
+            return Purge(forbidden=(text,))
+        again = _rewrite(connection, tables)
+        analyse_whole(connection)
+        rewritten = f"VACUUM (FULL, ANALYZE) of {len(tables) - len(again)} of {len(tables)} tables"
+        return Purge((rewritten,), tuple(again), tuple(_rewrite_statistics(connection, role)))
+
+
+def rewrite_named(pool: Pool) -> None:
+    """Removes the dead rows of what is kept by name, where the role may."""
+    with translate_errors(pool.place), pool.open_connection() as connection:
+        if _owns_tables(connection):
+            _rewrite(connection, ("named",))
+
+
+def _list_tables(connection: Connection, number: int) -> list[str]:
+    """The tables that hold rows of a collection, and those of its partition."""
+    found = fetch_rows(
+        connection,
+        "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
+        " AND relname <> 'format' ORDER BY 1",
+    )
+    foreign = list_foreign_partitions(connection, number)
+    return [name for (name,) in found if name not in foreign]
+
+
+def _owns_tables(connection: Connection) -> bool:
+    """Whether the role of a connection may rewrite the tables."""
+    ((owns,),) = fetch_rows(
+        connection,
+        "SELECT bool_and(pg_has_role(current_user, relowner, 'USAGE')) FROM pg_class"
+        " WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'",
+    )
+    return bool(owns)
+
+
+def _rewrite(connection: Connection, tables: Sequence[str]) -> list[str]:
+    """Rewrites tables, their indexes and statistics without what was deleted; which were in use for too long.
+
+    Every table is locked while it is rewritten, so other programs wait.
+    """
+    # Without parallel workers: with them, some packages of pgvector crash when they build a graph.
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, false), set_config('max_parallel_maintenance_workers', '0', false)",
+        (LOCK_TIMEOUT,),
+    )
+    undone: list[str] = []
+    for table in tables:
+        try:
+            connection.execute(sql.SQL("VACUUM (FULL, ANALYZE) {}").format(sql.Identifier("clew", table)))
+        except errors.LockNotAvailable:
+            undone.append(f"clew.{table} was in use and is not rewritten; run the erasure again")
+    return undone
+
+
+def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
+    """Removes the statistics before the last ones, which hold samples of the values of every column."""
+    ((allowed,),) = fetch_rows(
+        connection,
+        "SELECT r.rolsuper OR pg_has_role(current_user, d.datdba, 'USAGE') FROM pg_roles r, pg_database d"
+        " WHERE r.rolname = current_user AND d.datname = current_database()",
+    )
+    statement = "VACUUM (FULL) pg_catalog.pg_statistic"
+    if not allowed:
+        return [
+            f"the role {role} may not rewrite the server's statistics, which sample values; an administrator runs "
+            f"{statement}"
+        ]
+    try:
+        connection.execute(statement)
+    except errors.LockNotAvailable:
+        return [f"the server's statistics were in use and are not rewritten; an administrator runs {statement}"]
+    return []
+
+
+def empty_partition(connection: Connection, number: int) -> None:
+    """Empties the partition of a collection, in a transaction; other roles than its owner delete row by row."""
+    if _owns_partition(connection, number):
+        connection.execute(f"TRUNCATE clew.postings_{number}")
+
+
+def drop_partition(connection: Connection, number: int) -> bool:
+    """Drops the partition of a collection that is gone, outside of a transaction; False if that must wait."""
+    if not _owns_partition(connection, number):
+        return False
+    try:
+        with connection.transaction():
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (DROP_TIMEOUT,))
+            connection.execute(f"DROP TABLE IF EXISTS clew.postings_{number}")
+    except (errors.LockNotAvailable, errors.DeadlockDetected):  # upkeep drops it later
+        return False
+    return True
+
+
+def drop_left_partitions(connection: Connection) -> int:
+    """Drops partitions of collections that are gone; how many. For the owner of the tables."""
+    with connection.transaction():
+        connection.execute("SELECT set_config('clew.collection', %s, true)", (ALL_COLLECTIONS,))
+        found = fetch_rows(
+            connection,
+            "SELECT substring(relname from 10)::int AS number FROM pg_class WHERE relnamespace = 'clew'::regnamespace"
+            " AND relispartition AND relkind = 'r' AND relname ~ '^postings_[0-9]+$'"
+            " EXCEPT SELECT number FROM clew.collections ORDER BY 1",
+        )
+    return sum(drop_partition(connection, number) for (number,) in found)
+
+
+def list_foreign_partitions(connection: Connection, number: int) -> Sequence[str]:
+    """The partitions that hold no row of a collection."""
+    found = fetch_rows(
+        connection,
+        "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relispartition"
+        " AND relkind = 'r' AND relname <> %s",
+        (f"postings_{number}",),
+    )
+    return [name for (name,) in found]
+
+
+def analyse_whole(connection: Connection) -> None:
+    """Makes the statistics of the whole table anew, which are kept apart from those of its partitions."""
+    connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier("clew", "postings")))
+
+
+def _owns_partition(connection: Connection, number: int) -> bool:
+    statement = (
+        "SELECT coalesce((SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class"
+        " WHERE oid = to_regclass(%s)), false)"
+    )
+    return bool(fetch_rows(connection, statement, (f"clew.postings_{number}",))[0][0])

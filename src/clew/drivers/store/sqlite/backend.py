@@ -5,28 +5,31 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from copy import copy
 from pathlib import Path
 
 from clew.core.doctor import Defect, Remedy
-from clew.core.errors import CollectionDamaged
+from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
+from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
 from clew.drivers.store.inspection import inspect_while_unchanged
-from clew.drivers.store.sqlite import eraser, inspect, sums
-from clew.drivers.store.sqlite.accept import rewrite_database as rewrite_rows
+from clew.drivers.store.sqlite import connection, inspect, schema, sums
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
+from clew.drivers.store.sqlite.index import SqliteIndex
+from clew.drivers.store.sqlite.inspect import rewrite_rows
 from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
-from clew.drivers.store.sqlite.searches import SqliteIndex
+from clew.drivers.store.store import BackendStore
 
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
 
-class SqliteBackend:
+class SqliteBackend(BaseBackend):
     """One collection in a folder, or in memory where the folder is None; see `Backend`."""
 
     remedy_unreadable: Remedy = "copy"
@@ -37,23 +40,14 @@ class SqliteBackend:
 
     def _use_database(self, database: Database) -> None:
         self._database = database
-        self.index = SqliteIndex(database, self._folder, self._config)
-
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-        return self._database.place
-
-    @property
-    def dim(self) -> int:
-        """The width of the vectors in use."""
-        return self._database.dim
+        self.place, self.dim = database.place, database.dim
+        self.index: SqliteIndex = SqliteIndex(database, self._folder, self._config)
 
     def head(self) -> Head:
         """What is said of the whole."""
         return self._database.read_state()
 
-    def read(self, since: Head | None = None) -> "SqliteRead":  # noqa: ARG002
+    def read(self, since: Head | None = None) -> "SqliteRead":  # type: ignore[override]
         """One state for several reads."""
         return SqliteRead(self._database)
 
@@ -124,7 +118,7 @@ class SqliteBackend:
                 sums.write_meta(db, change=state.change + 1, pruned=state.change + 1)
         if self._folder is None:
             return Purge()
-        index, database = self.index.discard() if erase else [], eraser.rewrite_database(self._folder)
+        index, database = self.index.discard() if erase else [], rewrite_database(self._folder)
         done = (
             *(() if index or not erase else ("the files of the index: deleted and built again",)),
             *(() if database else ("clew.db: rewritten (secure_delete, VACUUM), its log emptied",)),
@@ -142,8 +136,8 @@ class SqliteBackend:
         if self._folder is None:
             return None
         with self._database.reader as db:
-            share = eraser.measure_free_share(db, self._folder)
-        return eraser.rewrite_database(self._folder) if share >= min_share else None
+            share = measure_free_share(db, self._folder)
+        return rewrite_database(self._folder) if share >= min_share else None
 
     def flush(self, *, with_graph: bool = True) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
@@ -193,10 +187,6 @@ class SqliteBackend:
                 apply_changes(db, tx, head, state)
             inspect.finish_repair(db, defects)
 
-    def pack_facets(self, facets: str) -> str:
-        """Facets are kept as they are."""
-        return facets
-
     def close(self) -> None:
         """Closes the index and the database."""
         self.index.close()
@@ -232,27 +222,27 @@ class SqliteRead:
             self._database.reader.__exit__(kind, error, trace)
 
 
-class SqliteNamed:
+class SqliteNamed(NamedTexts):
     """The values of a kind in the table `named`, whatever the model: a job may be to switch to another."""
 
     def __init__(self, database: Database, kind: str) -> None:
         self._database, self._kind = database, kind
 
-    def read(self, names: Collection[str] | None = None) -> Values:
-        """The values of these names that exist, or all."""
+    def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
+        """The texts of these names that exist, or all."""
         with self._database.reader as db:
-            return self._read(db, names)
+            return self._load(db, names)
 
-    def _read(self, db: sqlite3.Connection, names: Collection[str] | None) -> Values:
+    def _load(self, db: sqlite3.Connection, names: Collection[str] | None) -> dict[str, str]:
         condition, params = "", [self._kind]
         if names is not None:
             condition, params = " AND name IN (SELECT value FROM json_each(?))", [self._kind, json.dumps(list(names))]
         sql = f"SELECT name, value, sum FROM named WHERE kind = ?{condition} ORDER BY number"
-        values: Values = {}
+        texts: dict[str, str] = {}
         for name, value, stored in db.execute(sql, params):
             checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
-            values[name] = json.loads(value)
-        return values
+            texts[name] = value
+        return texts
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place; what is deleted is overwritten."""
@@ -265,10 +255,8 @@ class SqliteNamed:
 
     def _change(self, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
         with self._database.write_transaction(any_model=True) as (db, state):
-            before = {name: json.dumps(value) for name, value in self._read(db, names).items()}
-            values = {name: json.loads(value) for name, value in before.items()}
-            result = decide(values)
-            after = {name: json.dumps(value) for name, value in values.items()}
+            before = self._load(db, names)
+            result, after = change_texts(before, decide)
             gone = [(self._kind, name) for name in before.keys() - after.keys()]
             db.executemany("DELETE FROM named WHERE kind = ? AND name = ?", gone)
             db.executemany(
@@ -280,9 +268,51 @@ class SqliteNamed:
                 sums.write_meta(db, change=state.change + 1)
         if gone and self._kind == "erasing":
             with self._database.reader as db:
-                eraser.truncate_log(db)
+                truncate_log(db)
         return result
 
-    def clock(self) -> float:
-        """The seconds of this machine's clock, on which all processes are."""
-        return time.time()
+
+def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:
+    """The share of the database's file that it does not use: free pages, and what a rewrite could not cut off yet."""
+    pages, free, size = (
+        int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+    )
+    whole = max(pages * size, (folder / schema.FILE).stat().st_size)
+    return 1 - (pages - free) * size / whole
+
+
+def rewrite_database(folder: Path) -> list[str]:
+    """Rewrites the database without free pages and empties its log; what could not be done, as sentences."""
+    file = folder / schema.FILE
+    try:
+        with closing(connection.connect(folder)) as db:
+            db.execute("PRAGMA secure_delete = ON")  # for new pages too: they would hold what was in memory before
+            db.execute("VACUUM")
+            if not truncate_log(db):
+                return [f"{file}: another process is reading, so the log was not emptied; do it again later"]
+    except (sqlite3.Error, DriverFailed) as error:
+        return [f"{file}: the free pages were not removed ({error}); do it again later"]
+    return []
+
+
+def truncate_log(db: sqlite3.Connection) -> bool:
+    """Copies the whole log into the database and empties it; False if a reader did not let it for too long."""
+    deadline = time.monotonic() + schema.WRITE_TIMEOUT
+    while True:
+        ((is_blocked, _, _),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if not is_blocked:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+
+
+def open_store(
+    folder: Path | None,
+    *,
+    embedder: str,
+    dim: int,
+    config: StoreConfig = StoreConfig(),  # noqa: B008
+) -> BackendStore:
+    """The store of the collection in a folder, made if there is none; in memory where the folder is None."""
+    return BackendStore(SqliteBackend(folder, embedder=embedder, dim=dim, config=config))

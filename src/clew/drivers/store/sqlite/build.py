@@ -20,7 +20,7 @@ from pathlib import Path
 from clew.core.errors import ClewError
 from clew.drivers.store.sqlite.checkpoint import Checkpoint
 from clew.drivers.store.sqlite.database import CollectionState, Database
-from clew.drivers.store.sqlite.index import BrokenIndex
+from clew.drivers.store.sqlite.points import BrokenIndex
 from clew.drivers.store.sqlite.shard import ShardIndex
 
 MIN_ROWS = 2_000  # fewer unindexed rows than this are scanned faster than a graph is built

@@ -1,20 +1,37 @@
-"""Checkpoints: a small file beside a shard that says which collection it indexes and how far it has followed.
+"""What stands beside a shard: its checkpoint and its seal.
 
-It is written after the shard is safe on disk, so it is never ahead of it; a shard without one was never finished.
+The checkpoint says which collection a shard indexes and how far it has followed. It is written after the shard is safe
+on disk, so it is never ahead of it; a shard without one was never finished.
+
+The seal has the checksums of its files, written when it is saved and broken before it is changed. A shard whose seal
+does not match was damaged; one without a seal was being changed when its process was killed. Either is built again: a
+damaged one may end the process that opens it. Most of a shard's files are holes, which read as zeros. A checksum is of
+the blocks that hold something and of their places, so that holes need not be read, and a copy without holes has the
+same one.
 """
 
 import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
 
+from xxhash import xxh3_64
+
 from clew.drivers.store.sqlite.database import CollectionState
+from clew.drivers.store.sqlite.files import BLOCK, read_blocks
 from clew.drivers.store.sqlite.folder import list_own_shards
 
 FORMAT = 1
 FILE = "mark.json"
 _KEYS = {"collection_id": "birth", "unindexed": "loose"}  # fields whose key in the file differs
 _FIELDS = {key: field for field, key in _KEYS.items()}
+SEAL = "seal.json"
+_VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
+_REWRITTEN = ("id_tracker.versions", "mutable_id_tracker.versions")  # … once after points were removed
+_BY_BLOCKS = "blocks:"  # before a checksum
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +88,73 @@ def list_usable_shards(home: Path, state: CollectionState, dim: int) -> list[tup
 def get_freshness(checkpoint: Checkpoint) -> tuple[int, int]:
     """By which the best of several is found: most rows in its graph, then the latest."""
     return -checkpoint.unindexed, checkpoint.change
+
+
+class Seal:
+    """The seal of an open shard; `breaks` counts how often it was broken."""
+
+    def __init__(self, folder: Path) -> None:
+        self.breaks = 0
+        self._folder, self._file = folder, folder / SEAL
+
+    def break_(self) -> None:
+        """Removes the seal of a shard that is about to be changed."""
+        self.breaks += 1
+        self._file.unlink(missing_ok=True)
+
+    def write(self, lock: AbstractContextManager[object], breaks: int) -> None:
+        """Seals a shard that was saved when its seal had been broken so often; one that is sealed stays as it is.
+
+        The lock is not held while the files are read, which takes seconds where they are large. A shard that was
+        changed since is not sealed.
+        """
+        if self._file.exists():
+            return
+        made = dict(_list_sums(self._folder))
+        with lock:
+            if breaks == self.breaks:
+                self._save(made)
+
+    def renew(self) -> None:
+        """Makes a seal that was right right again, after the shard was opened: opening may have rewritten a file."""
+        sealed = json.loads(self._file.read_text("utf-8"))
+        now = {name: value for name, value in _list_sums(self._folder, only=_REWRITTEN) if name in sealed}
+        if sealed != sealed | now:
+            self._save(sealed | now)
+
+    def _save(self, made: dict[str, str]) -> None:
+        new = self._folder / f"{SEAL}.new"
+        new.write_text(json.dumps(made), "utf-8")
+        new.replace(self._file)
+
+
+def has_right_seal(folder: Path, *, only: str | None = None) -> bool:
+    """Whether a shard is sealed and every file of it, or the one of this name, is as it was then."""
+    try:
+        sealed = json.loads((folder / SEAL).read_text("utf-8"))
+        wanted = {only: sealed[only]} if only else sealed
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    return bool(wanted == dict(_list_sums(folder, only=(only,) if only else ())))
+
+
+def _list_sums(folder: Path, *, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """The path and checksum of each file, or of those with one of these names."""
+    buffer = bytearray(BLOCK)  # for all files: a new one for each block takes longer
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        inside = place[len(str(folder)) :].replace(os.sep, "/")
+        for name in sorted(names):
+            if name not in _VOLATILE and not name.endswith(".new") and (not only or name in only):
+                with suppress(FileNotFoundError), FileIO(f"{place}{os.sep}{name}") as file:
+                    yield f"{inside}/{name}".removeprefix("/"), _hash_blocks(file, buffer)
+
+
+def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
+    """The checksum of the blocks of a file that are not all zeros, with their places, and of its size."""
+    hasher = xxh3_64()
+    for at, block in read_blocks(file, buffer):
+        hasher.update(at.to_bytes(8, "little"))
+        hasher.update(block)
+    hasher.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
+    return _BY_BLOCKS + hasher.hexdigest()

@@ -18,11 +18,11 @@ from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head
 from clew.drivers.store.embed import check_model_in_use, model_switched_error
 from clew.drivers.store.sqlite import connection, schema, sums
-from clew.drivers.store.sqlite.accept import is_foreign_log
 from clew.drivers.store.sqlite.folder import (
     MARKER,
     check_database_exists,
     has_marker,
+    is_foreign_log,
     lost_error,
     read_last_change,
     write_last_change,

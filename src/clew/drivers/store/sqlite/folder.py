@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from clew.core.collection import CollectionRecord
 from clew.core.errors import CollectionLost, DriverFailed
@@ -14,15 +15,14 @@ from clew.core.pattern import compile_pattern
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.sqlite import schema
-from clew.drivers.store.sqlite.connection import open_read_only_connection
-from clew.drivers.store.sqlite.files import list_files, open_private
-from clew.drivers.store.sqlite.lock import try_lock
+from clew.drivers.store.sqlite.connection import LOG, open_read_only_connection
+from clew.drivers.store.sqlite.files import list_files, open_private, try_lock
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
 _SHARD = compile_pattern("shard-[0-9a-f]{12}")
 SESSIONS = "sessions"
-_LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
+_LOGS = (LOG, f"{schema.FILE}-shm")
 LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
 _OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
 _NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
@@ -88,6 +88,40 @@ def read_last_change(folder: Path) -> tuple[str, int] | None:
     except (OSError, ValueError):
         pass
     return None
+
+
+def is_foreign_log(folder: Path, collection_id: str) -> bool:
+    """Whether the log makes the collection another than the one whose last change was noted in this folder.
+
+    SQLite applies any log, and what comes of it may look whole. A switch of model gives the collection another id too,
+    which is noted a moment after: the file then has the other model. Files that were put here together agree with each
+    other, and are not foreign.
+    """
+    file = folder / schema.FILE
+    try:
+        if not (folder / LOG).stat().st_size or not file.stat().st_size:
+            return False
+    except OSError:
+        return False
+    seen = _read_identity(file, with_log=True)
+    if seen is None or seen[0] == collection_id:
+        return False
+    alone = _read_identity(file, with_log=False)
+    return alone is None or (alone[0] != seen[0] and alone[1] == seen[1])
+
+
+def _read_identity(file: Path, *, with_log: bool) -> tuple[Any, ...] | None:
+    """The id of the collection and its model; None if they cannot be read."""
+    try:
+        if with_log:
+            opened = open_read_only_connection(file)
+        else:
+            opened = sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)
+        with closing(opened) as db:
+            found: tuple[Any, ...] | None = db.execute("SELECT birth, embedder FROM meta").fetchone()
+            return found
+    except (sqlite3.Error, UnicodeDecodeError, DriverFailed):
+        return None
 
 
 def has_marker(folder: Path) -> bool:

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -14,21 +15,29 @@ from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Vector
+from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.sqlite import build, frequencies, signals
-from clew.drivers.store.sqlite.checkpoint import Checkpoint, get_freshness, list_usable_shards, read_checkpoint
+from clew.drivers.store.sqlite.checkpoint import (
+    SEAL,
+    Checkpoint,
+    get_freshness,
+    has_right_seal,
+    list_usable_shards,
+    read_checkpoint,
+)
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.exact import ExactIndex
-from clew.drivers.store.sqlite.files import delete_folder, make_private_folder
+from clew.drivers.store.sqlite.files import LockRefused, delete_folder, make_private_folder, try_lock
 from clew.drivers.store.sqlite.folder import HOME, LOCK, list_own_shards
-from clew.drivers.store.sqlite.index import BrokenIndex, Index
-from clew.drivers.store.sqlite.lock import LockRefused, try_lock
+from clew.drivers.store.sqlite.frequencies import DocumentFrequencies, load_document_frequencies
+from clew.drivers.store.sqlite.points import BrokenIndex
 from clew.drivers.store.sqlite.row_cache import RowCache, stack_vectors
-from clew.drivers.store.sqlite.seal import has_right_seal
 from clew.drivers.store.sqlite.shard import ShardIndex
-from clew.drivers.store.sqlite.shards import Shards, is_one_unfinished
 
+Follower = ExactIndex | ShardIndex  # both search as `clew.drivers.store.backend.Index` says
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
-
+OPEN_ATTEMPTS = 3  # of a shard that others change meanwhile
+CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 _ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
 log = logging.getLogger(__name__)
 
@@ -54,7 +63,6 @@ class IndexManager:
         self._folder = folder
         self._config = config
         self._rows = RowCache(database)
-        self._shards = Shards(database, self._rows)
         self._lock = threading.RLock()
         self.upkeep = threading.Lock()  # held while the index is built, inspected or deleted; taken before the other
         self._lock_file: BinaryIO | None = None
@@ -68,7 +76,7 @@ class IndexManager:
         """Whether this process has an index open, in memory or on disk."""
         return bool(self._shard or self._exact)
 
-    def get_caught_up_index(self, state: CollectionState) -> Index:
+    def get_caught_up_index(self, state: CollectionState) -> Follower:
         """The index to search, in memory or on disk, caught up with the database at least to a state."""
         with self._lock:
             if not self._folder or not self._needs_shard(state):
@@ -86,22 +94,29 @@ class IndexManager:
         index.catch_up(state)
         return index
 
-    def find_counts(self, state: CollectionState) -> frequencies.DocumentFrequencies | None:
+    def find_counts(self, state: CollectionState) -> DocumentFrequencies | None:
         """How many chunks have each word, as it was saved with an index on disk of this state; None if there is none.
 
         Takes no lock: another process may have the index open.
         """
-        return self._shards.find_counts(self._folder / HOME, state) if self._folder else None
+        with suppress(OSError, ValueError):
+            for folder, saved in (
+                list_usable_shards(self._folder / HOME, state, self._database.dim) if self._folder else ()
+            ):
+                is_of_state = (saved.change, saved.row) == (state.change, state.last)
+                if is_of_state and has_right_seal(folder, only=saved.counts):
+                    return load_document_frequencies(folder / saved.counts)
+        return None
 
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist, by id."""
-        if (exact := self._exact) and (known := exact.get_vectors(state, chunk_ids)) is not None:
+        if (exact := self._exact) and (known := exact.vectors(state, chunk_ids)) is not None:
             return known
         read = self._rows.load_chunks(state, chunk_ids)
         made = [each for each in read if each[7]]
         return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
-    def discard_broken_shard(self, index: Index, error: Exception) -> None:
+    def discard_broken_shard(self, index: Follower, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""
         with self._lock:
             shard = self._shard
@@ -185,7 +200,7 @@ class IndexManager:
         """Uses the shard that was built, if one was; it is opened and caught up while the old index is searched."""
         made = None
         try:
-            made = self._shards.open_built(built) if built else None
+            made = self._open_sound(built, read_checkpoint(built)) if built else None
         finally:
             with self._lock:
                 self._building, old = None, self._shard
@@ -255,7 +270,7 @@ class IndexManager:
             except BrokenIndex as error:
                 self.discard_broken_shard(self._shard, error)
         try:
-            self._shard = self._shards.open_newest(self._folder / HOME, self._building)
+            self._shard = self._open_newest()
         except (BrokenIndex, OSError) as error:
             raise self._refuse_to_build(error) from error
         return self._shard
@@ -267,8 +282,7 @@ class IndexManager:
         """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
         if not self._folder or not self._exact or self._shard or state.chunks <= build.MIN_ROWS:
             return False
-        is_on_disk = self._shards.list_usable(self._folder / HOME, state, self._building)
-        return state.chunks <= self._config.exact_limit and not is_on_disk
+        return state.chunks <= self._config.exact_limit and not self._list_usable(state)
 
     def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""
@@ -299,3 +313,74 @@ class IndexManager:
         finally:
             if lock_file:
                 lock_file.close()
+
+    # -- shards on disk; the caller holds the lock
+
+    def _list_usable(self, state: CollectionState) -> list[tuple[Path, Checkpoint]]:
+        """The shards on disk that can catch up with a state, without the one that is being built."""
+        assert self._folder
+        usable = list_usable_shards(self._folder / HOME, state, self._database.dim)
+        return [each for each in usable if each[0] != self._building]
+
+    def _open_newest(self) -> ShardIndex:
+        """The newest shard if it is sound, else a new one. All others are deleted but the one that is being built.
+
+        BrokenIndex if a new one breaks again and again: once it may, where another process erases something meanwhile.
+        """
+        for _ in range(OPEN_ATTEMPTS - 1):
+            with suppress(BrokenIndex):
+                return self._open_newest_once()
+        return self._open_newest_once()
+
+    def _open_newest_once(self) -> ShardIndex:
+        assert self._folder
+        home, state = self._folder / HOME, self._database.read_state()  # under the lock no shard is ahead of it
+        make_private_folder(home)
+        newest = max(self._list_usable(state), key=lambda each: get_freshness(each[1]), default=None)
+        for other in list_own_shards(home):
+            if other != self._building and (newest is None or other != newest[0]):
+                delete_folder(other)
+        if newest and (index := self._open_sound(*newest)):
+            return index
+        checkpoint = build.make_empty_checkpoint(state, self._database.dim)
+        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint, rows=self._rows)
+        index.catch_up(state)
+        index.save()
+        if not self._has_all_chunks(index, state):
+            index.close_without_saving()
+            raise damaged_error("the table of the vectors and terms")
+        return index
+
+    def _open_sound(self, folder: Path, checkpoint: Checkpoint | None) -> ShardIndex | None:
+        """A shard of this checkpoint, caught up; None, and it is deleted, if it is not sound."""
+        if checkpoint is None:
+            return None
+        try:
+            index = ShardIndex(folder, self._database, checkpoint, rows=self._rows)
+            if self._has_all_chunks(index, self._database.read_state()):
+                return index
+            index.save_and_close()
+            log.warning("%s: the index does not match the collection and is rebuilt", folder.parent)
+        except BrokenIndex as error:
+            log.warning("%s: the index cannot be read and is rebuilt: %s", folder.parent, error)
+        delete_folder(folder)
+        return None
+
+    def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
+        """Whether a shard has as many chunks as the database, once it has caught up."""
+        for _ in range(CHECK_ATTEMPTS):
+            index.catch_up(state)
+            has_all, now = index.has_chunks(state.chunks), self._database.read_state()
+            if now.change == state.change:
+                return has_all
+            state = now
+        return True  # the database changed all the time; nothing speaks against the shard
+
+
+def is_one_unfinished(home: Path) -> bool:
+    """Whether a shard is being built: until it is saved, it is there without a checkpoint or a seal."""
+    try:
+        unsealed = [folder for folder in list_own_shards(home) if not (folder / SEAL).exists()]
+    except OSError:  # of another user, who keeps it to himself
+        return False
+    return len(unsealed) > 1 or any(read_checkpoint(folder) is None for folder in unsealed)

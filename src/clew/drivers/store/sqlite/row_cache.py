@@ -1,4 +1,4 @@
-"""A cache of signals by row: the vectors and terms of candidates, which one search asks for several times."""
+"""A cache of signals by row: vectors and terms of candidates, which a search asks for several times, and scores."""
 
 import json
 import threading
@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
+from clew.drivers.store import bm25
+from clew.drivers.store.backend import Head
+from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.checksums import check_signal, damaged_error
-from clew.drivers.store.sqlite.database import CollectionState, Database
+from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import BATCH, COLUMNS, RowTerms, make_placeholders
 from clew.drivers.store.sqlite.vectors import unpack_vectors
 
@@ -30,10 +35,10 @@ class RowCache:
         self._bytes = 0
         self._cached_at = (-1, -1)
 
-    def load_rows(self, state: CollectionState, rows: Sequence[int]) -> list[StoredRow]:
+    def load_rows(self, head: Head, rows: Sequence[int]) -> list[StoredRow]:
         """Those of the rows that still exist; none after a switch of model."""
         with self._lock:
-            self._clear_if_changed(state)
+            self._clear_if_changed(head)
             known = self._rows
             missing = [row for row in rows if row not in known]
             if missing:
@@ -44,10 +49,10 @@ class RowCache:
                 self._check_gone("row", [row for row in missing if row not in known])
             return [found for row in rows if (found := known.get(row))]
 
-    def load_chunks(self, state: CollectionState, chunk_ids: Sequence[str]) -> list[StoredRow]:
+    def load_chunks(self, head: Head, chunk_ids: Sequence[str]) -> list[StoredRow]:
         """The rows of those of the chunks that exist, each once."""
         with self._lock:
-            self._clear_if_changed(state)
+            self._clear_if_changed(head)
             known = self._by_id
             found = {each: row for each in chunk_ids if (row := known.get(each))}
             missing = [each for each in chunk_ids if each not in found]
@@ -71,10 +76,10 @@ class RowCache:
                 for (chunk_id,) in db.execute(sql, (json.dumps(list(values)),)):
                     raise damaged_error(f"the vector or the terms of the chunk {chunk_id!r}")
 
-    def _clear_if_changed(self, state: CollectionState) -> None:
-        if self._cached_at != (state.change, state.version) or self._bytes > MAX_BYTES:
+    def _clear_if_changed(self, head: Head) -> None:
+        if self._cached_at != (head.change, head.version) or self._bytes > MAX_BYTES:
             self._rows, self._by_id, self._bytes = {}, {}, 0
-            self._cached_at = state.change, state.version
+            self._cached_at = head.change, head.version
 
     def _read(self, condition: str, params: Sequence[object]) -> list[StoredRow]:
         """Reads rows and checks those that this open store has not read before."""
@@ -106,3 +111,31 @@ def join_terms(read: Sequence[StoredRow]) -> RowTerms:
         np.frombuffer(b"".join([each[6] for each in read]), np.uint16),
         np.array([len(each[5]) for each in read], np.int64) // 8,
     )
+
+
+def measure_rows(read: RowTerms, words: Hashes, weights: Floats, average: float) -> tuple[Floats, Floats]:
+    """The share and the strength of rows, for sorted words with these weights."""
+    places, owners, found = _find_words(read, words)
+    counts = np.zeros((len(words), len(read.rows)), np.float32)
+    counts[places, owners] = found
+    return bm25.measure_terms(weights, counts, bm25.length_norm(read.lengths, average))
+
+
+def score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
+    """The BM25 score of each row, for sorted words and their weights."""
+    places, owners, counts = _find_words(read, words)
+    norms = bm25.length_norm(read.lengths, average)[owners]
+    parts = weights[places] * bm25.saturate(counts.astype(np.float32), norms)
+    sums = np.bincount(owners, parts, minlength=len(read.rows)).astype(np.float64, copy=False)
+    return sums.round(bm25.DIGITS)
+
+
+def _find_words(read: RowTerms, words: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp], Counts]:
+    """Where the rows have any of the sorted words: the position of the word, that of the row, and the count."""
+    if not len(words):
+        none = np.empty(0, np.intp)
+        return none, none, read.counts[:0]
+    places = words.searchsorted(read.terms)
+    at = np.flatnonzero(words.take(places, mode="clip") == read.terms)
+    owners = np.repeat(np.arange(len(read.rows)), read.sizes)
+    return places[at], owners[at], read.counts[at]

@@ -1,5 +1,6 @@
 """The commands that serve: serve, and the keys of who may ask."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ Write = Annotated[bool, typer.Option("--write", help="May also add and remove; n
 Collections = Annotated[
     list[str] | None, typer.Option("--only", metavar="COLLECTION", help="Opens only this collection (repeatable).")
 ]
+ResetYes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before all keys are removed.")]
 Expires = Annotated[
     str | None, typer.Option("--expires", metavar="TIME", help="Until when: a date, or a span such as 12h or 90d.")
 ]
@@ -176,17 +178,21 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 
 
 @keys_app.command()
-def reset(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False) -> None:
     """Remove all keys; a server on this machine alone then needs none, as before the first."""
+    from clew.core.plural import format_count
     from clew.surface.cli import render
 
     with _open_keys(ctx) as keys:
         count = len(keys.read())
+        if not yes and sys.stdin.isatty():
+            typer.confirm(f"Remove {format_count(count, 'key')}, and let everybody on this machine in?", abort=True)
         keys.reset()
     if as_json:
         render.print_json({"removed": count})
     else:
-        render.print_line((f"{count} keys removed", ""))
+        told = f"{format_count(count, 'key')} removed; a server on this machine alone now answers everybody on it"
+        render.print_line((told, ""))
 
 
 def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":

@@ -7,6 +7,7 @@ from functools import partial
 from secrets import randbits
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg import Connection
@@ -14,10 +15,9 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from clew.core.errors import SettingsError
+from clew.core.facets import make_label_facets
 from clew.drivers.store.postgres import binary
-from clew.drivers.store.postgres.connect import planner
-from clew.drivers.store.postgres.connect.errors import CommitUnknown, describe_address, translate_errors
-from clew.drivers.store.postgres.connect.labels import Access, limit_to_labels
+from clew.drivers.store.postgres.errors import CommitUnknown, describe_address, translate_errors
 
 MAX_CONNECTIONS: Final = 16  # of one store, hence concurrent searches; others wait
 TIMEOUT = 10.0  # seconds to wait for a free connection, and for a server that restarts
@@ -25,6 +25,15 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 # It warns of every attempt to connect; the caller gets an error, so without a log handler these stay silent.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+CUSTOM_PLANS = {"plan_cache_mode": "force_custom_plan", "enable_sort": "on"}
+LOCAL_CUSTOM_PLANS = (  # until the transaction ends
+    "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_sort', 'on', true)"
+)
+LOCAL_GENERIC_PLANS = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true)"
+_GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_sort": "off"}  # no sort, so that a graph is used
+_applied: "WeakKeyDictionary[Connection[Any], dict[str, str]]" = WeakKeyDictionary()
+_local: "WeakSet[Connection[Any]]" = WeakSet()  # whose settings end with each transaction
+Access = Sequence[str] | None  # the labels of who reads; None: all is seen
 
 
 def connect(url: str, collection: str, *, access: Access = None) -> Connection:
@@ -46,9 +55,9 @@ def configure_connection(
 
     With labels it sees what they admit, and only reads. `is_local`: all of it until the transaction ends.
     """
-    # Statements are planned for their parameters, except searches (see `planner`); joined in the order they are
-    # written, which does not depend on the server's statistics; not compiled, which takes longer than running them; and
-    # have room to add up the postings of common words in memory.
+    # Statements are planned for their parameters, except searches (see `use_generic_plans`); joined in the order they
+    # are written, which does not depend on the server's statistics; not compiled, which takes longer than running them;
+    # and have room to add up the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %(name)s, %(local)s), set_config('clew.access', '', %(local)s),"
         " set_config('plan_cache_mode', 'force_custom_plan', %(local)s), set_config('enable_sort', 'on', %(local)s),"
@@ -58,7 +67,7 @@ def configure_connection(
         " JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), %(local)s)",
         {"name": collection, "local": is_local},
     )
-    planner.forget_settings(connection, is_local=is_local)
+    forget_settings(connection, is_local=is_local)
     if access is not None:
         limit_to_labels(connection, access, is_local=is_local)
 
@@ -136,7 +145,7 @@ class Pool:
         """The result of a read with custom plans; retried once on another connection if the first was lost."""
 
         def plan_and_work(connection: Connection) -> T:
-            planner.use_custom_plans(connection)
+            use_custom_plans(connection)
             return work(connection)
 
         return self.run_read_with_own_plan(plan_and_work)
@@ -185,7 +194,7 @@ class Pool:
         if self._pooler:
             configure_connection(connection, self._collection, access=self._access, is_local=True)
         else:
-            connection.execute(planner.LOCAL_CUSTOM_PLANS)
+            connection.execute(LOCAL_CUSTOM_PLANS)
 
     def _begin_read(self, connection: Connection) -> None:
         self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -270,3 +279,67 @@ def _make_default_options(url: str) -> dict[str, Any]:
     """The connection options that an address does not set, and the encoding, which is always the same."""
     given, usual = conninfo_to_dict(url), {"connect_timeout": 10, "application_name": "clew"}
     return {"client_encoding": "UTF8", **{key: value for key, value in usual.items() if key not in given}}
+
+
+def forget_settings(connection: Connection, *, is_local: bool) -> None:
+    """Says that a connection has been configured anew, until it is closed or until its transaction ends."""
+    _applied.pop(connection, None)
+    if is_local:
+        _local.add(connection)
+
+
+def is_local(connection: Connection) -> bool:
+    """Whether the settings of a connection end with each transaction."""
+    return connection in _local
+
+
+def use_custom_plans(connection: Connection) -> None:
+    """Makes PostgreSQL plan every statement anew, for its parameters."""
+    _apply_settings(connection, CUSTOM_PLANS)
+
+
+def use_generic_plans(connection: Connection) -> None:
+    """Makes PostgreSQL plan a statement only once, when it is prepared."""
+    _apply_settings(connection, _GENERIC_PLANS)
+
+
+def use_graph_plans(connection: Connection, breadth: int, *, iterative: bool) -> None:
+    """Generic plans for graph searches that keep `breadth` candidates, and scan on if a filter leaves too few.
+
+    An iterative scan records every row it visits, which doubles the time of a search.
+    """
+    scan = "relaxed_order" if iterative else "off"
+    _apply_settings(connection, {**_GENERIC_PLANS, "hnsw.ef_search": str(breadth), "hnsw.iterative_scan": scan})
+
+
+def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Changes the settings that differ; outside of a transaction, which might roll them back, unless they end there."""
+    current = _applied.setdefault(
+        connection, {**CUSTOM_PLANS, "hnsw.iterative_scan": "off"}
+    )  # old versions do not have it
+    new = {name: value for name, value in settings.items() if current.get(name) != value}
+    if new:
+        calls = ", ".join([f"set_config(%s, %s, {str(is_local(connection)).lower()})"] * len(new))
+        connection.execute(f"SELECT {calls}", [word for pair in new.items() for word in pair])
+        current.update(new)
+
+
+def limit_to_labels(connection: Connection, access: Sequence[str], *, is_local: bool = False) -> None:
+    """Makes a connection, or its transaction, see what has one of the labels, and what has none, and only read.
+
+    Statements then read the views of `clew_seen` in place of the tables of the same names: they have the sizes of
+    hidden messages, by which places in a thread are added up. A superuser is free of row-level security; it keeps the
+    tables, and only the filter of the engine holds.
+    """
+    labels = ",".join(str(binary.hash_facet(facet)) for facet in sorted(make_label_facets(access)))
+    connection.execute(
+        "SELECT set_config('clew.access', %(labels)s, %(local)s), set_config(%(read_only)s, 'on', %(local)s),"
+        " set_config('search_path',"
+        " CASE WHEN row_security_active('clew.chunks') THEN 'clew_seen, ' ELSE '' END"
+        " || current_setting('search_path'), %(local)s)",
+        {
+            "labels": f"{{{labels}}}",
+            "read_only": "transaction_read_only" if is_local else "default_transaction_read_only",
+            "local": is_local,
+        },
+    )

@@ -8,8 +8,8 @@ from psycopg import Connection, errors
 from clew.core.errors import DriverFailed
 from clew.drivers.store.checks import other_format_error
 from clew.drivers.store.embed import model_switched_error, other_model_error
-from clew.drivers.store.postgres.connect import pool
-from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
+from clew.drivers.store.postgres import pool
+from clew.drivers.store.postgres.errors import describe_address, translate_errors
 
 MIN_SERVER, MIN_PGVECTOR = 15, (0, 7)
 FORMAT = 17  # of schema.sql

@@ -1,1 +1,0 @@
-"""Connections to PostgreSQL: pool, tables, query planning, errors."""

@@ -1,0 +1,339 @@
+"""The index of a collection in PostgreSQL: a search by vectors or by words is a statement.
+
+By vectors it is exact where there are few rows, by the graph where there are many. The graph holds vectors in half
+precision and only proposes candidates; their scores are computed here from the vectors in full precision, so they are
+the same as in any other store. It is ordered by Euclidean distance, which orders unit vectors as the cosine does: for
+the cosine pgvector uses inner products, which some of its builds get wrong on some processors.
+
+By words it is BM25 over the postings, with the formula of `bm25`. Document frequencies are counted for each search, and
+the mean length is that of the collection in the same snapshot, so a score never depends on how the collection came to
+be.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from psycopg import Connection
+
+from clew.core.cosine import compute_cosines
+from clew.core.facets import expand_document_filter, expand_filter
+from clew.core.filter import Filter
+from clew.core.settings import StoreConfig
+from clew.core.stored import Hashes, PackedTerms
+from clew.core.types import TermMatch, Vector
+from clew.drivers.store import order
+from clew.drivers.store.backend import Head, RowScores, Snapshot, T
+from clew.drivers.store.bm25 import DIGITS, K1, B
+from clew.drivers.store.postgres import binary, pool, rows, upkeep
+from clew.drivers.store.postgres.pool import Pool, Row, fetch_rows
+from clew.drivers.store.postgres.rows import SqlFragment
+from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
+from clew.drivers.store.scan import ScanIndex
+
+Found = tuple[str, int, float]  # the id of a chunk or document, its row, its cosine
+BREADTH = 160  # candidates that a search in the graph keeps
+MAX_BREADTH = 1000  # the most that pgvector takes
+SPARE = 16  # candidates beyond k, so that ties are broken by id
+HALF_SPARE = 32  # candidates beyond 2k from the graph, because half precision reorders neighbours
+READ_SPARE = 3  # of them, those whose vectors are read beyond k: sending a vector takes a while
+HALF_SLACK = 5e-4  # half precision changes the length of a vector, and so its score (by 2e-4 with 64 dimensions)
+MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the server
+REFRESH_SECONDS = 10.0  # after which the existing graphs are read again; the model is compared by every search
+TIED_SPARE = 6  # rows read beyond the k best; where these are all tied, all tied rows are read
+FILTERED_MARGIN = 500  # rows beyond the k best to which a filter is applied first
+ALL = 1 << 62
+UNIT = 10**DIGITS
+
+_WEIGHTS = f"""
+WITH w AS MATERIALIZED (
+  SELECT a.word, {K1}::float8 * {B}::float8 / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
+    a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight
+  FROM unnest(%s::bigint[], %s::int[]) AS a(word, times)
+  JOIN LATERAL ({{many}}) h ON true
+  JOIN collections c ON c.number = {{number}})
+"""
+_COUNTED = "SELECT count(*)::float8 AS many FROM postings p WHERE p.word = a.word AND p.collection = {number}"
+_COUNTED_ALL = "SELECT clew.count_chunks(a.word)::float8 AS many"  # also those that labels hide
+_SCORE = f"sum(w.weight * p.count / (p.count + {K1}::float8 * (1::float8 - {B}::float8) + w.slope * p.length))"
+_SCORED = f"""{_WEIGHTS}, t AS (
+  SELECT p.chunk, {_SCORE} AS score
+  FROM w JOIN postings p ON p.word = w.word AND p.collection = {{number}}{{subset}} GROUP BY p.chunk),
+"""
+_HITS = "c.id, c.row FROM best JOIN chunks c ON c.row = best.chunk"
+# The best without a full sort; which of those tied with the last are among them is left open.
+_FIRST = f"""
+best AS (SELECT chunk, score FROM t ORDER BY score DESC LIMIT {{limit}})
+SELECT round(best.score * {UNIT}::float8), {_HITS} WHERE best.score > 0
+"""
+_TIED = f"""
+best AS (
+  SELECT chunk, round(score * {UNIT}::float8) AS score FROM t ORDER BY 2 DESC FETCH FIRST {{limit}} ROWS WITH TIES)
+SELECT best.score, {_HITS}{{joins}} WHERE best.score > 0{{conditions}} ORDER BY best.score DESC, c.id LIMIT {{k}}
+"""
+_FREQUENCIES = """
+SELECT h.many FROM unnest(%s::bigint[]) WITH ORDINALITY AS a(word, place)
+JOIN LATERAL ({some}) h ON true ORDER BY a.place
+"""
+_COUNTED_SOME = """SELECT count(*) AS many FROM (
+  SELECT FROM postings p WHERE p.word = a.word AND p.collection = {number} LIMIT %s::bigint) s"""
+_COUNTED_SOME_OF_ALL = "SELECT least(clew.count_chunks(a.word), %s::bigint) AS many"
+_MATCHES = f"""{_WEIGHTS}
+SELECT c.id, coalesce(sum(w.weight) FILTER (WHERE p.chunk IS NOT NULL) / sum(w.weight), 0),
+  coalesce({_SCORE} / sum(w.weight), 0)
+FROM chunks c LEFT JOIN w ON true
+LEFT JOIN postings p ON p.word = w.word AND p.collection = {{number}} AND p.chunk = c.row
+WHERE c.collection = {{number}} AND c.id = ANY(%s::text[]) GROUP BY c.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorTable:
+    """A table with vectors, and the table that has the ids of its rows."""
+
+    name: str
+    named_by: str
+
+
+CHUNKS = VectorTable("signals", "chunks")
+DOCUMENTS = VectorTable("summaries", "documents")
+
+
+@dataclass(frozen=True, slots=True)
+class NearestQuery:
+    """The k rows nearest to a vector in a table, among those of one collection that meet the conditions."""
+
+    table: VectorTable
+    number: int
+    vector: Vector
+    k: int
+    conditions: SqlFragment
+    is_half: bool = False  # the vectors are kept in half precision
+
+    @property
+    def column(self) -> str:
+        """The column of the vectors."""
+        return "s.half" if self.is_half else "s.vector"
+
+
+class PostgresIndex(ScanIndex):
+    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the state of its own time.
+
+    Which graphs exist is remembered for a while.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Head], AbstractContextManager[Snapshot]],
+        pool: Pool,
+        collection: OpenCollection,
+        config: StoreConfig,
+    ) -> None:
+        super().__init__(read)
+        self._pool, self.collection, self._exact_below = pool, collection, config.exact_below
+        self._is_limited = config.access is not None  # to what labels admit
+        self._graphs = frozenset[VectorTable]()  # the tables with a graph …
+        self._refreshed = 0.0  # … at this time
+
+    def _search(
+        self, where: Filter, search: Callable[[Connection, SqlFragment, SqlFragment | None], list[T]]
+    ) -> list[T]:
+        """The result of a search by the conditions of a filter, in the subset that it admits if this is narrow."""
+        alternatives = expand_filter(where)
+        if not alternatives:
+            return []
+        conditions = rows.build_filter_conditions(alternatives)
+
+        def run(connection: Connection) -> list[T]:
+            number = self.collection.number
+            subset = rows.find_narrow_subset(connection, number, alternatives, self._exact_below)
+            return search(connection, conditions, subset)
+
+        return self._pool.run_read_with_own_plan(run)
+
+    # -- by vectors
+
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
+    ) -> RowScores:
+        """The k chunks of greatest cosine."""
+
+        def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Found]:
+            number, is_half = self.collection.number, self.collection.is_half
+            query = NearestQuery(CHUNKS, number, vector, k, conditions, is_half=is_half)
+            return self._find_nearest(connection, query, subset, is_exact=is_exact, breadth=breadth)
+
+        return [(row, score) for _, row, score in self._search(where, search)]
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The k documents whose own vector is nearest, with the cosine."""
+        alternatives = expand_document_filter(where)
+        if not alternatives:
+            return []
+        conditions = rows.build_filter_conditions(alternatives)
+        query = NearestQuery(DOCUMENTS, self.collection.number, vector, k, conditions)
+        found = self._pool.run_read_with_own_plan(lambda connection: self._find_nearest(connection, query))
+        return [(doc_id, score) for doc_id, _, score in found]
+
+    def _find_nearest(
+        self,
+        connection: Connection,
+        query: NearestQuery,
+        subset: SqlFragment | None = None,
+        *,
+        is_exact: bool = False,
+        breadth: int | None = None,
+    ) -> list[Found]:
+        """The nearest rows, by the graph where one exists and is worth it; StoreMismatch after a switch of model."""
+        by_graph = not is_exact and not subset
+        is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
+        if not is_known:
+            self._refresh_graphs(connection)
+        if by_graph and query.table in self._graphs:
+            found = search_graph(connection, query, self.collection, breadth)
+            if found is not None:
+                return found
+        if is_known:
+            self._refresh_graphs(connection)
+        return search_exact(connection, query, subset)
+
+    def _refresh_graphs(self, connection: Connection) -> None:
+        state = upkeep.read_graph_state(connection, self.collection.number)
+        if state.embedder:
+            check_model_unchanged(self.collection, state.embedder)
+        self._refreshed = monotonic()
+        graphs = (
+            (CHUNKS, state.has_chunk_graph, state.chunks),
+            (DOCUMENTS, state.has_summary_graph, state.documents),
+        )
+        self._graphs = frozenset(table for table, exists, rows in graphs if exists and rows >= self._exact_below)
+
+    # -- by words
+
+    def _fill(self, sql: str, *, subset: str = "") -> str:
+        """The statement for this collection; how rare a word is, is counted over all of it."""
+        number = self.collection.number
+        many = _COUNTED_ALL if self._is_limited else _COUNTED.format(number=number)
+        some = _COUNTED_SOME_OF_ALL if self._is_limited else _COUNTED_SOME.format(number=number)
+        return sql.format(number=number, many=many, some=some, subset=subset)
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
+        """The k chunks of greatest BM25 score."""
+        words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
+
+        def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Row]:
+            params = (*words, *(subset.params if subset else ()), *conditions.params)
+            scored = self._fill(_SCORED, subset=f" WHERE p.chunk IN ({subset.sql})" if subset else "")
+            if subset:
+                pool.use_custom_plans(connection)
+            else:
+                pool.use_generic_plans(connection)
+            if not conditions.sql and len(terms.hashes) > 1:  # with one word, many are equal
+                found = fetch_rows(connection, scored + _FIRST.format(limit=k + TIED_SPARE), params, prepare=True)
+                found.sort(key=lambda columns: (-columns[0], columns[1]))
+                if len(found) < k + TIED_SPARE or found[k - 1][0] > found[-1][0]:
+                    return found[:k]
+            joins = " JOIN signals s ON s.row = best.chunk" if conditions.sql else ""
+            for limit in (k,) if not conditions.sql else (ALL,) if subset else (k + FILTERED_MARGIN, ALL):
+                tied = _TIED.format(joins=joins, conditions=conditions.sql, limit=limit, k=k)
+                found = fetch_rows(connection, scored + tied, params, prepare=None if subset else True)
+                if len(found) == k:
+                    break
+            return found
+
+        return [(row, score / UNIT) for score, _, row in self._search(where, search)]
+
+    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
+        found = self._fetch(_MATCHES, (*words, binary.encode_texts(list(chunk_ids))))
+        return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
+
+    def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
+        """How many chunks have each of the terms, counted up to `at_most`."""
+        found = self._fetch(_FREQUENCIES, (binary.encode_bigints(hashes), at_most or ALL))
+        return [int(many) for (many,) in found]
+
+    def _fetch(self, sql: str, params: Sequence[Any]) -> list[Row]:
+        def fetch(connection: Connection) -> list[Row]:
+            pool.use_generic_plans(connection)
+            return fetch_rows(connection, self._fill(sql), params, prepare=True)
+
+        return self._pool.run_read_with_own_plan(fetch)
+
+
+def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[Found]:
+    """The nearest of all rows, or of a subset, with their cosines."""
+    pool.use_custom_plans(connection)
+    source, params = f"{query.table.name} s", tuple[Any, ...]()
+    if subset:
+        source = f"(SELECT DISTINCT x.row FROM ({subset.sql}) x) y JOIN {source} ON s.row = y.row"
+        params = subset.params
+    sql = (
+        f"WITH n AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
+        f" {query.column}::vector <=> %s::vector AS far FROM {source}"
+        f" WHERE s.collection = {query.number} AND {query.column} IS NOT NULL{query.conditions.sql}"
+        " ORDER BY far LIMIT %s)"
+        f" SELECT n.far, 0, n.vector, o.id, o.row FROM n JOIN {query.table.named_by} o ON o.row = n.row"
+    )
+    limit = query.k + SPARE
+    while True:
+        vector = binary.encode_vector(query.vector)
+        found = fetch_rows(connection, sql, (vector, *params, *query.conditions.params, limit))
+        if len(found) < limit or _is_untied(found, query) or limit >= MAX_CANDIDATES:
+            return _rescore(found, query)
+        limit *= 4
+
+
+def search_graph(
+    connection: Connection, query: NearestQuery, collection: OpenCollection, breadth: int | None
+) -> list[Found] | None:
+    """The nearest rows that the graph finds; None if it found too few, or the collection is of another model now."""
+    vector = binary.encode_vector(query.vector)
+    params = (vector, *query.conditions.params, collection.embedder, vector)
+    limit, read = 2 * query.k + HALF_SPARE, query.k + READ_SPARE
+    while True:
+        wide = min(max(breadth or BREADTH, limit), MAX_BREADTH)
+        pool.use_graph_plans(connection, wide, iterative=collection.has_iterative_scan and bool(query.conditions.sql))
+        found = fetch_rows(connection, build_graph_sql(query, limit, read), params, prepare=True)
+        if not found or found[0][1] < limit:
+            return None
+        if _is_untied(found, query) or limit >= MAX_CANDIDATES:
+            return _rescore(found, query)
+        limit, read = limit * 4, limit * 4
+
+
+def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
+    """A query for `limit` candidates of the graph, reordered in full precision, with the ids of the first `read`.
+
+    The model is compared once and first; if it is another, there are no candidates.
+    """
+    half = f"halfvec({len(query.vector)})"
+    return (
+        f"WITH g AS MATERIALIZED (SELECT s.row, {query.column}::vector AS vector,"
+        f" {query.column}::vector <=> %s::vector AS far FROM {query.table.name} s"
+        f" WHERE s.collection = {query.number} AND {query.column} IS NOT NULL{query.conditions.sql}"
+        f" AND (SELECT embedder = %s FROM collections WHERE number = {query.number})"
+        f" ORDER BY {query.column}::{half} <-> %s::vector::{half} LIMIT {limit})"
+        f" SELECT n.far, (SELECT count(*) FROM g), n.vector, o.id, o.row"
+        f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n"
+        f" JOIN {query.table.named_by} o ON o.row = n.row"
+    )
+
+
+def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
+    """Whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
+    distances = sorted(columns[0] for columns in found)
+    return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else order.SLACK))
+
+
+def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
+    """The k nearest: id, row and cosine in full precision."""
+    if not found:
+        return []
+    read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))
+    scores = compute_cosines(read, query.vector)
+    best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
+    return [(found[position][3], found[position][4], score) for position, score in best]

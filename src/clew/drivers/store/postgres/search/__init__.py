@@ -1,1 +1,0 @@
-"""NearestQuery in PostgreSQL: vectors, words, filters."""

@@ -17,6 +17,7 @@ from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Role
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store import inspection
 from tests.engine.chosen import OpenEngine
 from tests.engine.test_doctor import fill, make_change
 from tests.soak import choose_runs
@@ -89,7 +90,7 @@ def test_an_error_that_says_nothing_of_the_rows_removes_nothing(
         raise DriverFailed("disk I/O error; try again")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(engine.opened.store), "stored_documents", fail)
+        patched.setattr(inspection, "read_stored_documents", fail)
         with pytest.raises(DriverFailed, match="disk I/O error"):
             engine.doctor(repair=True)
     assert len(list(engine.list())) == 5

@@ -14,10 +14,11 @@ from clew.core.filter import Filter
 from clew.core.protocols import Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.types import Document, DocumentRecord
-from clew.index.add.claims import Claims
+from clew.core.workers import make_worker_name
 from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
 
 TAKEN = "another run is summarising it"
+CLAIM_SECONDS = 300.0  # for which a document is left to the run that summarises it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +63,36 @@ def generate_summaries(
     """Writes the summaries that are wanted; the report says of which documents, and which failed."""
     wanted = [record for record in store.documents() if is_summary_wanted(record, summariser.maker, refresh=refresh)]
     run = _Run(len(wanted), on_progress)
-    with Claims(store) as claims:
+    owner, held = make_worker_name(), set[str]()
 
-        def summarise(record: DocumentRecord) -> _Outcome:
-            if summariser.llm and not claims.take(record.id):  # without a model nothing is paid for
+    def summarise(record: DocumentRecord) -> _Outcome:
+        if summariser.llm:  # without a model nothing is paid for
+            if not store.claim([record.id], owner=owner, seconds=CLAIM_SECONDS):
                 return _Outcome(record, note=TAKEN)
-            current = next(store.documents(Filter(documents=frozenset({record.id}))), None)
-            if current is None or not is_summary_wanted(current, summariser.maker, refresh=refresh):
-                return _Outcome(record)  # another run has made it since they were listed
-            try:
-                document = store.document(record.id)
-                return _Outcome(record, document, summariser.summarise(document))
-            except (DriverFailed, NotFound) as error:
-                return _Outcome(record, failure=str(error))
+            held.add(record.id)
+        current = next(store.documents(Filter(documents=frozenset({record.id}))), None)
+        if current is None or not is_summary_wanted(current, summariser.maker, refresh=refresh):
+            return _Outcome(record)  # another run has made it since they were listed
+        try:
+            document = store.document(record.id)
+            return _Outcome(record, document, summariser.summarise(document))
+        except (DriverFailed, NotFound) as error:
+            return _Outcome(record, failure=str(error))
 
+    try:
         calls = [partial(summarise, record) for record in wanted]
         for number, outcome in run_within_budget(calls, max_concurrent=summariser.max_concurrent):
             if isinstance(outcome, CostLimit):
                 run.stopped = str(outcome)
                 break
             _store_outcome(outcome, store, run)
-            claims.release(wanted[number].id)
+            if (done := wanted[number].id) in held:
+                store.claim([done], owner=owner, seconds=0)
+                held.discard(done)
             run.report_progress()
+    finally:
+        if held:
+            store.claim(sorted(held), owner=owner, seconds=0)
     return Report(
         changed=tuple(run.filled),
         skipped=run.skipped,

@@ -327,8 +327,6 @@ def test_what_is_not_there_is_not_found(make_store: MakeStore) -> None:
         store.chunks("log")
     with pytest.raises(NotFound, match="'log'"):
         store.summarise("log", "short", vector(1))
-    with pytest.raises(NotFound, match="'log'"):
-        store.append("log", "more", [], [], vectors(0, 0), [])
 
 
 @pytest.mark.parametrize(
@@ -451,18 +449,6 @@ def test_documents_are_filtered_by_what_is_said_of_them(make_store: MakeStore) -
 # -- growing
 
 
-def split_bundle(given: Bundle, at: int) -> tuple[Bundle, str, tuple[Section, ...]]:
-    """The first chunks of a bundle as a document of their own, and the text and sections that are missing."""
-    cut = given.chunks[at].start
-    first = replace(given.document, text=given.document.text[:cut], sections=given.document.sections[:at])
-    chunks = tuple(replace(chunk, total=at) for chunk in given.chunks[:at])
-    return (
-        Bundle(first, chunks, given.vectors[:at], given.terms[:at]),
-        given.document.text[cut:],
-        given.document.sections[at:],
-    )
-
-
 def test_the_channels_are_those_that_have_chunks(make_store: MakeStore) -> None:
     store = make_store()
     assert store.channels() == []
@@ -488,66 +474,6 @@ def test_only_the_text_that_was_read_is_replaced(make_store: MakeStore) -> None:
     with pytest.raises(ConcurrentChange):  # what is gone does not come back
         store.put(new.document, new.chunks, new.vectors, new.terms, expected_text=new.document.text)
     assert list(store.documents()) == []
-
-
-def test_appending_equals_putting_the_whole(make_store: MakeStore) -> None:
-    store, whole = (
-        make_store("grown"),
-        bundle("log", ["anchor", "bell", "cable bell", "deck"], meta={"channel": "deck"}),
-    )
-    first, text, sections = split_bundle(whole, 1)
-    put(store, first)
-    assert_same_results(store, [first])
-    store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
-    assert store.document("log") == whole.document
-    assert store.chunks("log") == list(whole.chunks)
-    assert_same_results(store, [whole])
-    assert_same_results(store, [whole], where=Filter(channels=frozenset({"deck"})))
-    assert {hit.chunk.total for hit in store.search_vectors(vector(1), 9)} == {4}
-    other = make_store("put")
-    put(other, whole)
-    assert list_scores(other.search_vectors(vector(1), 9)) == list_scores(store.search_vectors(vector(1), 9))
-    assert list(other.documents()) == list(store.documents())
-
-
-def test_a_failed_append_changes_nothing(make_store: MakeStore) -> None:
-    store, given = make_store(), bundle("log", ["anchor", "bell"])
-    put(store, given)
-    with pytest.raises(DriverFailed):
-        store.append("log", "anchor", [], given.chunks[:1], given.vectors[:1], given.terms[:1])
-    assert store.document("log") == given.document
-    assert_same_results(store, [given])
-
-
-def test_an_append_that_does_not_begin_at_the_end_is_refused(make_store: MakeStore) -> None:
-    """Of two that read a document and add to it, the second would stand in a place that the first has taken."""
-    store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
-    first, text, sections = split_bundle(whole, 1)
-    put(store, first)
-    store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
-    with pytest.raises(ConcurrentChange, match="read it again"):
-        store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
-    assert store.document("log") == whole.document
-    assert_same_results(store, [whole])
-
-
-def test_an_append_to_what_was_made_shorter_is_refused(make_store: MakeStore) -> None:
-    store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
-    _, text, sections = split_bundle(whole, 2)
-    put(store, bundle("log", ["an", "be"]))
-    with pytest.raises(ConcurrentChange, match="read it again"):
-        store.append("log", text, sections, whole.chunks[2:], whole.vectors[2:], whole.terms[2:])
-    assert store.document("log").text == "an\nbe"
-
-
-def test_a_replaced_document_forgets_what_was_appended(make_store: MakeStore) -> None:
-    store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
-    first, text, sections = split_bundle(whole, 1)
-    put(store, first)
-    store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
-    put(store, first)
-    assert store.document("log") == first.document
-    assert_same_results(store, [first])
 
 
 # -- threads
@@ -750,8 +676,7 @@ def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore
     first = bundle("log", ["anchor bell bell", "cable"], meta={"n": 1, "tags": ["a", 2]}, at=at)
     put(store, replace(first, document=replace(first.document, summary="short", stamp="1:2")))
     store.summarise("log", "short", vector(5))
-    put(store, bundle("note", ["deck"], chunk_meta={"channel": "c"}))
-    store.append("note", " more", (Section(4, 9),), [Chunk("note/x", "note", 1, 2, "more", 5, 9)], vectors(3, 1), [{}])
+    put(store, bundle("note", ["deck", "more"], chunk_meta={"channel": "c"}))
     put(store, bundle("empty", []))
     other = open_store(None, embedder=MODEL, dim=DIM)
     moved = list(store.stored_documents())
@@ -761,7 +686,7 @@ def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore
     assert np.array_equal(moved[0].vectors, first.vectors)
     assert [(len(each.hashes), each.length) for each in moved[0].terms] == [(2, 3), (1, 1)]
     assert np.array_equal(moved[0].summary_vector, vector(5))  # type: ignore[arg-type]
-    assert moved[1].document.text == "deck more"
+    assert moved[1].document.text == "deck\nmore"
     assert len(moved[1].chunks) == len(moved[1].vectors) == 2
     assert moved[1].summary_vector is None
     for each in moved:
@@ -901,7 +826,7 @@ def test_what_changes_while_another_model_works_is_caught_up_with(make_store: Ma
         store.drop(["a"])
         store.put(kept.document, respelt, kept.vectors, kept.terms)
         store.summarise("c", "about C", vector(6))
-        store.append("new", " mast", (), [Chunk("new/x", "new", 2, 3, "mast", 9, 13)], vectors(3, 1), [{"mast": 1}])
+        put(store, bundle("new", ["flag", "hull", "mast"]))
 
     model = Other(then=meanwhile)
     store.stage_vectors(model)
@@ -998,7 +923,6 @@ def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, swi
         lambda: put(store, given),
         lambda: store.put_stored(next(iter(other.stored_documents()))),
         lambda: store.summarise("log", "short", vector(1)),
-        lambda: store.append("log", "x", (), [Chunk("y", "log", 1, 2, "x", 6, 7)], vectors(1, 1), [{"x": 1}]),
         lambda: list(store.stored_documents()),  # an export would call them vectors of the old model
         lambda: store.vectors([given.chunks[0].id]),
         lambda: store.stage_vectors(Other()),
@@ -1048,8 +972,6 @@ def test_unsound_vectors_are_refused_and_nothing_is_stored(
     new = bundle("log", ["bell", "cable"])
     with pytest.raises(DriverFailed, match=words):
         store.put(new.document, new.chunks, rows, new.terms[:many])
-    with pytest.raises(DriverFailed, match=words):
-        store.append("log", "bell\ncable", [], new.chunks, rows, new.terms[:many])
     assert store.document("log") == old.document
     assert_same_results(store, [old])
 
@@ -1211,12 +1133,7 @@ def test_a_hit_knows_its_document(make_store: MakeStore) -> None:
     assert_records_are_those_listed()
     store.summarise("map", "A map.", vector(3))
     assert_records_are_those_listed()
-    first, added, sections = split_bundle(bundle("log", ["anchor bell", "cable", "flag"]), 2)
-    put(store, first)
-    end = len(first.document.text)
-    store.append(
-        "log", added, sections, [Chunk("flag", "log", 2, 3, added, end, end + len(added))], vectors(5, 1), [words]
-    )
+    put(store, bundle("log", ["anchor bell", "cable", "flag"]))
     assert_records_are_those_listed()
 
 
@@ -1307,7 +1224,6 @@ def test_the_change_number_grows(make_store: MakeStore) -> None:
     numbers = [store.stats().change]
     changes: list[Callable[[], object]] = [
         lambda: put(store, given),
-        lambda: store.append("log", "x", [], [], vectors(0, 0), []),
         lambda: store.summarise("log", "short", vector(1)),
         lambda: store.drop(["log"]),
         lambda: store.set_calibration("measured"),
@@ -1319,9 +1235,7 @@ def test_the_change_number_grows(make_store: MakeStore) -> None:
 
 
 NUMBER = count()
-STEP = st.tuples(
-    st.sampled_from(["put", "append", "drop", "search", "flush"]), st.integers(0, 4), st.integers(0, 2**16)
-)
+STEP = st.tuples(st.sampled_from(["put", "drop", "search", "flush"]), st.integers(0, 4), st.integers(0, 2**16))
 
 
 @pytest.mark.slow
@@ -1334,18 +1248,6 @@ def test_any_order_of_changes_equals_a_fresh_start(make_store: MakeStore, steps:
         if verb == "put":
             kept[name] = random_bundle(rng, name)
             put(store, kept[name])
-        elif verb == "append" and name in kept:
-            old = kept[name]
-            texts = [chunk.text for chunk in old.chunks] + ["oar " + str(rng.choice(WORDS))]
-            document = old.document
-            new = bundle(name, texts, kind=document.kind, meta=document.meta, chunk_meta={"author": "bell"})
-            text = new.document.text[len(document.text) :]
-            at = len(old.chunks)
-            chunks = (*(replace(chunk, total=at + 1) for chunk in old.chunks), *new.chunks[at:])
-            store.append(name, text, new.document.sections[at:], new.chunks[at:], new.vectors[at:], new.terms[at:])
-            sections = (*document.sections, *new.document.sections[at:])
-            grown = replace(document, text=new.document.text, sections=sections)
-            kept[name] = Bundle(grown, chunks, new.vectors, new.terms)
         elif verb == "drop":
             assert store.drop([name]) == (kept.pop(name, None) is not None)
         elif verb == "flush":

@@ -11,7 +11,7 @@ from clew.core.analyse import make_language_term
 from clew.core.protocols import Store
 from clew.core.types import TermMatch
 from tests.contracts.conftest import MakeStore
-from tests.contracts.test_store import WORDS, Bundle, Other, bundle, put, random_bundle, split_bundle
+from tests.contracts.test_store import WORDS, Bundle, Other, bundle, put, random_bundle
 
 # Three chunks of 2, 4 and 3 terms, so of 3 on average.
 SHORT, LONG, ELSEWHERE = "anchor bell", "anchor anchor cable deck", "flag flag flag"
@@ -137,9 +137,7 @@ def test_matches_follow_every_change(make_store: MakeStore) -> None:
     store.flush()
     assert_same_matches(store, list(kept.values()))
     whole = bundle("d6", ["anchor bell", "cable", "bell bell deck"])
-    first, text, sections = split_bundle(whole, 2)
-    put(store, first)
-    store.append("d6", text, sections, whole.chunks[2:], whole.vectors[2:], whole.terms[2:])
+    put(store, whole)
     kept["d6"] = whole
     assert_same_matches(store, list(kept.values()))
 

@@ -22,7 +22,6 @@ from tests.contracts.test_store import (  # noqa: F401
     test_a_document_is_claimed_by_one_owner_until_its_time_is_over,
     test_a_stamp_that_another_program_sets_is_seen_in_hits,
     test_another_model_is_refused,
-    test_appending_equals_putting_the_whole,
     test_documents_are_found_by_their_summaries,
     test_dropping_removes_all_of_it,
     test_messages_that_wait_are_found_by_what_they_wait_for,

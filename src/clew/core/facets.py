@@ -21,14 +21,12 @@ RESTRICTED = "access"  # the facet of a chunk that only some may see; the others
 def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = None) -> frozenset[str]:
     """All facets of a chunk: its document, kind, channel, author and meta, the chunk's meta over the document's.
 
-    The channel is always the document's, so that a filter by channel admits all of a document or nothing. Without a
-    chunk, those of the document alone.
+    Without a chunk, those of the document alone.
     """
     own = chunk.meta if chunk else {}
     meta = {**document.meta, **own}
     pairs = [("document", document.id), ("kind", document.kind)]
-    pairs += [("channel", value) for value in _flatten_values(document.meta.get("channel"))]
-    pairs += [("author", value) for value in _flatten_values(meta.get("author"))]
+    pairs += [(name, value) for name in ("channel", "author") for value in _flatten_values(meta.get(name))]
     pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _flatten_values(given)]
     access = own.get("access", document.access)
     pairs += [("access", label) for label in access or ()]

@@ -52,7 +52,6 @@ READS: dict[str, Callable[[BackendStore, str], object]] = {
     "within": lambda store, thread: store.within(Filter(channels={"ops"})).document(thread),
 }
 REFUSED: dict[str, Callable[[BackendStore, str], Any]] = {
-    "append": lambda store, thread: store.append(thread, "more", [], [], EMPTY, []),
     "claim": lambda store, thread: store.claim([thread], owner="me", seconds=1),
     "discard_staged": lambda store, _: store.discard_staged(),
     "drop": lambda store, thread: store.drop([thread]),

@@ -13,7 +13,7 @@ from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
 
 Mode = Literal["ann", "exact"]
 
@@ -74,22 +74,6 @@ class Store(Protocol):
 
     def put_many(self, documents: Sequence[NewDocument]) -> None:
         """Puts several documents, each id once, faster than one by one: as one change, all of them or none."""
-
-    def append(
-        self,
-        doc_id: str,
-        text: str,
-        sections: Sequence[Section],
-        chunks: Sequence[Chunk],
-        vectors: Matrix,
-        terms: Sequence[Terms],
-    ) -> None:
-        """Extends a document at its end, at a cost that does not depend on its length; NotFound if it is not there.
-
-        The summary is removed, since it was made of less. Positions of sections and chunks count from the start of the
-        whole document. If the sections do not lie within
-        the added text, somebody has changed the document since it was read: ConcurrentChange.
-        """
 
     def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
         """The named messages of a thread that are in it, and all that an edit of them needs; NotFound without thread.

@@ -9,7 +9,7 @@ from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMism
 from clew.core.protocols import Embedder
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import Chunk, Matrix, Section, Vector
+from clew.core.types import Chunk, Matrix, Vector
 from clew.drivers.store.term_ids import MAX_COUNT
 
 UNIT_TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
@@ -70,15 +70,6 @@ def check_embeddings(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:
             f"count mismatch: {embedder.name} returned {len(matrix)} vectors for {count} texts; nothing was stored"
         )
     return _check_unit(matrix, embedder.dim, "nothing was stored")
-
-
-def check_append(doc_id: str, sections: Sequence[Section], chars: int, text: str) -> None:
-    """ConcurrentChange unless the sections lie in the text that follows a document of so many characters."""
-    if sections and not chars <= sections[0].start <= sections[-1].end <= chars + len(text):
-        raise ConcurrentChange(
-            f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it changed since it was read; "
-            "read it again and append to that; nothing was stored"
-        )
 
 
 def check_text_unchanged(doc_id: str, expected_text: str, stored_text: str) -> None:

@@ -24,7 +24,6 @@ class Entry:
     chunk: Chunk
     seconds: float | None
     facets: str
-    channel: str | None  # of the document
     terms: PackedTerms
     vector: Vector | None  # None: it is still to be made
     fingerprint: int
@@ -52,8 +51,6 @@ def make_entries(
     """The chunks of a document as entries."""
     entries: list[Entry] = []
     facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
-    channel = document.meta.get("channel")
-    channel = channel if isinstance(channel, str) else None
     for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
         packed, at, meta = pack_terms(chunk_terms), to_timestamp(chunk.at), repr(chunk.meta)
         facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
@@ -61,7 +58,7 @@ def make_entries(
         words = xxh3_64_intdigest(b"\0".join([packed.hashes.tobytes(), packed.counts.tobytes(), filtered_by]))
         vector = None if isnan(row[0]) else row
         fingerprint = add_vector_to_print(words - (1 << 63), vector)
-        entries.append(Entry(chunk, at, facets, channel, packed, vector, fingerprint))
+        entries.append(Entry(chunk, at, facets, packed, vector, fingerprint))
     return entries
 
 

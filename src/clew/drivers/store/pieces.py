@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from clew.core.errors import ConcurrentChange, DriverFailed
+from clew.core.errors import ConcurrentChange
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadPart
 from clew.core.thread_view import Head, ThreadView, view_document
@@ -87,29 +87,6 @@ def split_messages(
             )
         )
     return Split(pieces, places)
-
-
-def split_append(
-    appended: Document, chunks: Sequence[Chunk], *, start: int, number: int, before: Sequence[tuple[int, str]]
-) -> Split:
-    """What is appended as pieces, the first with this number; its places count from the start of the whole document.
-
-    `before` are the numbers and ids of the messages so far, of a document that has a piece for each.
-    """
-    if not before:
-        piece = Piece(number, appended.text, codec.sections_to_json(appended.sections))
-        return Split([piece], [Placed(None, chunk.index, chunk.start, chunk.end) for chunk in chunks])
-    sections = [
-        replace(each, start=each.start - start, end=each.end - start, parent=None) for each in appended.sections
-    ]
-    moved = [replace(chunk, start=chunk.start - start, end=chunk.end - start) for chunk in chunks]
-    document = replace(appended, sections=tuple(sections))
-    if not _is_splittable(document, moved):
-        raise DriverFailed(f"only messages can be appended to the thread {appended.id!r}; nothing was stored")
-    ids = [*(message for _, message in before), *(section.id for section in sections)]
-    split = split_messages(document, range(number, number + len(sections)), range(len(sections)), moved)
-    parents = [None if each.parent is None else ids[each.parent] for each in appended.sections]
-    return Split([p._replace(parent=of) for p, of in zip(split.pieces, parents, strict=True)], split.places)
 
 
 def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:

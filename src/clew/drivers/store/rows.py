@@ -81,6 +81,7 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
     """The row of a chunk."""
     chunk = entry.chunk
     headings, at, meta = codec.headings_to_json(chunk.headings), to_iso(chunk.at), codec.meta_to_json(chunk.meta)
+    channel = chunk.meta.get("channel")
     return {
         "kind": CHUNK,
         "row": row,
@@ -96,7 +97,7 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
         "context": chunk.context,
         "at": at,
         "meta": meta,
-        "channel": entry.channel,
+        "channel": channel if isinstance(channel, str) else None,
         "sum": checksums.hash_values(row, doc, *place, headings, chunk.context, at, meta, chunk.text, chunk.id),
         "seconds": entry.seconds,
         "length": entry.terms.length,

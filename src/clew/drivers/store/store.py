@@ -20,7 +20,7 @@ from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, embed, inspection, read, threads, write
 from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
 from clew.drivers.store.checksums import damaged_error
@@ -197,19 +197,6 @@ class BackendStore:
         self._backend.write(
             lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector, keeps_vector=False)
         )
-
-    def append(
-        self,
-        doc_id: str,
-        text: str,
-        sections: Sequence[Section],
-        chunks: Sequence[Chunk],
-        vectors: Matrix,
-        terms: Sequence[Terms],
-    ) -> None:
-        """Extends a document at its end, atomically; only what is new is written."""
-        matrix = checks.check_vectors(vectors, chunks, terms, self._backend.dim)
-        self._backend.write(lambda tx: write.append_to_document(tx, doc_id, text, sections, chunks, matrix, terms))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all or none; ConcurrentChange if one is not the one that was read."""

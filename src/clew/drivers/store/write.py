@@ -7,12 +7,12 @@ from typing import Any
 
 from clew.core.thread_edit import ThreadEdit
 from clew.core.time import to_iso
-from clew.core.types import Chunk, Document, Matrix, Section, Vector
+from clew.core.types import Document, Vector
 from clew.drivers.store import codec, pieces
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, STAGED, Row, Transaction, select
-from clew.drivers.store.checks import check_append, check_text_unchanged
-from clew.drivers.store.entries import DocumentEntries, Entry, is_same_print, make_entries
+from clew.drivers.store.checks import check_text_unchanged
+from clew.drivers.store.entries import DocumentEntries, Entry, is_same_print
 from clew.drivers.store.pieces import Piece, Placed
 from clew.drivers.store.read import find_document
 
@@ -133,31 +133,6 @@ def _is_unchanged(row: Row, entry: Entry) -> bool:
     chunk = entry.chunk
     shown = (chunk.text, codec.headings_to_json(chunk.headings), chunk.context)
     return is_same_print(row["print"], entry) and shown == (row["text"], row["headings"], row["context"])
-
-
-def append_to_document(
-    tx: Transaction,
-    doc_id: str,
-    text: str,
-    sections: Sequence[Section],
-    chunks: Sequence[Chunk],
-    vectors: Matrix,
-    terms: Sequence[Any],
-) -> None:
-    """Extends a document at its end."""
-    old = find_document(tx, doc_id, made.WHOLE)
-    check_append(doc_id, sections, old["chars"], text)
-    record = made.parse_record(old)
-    appended = Document(doc_id, text, tuple(sections), kind=record.kind, meta=record.meta, access=record.access)
-    entries = make_entries(appended, chunks, vectors, terms)
-    found = tx.find(replace(select(PIECE, doc=[old["row"]]), order="n"), ("n", "message"))
-    before = [(row["n"], row["message"]) for row in found if row["message"] is not None]
-    number = found[-1]["n"] + 1 if found else 0
-    split = pieces.split_append(appended, list(chunks), start=old["chars"], number=number, before=before)
-    replace_pieces(tx, old["row"], [], split.pieces)
-    replace_chunks(tx, old["row"], [], entries, split.places)
-    sizes = {"chars": old["chars"] + len(text), "chunks": old["chunks"] + len(entries)}
-    change_document(tx, old, **sizes, **_no_summary(tx))
 
 
 def _no_summary(tx: Transaction) -> Row:

@@ -23,7 +23,7 @@ Pair = Callable[[], tuple[Store, Store]]
 # The same names, texts and words in both, so that what is seen of the other could be taken for one's own.
 STEP = st.tuples(
     st.sampled_from([0, 1]),
-    st.sampled_from(["put", "append", "summarise", "drop", "flush"]),
+    st.sampled_from(["put", "summarise", "drop", "flush"]),
     st.sampled_from(["log", "map", "'; --"]),
     st.integers(1, 4),
 )
@@ -70,10 +70,6 @@ def do(store: Store, side: int, verb: str, name: str, many: int, model: dict[str
         words = [Counter({"side": 1, f"s{side}": 1})] * many
         store.put(Document(name, f"side {side}", uri=f"{side}"), chunks, np.stack(given), words)
         model[name] = [each.id for each in chunks]
-    elif verb == "append" and name in model:
-        at = len(model[name])
-        store.append(name, f" side {side}", [], [chunk(side, name, at)], np.stack(given[:1]), [{"side": 1}])
-        model[name].append(f"{name}-{at}-{side}")
     elif verb == "summarise" and name in model:
         store.summarise(name, f"side {side}", vector(many))
     elif verb == "drop":

@@ -212,7 +212,6 @@ def test_no_superuser_is_needed(
     for n in range(6):
         put(store, f"d{n}", lang="en")
     put(store, "d1", 2, lang="de")
-    store.append("d2", "x", [], [], rows(1, 0), [])
     store.summarise("d3", "short", row(3))
     store.flush()
     assert store.stats().index == "pgvector HNSW, half precision"

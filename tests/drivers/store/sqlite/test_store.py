@@ -18,7 +18,7 @@ import pytest
 from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
-from clew.core.types import Chunk, Document, Hit, Matrix, Section
+from clew.core.types import Chunk, Document, Hit, Matrix
 from clew.drivers.store.sqlite import backend, build, checkpoint, connection, points, schema, tables
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
@@ -388,21 +388,6 @@ def test_unchanged_chunks_keep_their_rows(folder: Path) -> None:
         assert db.execute("SELECT row, id FROM signals").fetchall() == before
         assert db.execute("SELECT count(*) FROM gone").fetchone() == (0,)
     db.close()
-    store.close()
-
-
-def test_appending_writes_only_what_is_new(folder: Path) -> None:
-    store = open_store(folder, StoreConfig())
-    store.put(Document("log", "x" * 100_000, (Section(0, 100_000),)), [], rows(1, 0), [])
-    for n in range(3):
-        start = 100_000 + n
-        chunk = Chunk(f"c{n}", "log", n, n + 1, "y", start, start + 1)
-        store.append("log", "y", [Section(start, start + 1)], [chunk], rows(n, 1), [{"y": 1}])
-    with sqlite3.connect(folder / schema.FILE) as db:
-        assert db.execute("SELECT length(text) FROM pieces ORDER BY n").fetchall() == [(100_000,), (1,), (1,), (1,)]
-    db.close()
-    assert store.document("log").text == "x" * 100_000 + "yyy"
-    assert [(chunk.index, chunk.total) for chunk in store.chunks("log")] == [(0, 3), (1, 3), (2, 3)]
     store.close()
 
 

@@ -213,3 +213,17 @@ def test_two_at_work_share_it(make_store: MakeStore, monkeypatch: pytest.MonkeyP
     assert store.stats().pending == 0
     texts = [text for model in models for text in model.texts]
     assert len(texts) - len(set(texts)) <= 2  # a rest that is too small to be claimed
+
+
+def test_a_summary_that_changes_while_it_is_pending_takes_its_staged_vector_along(make_store: MakeStore) -> None:
+    store, model = make_store(), Other()
+    put_vectors(store, bundle("log", ["anchor"]))
+    store.summarise("log", "about ships")
+    store.stage_vectors(model)
+    store.summarise("log", "about bells")
+    other = store.switch_to_staged(model)
+    try:
+        ((_, score),) = other.search_documents(model.of("about bells"), 9)
+        assert score == pytest.approx(1.0, abs=1e-5)
+    finally:
+        other.close()

@@ -80,6 +80,7 @@ def test_a_model_that_fails_loses_nothing_and_backfill_goes_on(place: str, monke
         assert "the model is gone" in failure.reason
         assert "4 of 12 chunks are searchable by meaning" in failure.reason
         assert engine.status().pending == 8
+        assert {each.area for each in engine.doctor().defects} == {"embeddings"}  # what is pending is no damage
         assert engine.search("gauge 3")[0].chunk.doc_id == "p3"
         assert "gauge 3" in engine.context("When is gauge 3 read?").text
         model.works = None
@@ -122,6 +123,20 @@ def test_an_add_that_is_killed_again_and_again_makes_each_vector_once(place: str
     with Engine.open(place, embedder="hashed") as engine:
         assert (engine.status().chunks, engine.status().pending) == (12, 0)
         assert engine.add_documents(PAGES).skipped == 12
+
+
+def test_texts_that_cannot_be_embedded_stop_no_others(tmp_path: Path) -> None:
+    class Picky(HashedEmbedder):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            if role == "passage" and any("bad" in text for text in texts):
+                raise DriverFailed("cannot embed that")
+            return super().embed(texts, role=role)
+
+    bad = [Document(f"b{number}", f"bad {number}") for number in range(4)]  # the shortest come first
+    with Engine.open(tmp_path, embedder=Picky()) as engine:
+        report = engine.add_documents([*bad, *PAGES])
+        assert (len(report.added), report.embedded, engine.status().pending) == (16, 12, 4)
+        assert {failure.source for failure in report.failed} == {"b0", "b1", "b2", "b3"}
 
 
 def test_the_limit_of_the_cost_leaves_words(tmp_path: Path) -> None:

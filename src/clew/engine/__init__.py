@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from clew.engine import search as _search
     from clew.engine import sessions as _sessions
     from clew.engine import transfer as _transfer
-    from clew.engine import upkeep as _upkeep
 else:
     _add = LazyModule("clew.engine.add")
     _agent = LazyModule("clew.engine.agent")
@@ -53,7 +52,6 @@ else:
     _search = LazyModule("clew.engine.search")
     _sessions = LazyModule("clew.engine.sessions")
     _transfer = LazyModule("clew.engine.transfer")
-    _upkeep = LazyModule("clew.engine.upkeep")
 
 MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
@@ -219,7 +217,7 @@ class Engine:
     accept_missing_changes = staticmethod(_collections.accept_missing_changes)
     # Jobs
     enqueue_add = _jobs.enqueue_add
-    enqueue_maintenance = _upkeep.enqueue_maintenance
+    enqueue_maintenance = _jobs.enqueue_maintenance
     jobs = _jobs.list_jobs
     job = _jobs.get_job
     cancel_job = _jobs.cancel_job

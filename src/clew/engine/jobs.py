@@ -22,7 +22,6 @@ from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
 from clew.core.workers import make_worker_name
 from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id
-from clew.engine.upkeep import run_maintenance
 from clew.index.add.sources import is_url
 
 if TYPE_CHECKING:
@@ -63,6 +62,19 @@ def enqueue_add(
     }
     host = "" if own.jobs.any_host or all(is_url(source) for source in sources) else platform.node()
     return opened.store.jobs.put(Job(make_job_id(), "add", request, host=host))
+
+
+def enqueue_maintenance(engine: "Engine") -> Job:
+    """Queues the upkeep of the collection, for a worker of any machine, and returns the job.
+
+    In Lance fragments are joined, indexes are kept up and old versions removed; on PostgreSQL the tables are vacuumed
+    and graphs built that are due or mostly deleted rows; in a folder the index is kept up. One that waits already is
+    returned as it is. The result names what was `done`.
+    """
+    engine.opened.check_unbounded()
+    queue = engine.opened.store.jobs
+    waiting = (job for job in queue.all() if job.kind == MAINTAIN and job.state == "queued")
+    return next(waiting, None) or queue.put(Job(make_job_id(), MAINTAIN, {}))
 
 
 def list_jobs(engine: "Engine") -> list[Job]:
@@ -203,7 +215,15 @@ def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
-_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, MAINTAIN: run_maintenance}
+def _run_maintenance(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str, Any]:  # noqa: ARG001
+    """What was done, in words."""
+    on_progress(Progress("maintaining", 0, 1, "collections"))
+    done = engine.opened.store.maintain()
+    on_progress(Progress("maintaining", 1, 1, "collections"))
+    return {"done": done}
+
+
+_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, MAINTAIN: _run_maintenance}
 
 
 def register_runner(kind: str, runner: Runner) -> None:

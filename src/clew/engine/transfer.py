@@ -16,7 +16,6 @@ from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
-from clew.engine.discard import discard_vectors
 from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
 from clew.index.add.calibrate import calibrate_once
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 MAX_FAILURES = 3  # documents in a row that the store may refuse before the restore is given up
+
+MIN_FREE = 0.1  # share of a folder's database that is free, from which it is rewritten though no vectors are staged
 
 
 def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> "Manifest":
@@ -103,7 +104,7 @@ def reembed(
     opened = engine.opened
     started, before = monotonic(), opened.store.stats()
     staged = opened.store.staged_model()
-    if discard and (report := discard_vectors(opened.store)):
+    if discard and (report := _discard_vectors(opened.store)):
         return replace(report, seconds=monotonic() - started)
     if discard or (back and not (staged and staged.was_used)):
         raise NotFound(f"there are no vectors of another model beside those of {before.embedder}")
@@ -138,6 +139,21 @@ def reembed(
             stopped = str(limit)
     spent = monotonic() - started
     return Report(chunks=before.chunks, embedded=done, seconds=spent, cost=budget.spent, stopped=stopped)
+
+
+def _discard_vectors(store: Store) -> Report | None:
+    """Deletes the staged vectors and gives free room back to the disk; None if there was neither."""
+    was_there = store.staged_model() is not None and store.discard_staged()
+    problems = store.reclaim_room(0.0 if was_there else MIN_FREE)
+    if problems is None:
+        return Report() if was_there else None
+    found = "the vectors are deleted" if was_there else "there were no unused vectors"
+    if problems:
+        reasons = [f"{found}, but {problem} (`clew reembed --discard`)" for problem in problems]
+        return Report(failed=tuple(SourceFailure("free room", reason) for reason in reasons))
+    if was_there:
+        return Report()
+    return Report(noted=(SourceFailure("free room", f"{found}; the room that was free in the file was given back"),))
 
 
 def _round_stored(stored: "StoredDocument", config: StoreConfig) -> "StoredDocument":

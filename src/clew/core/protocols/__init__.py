@@ -16,7 +16,7 @@ from clew.core.protocols.models import (
 )
 from clew.core.protocols.records import RecordKind, RecordStore
 from clew.core.protocols.sessions import SessionStore
-from clew.core.protocols.store import Mode, ReclaimsRoom, Store
+from clew.core.protocols.store import Mode, Store
 
 __all__ = [
     "LLM",
@@ -32,7 +32,6 @@ __all__ = [
     "LLMFailure",
     "Mode",
     "Reader",
-    "ReclaimsRoom",
     "RecordKind",
     "RecordStore",
     "Reranker",

@@ -1,7 +1,7 @@
 """Protocol of a store: the documents of one collection with their chunks, vectors and terms."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols.eraser import Eraser
@@ -269,13 +269,8 @@ class Store(Protocol):
         It may take long, and others search and write meanwhile; results do not change.
         """
 
-    def close(self) -> None:
-        """Releases all resources; closing twice is allowed."""
-
-
-@runtime_checkable
-class ReclaimsRoom(Protocol):
-    """A store whose files keep the room of what is deleted until they are rewritten."""
-
     def reclaim_room(self, min_share: float) -> list[str] | None:
         """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+
+    def close(self) -> None:
+        """Releases all resources; closing twice is allowed."""

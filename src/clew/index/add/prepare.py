@@ -11,10 +11,9 @@ from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Vector
-from clew.index.add.date import date_document
-from clew.index.add.fingerprint import fingerprint_document
 from clew.index.add.moved import MovedFiles, collect_vectors_by_text
 from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary
+from clew.index.read.text.front_matter import parse_updated_time
 from clew.index.thread.threads import add_later_stored_messages
 
 
@@ -134,7 +133,7 @@ def prepare_source(
     is_complete = record is not None and not _lacks_summary(record, recipe)
     try:
         document = (read or source.read)()
-        hash_ = digest(recipe.fingerprint, fingerprint_document(document))
+        hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
         is_indexed = record is not None and (record.chunks > 0 or not recipe.chunker(document))
         if record is not None and is_indexed and is_complete and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
@@ -143,10 +142,10 @@ def prepare_source(
             replaced_text = stored.text
             if is_thread(stored):
                 document = add_later_stored_messages(document, stored, until=source.exported_until)
-                hash_ = digest(recipe.fingerprint, fingerprint_document(document))
+                hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
                 if record.hash == hash_:
                     return Unchanged(source.uri)
-        document = date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
+        document = _date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
         chunks = recipe.chunker(document)
     except SourceError as error:
         return _make_failure(source, record, error.reason)
@@ -201,3 +200,27 @@ def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Sto
 def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
     """Whether a stored page should have a summary and has none; one without chunks never gets any."""
     return recipe.summariser is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
+
+
+def _date_document(document: Document, modified: datetime | None) -> Document:
+    """The document with a time on every section, unless some have one: that of its metadata, else of its file."""
+    if any(section.at for section in document.sections):
+        return document
+    at = parse_updated_time(document.meta) or modified
+    if at is None:
+        return document
+    return replace(document, sections=tuple(replace(section, at=at) for section in document.sections))
+
+
+def _fingerprint_document(document: Document) -> str:
+    """A digest of everything in a document: text, sections, title, uri, meta and who may see it."""
+    sections = [
+        f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
+        + ("" if s.access is None else f"\x1f{sorted(s.access)}")
+        + ("" if s.awaits is None else f"\x1e{s.awaits}")
+        for s in document.sections
+    ]
+    meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]
+    head = (document.kind, document.title, document.uri, document.summary, document.text)
+    access = [] if document.access is None else [f"\x1d{sorted(document.access)}"]
+    return digest(*head, *sections, "\x1e", *meta, *access)

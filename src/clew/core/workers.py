@@ -27,8 +27,6 @@ def is_dead_worker(worker: str) -> bool:
         return False
     try:
         os.kill(int(rest), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False

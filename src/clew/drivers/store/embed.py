@@ -196,8 +196,8 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
 
 
 def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
-    embedder = run.embedder
-    embedded = embedder.embed([_get_text(row) for row in rows], role="passage")
+    embedder, texts = run.embedder, [_get_text(row) for row in rows]
+    embedded = embedder.embed(texts, role="passage")
     if len(embedded) != len(rows):
         raise CountMismatch(f"count mismatch: {embedder.name} gave {len(embedded)} vectors for {len(rows)} texts")
     return checks.check_embeddings(embedded, len(rows), embedder)

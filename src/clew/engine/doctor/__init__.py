@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Inspection, Remedy
 from clew.core.errors import ClewError, SettingsError
+from clew.core.protocols import Store
 from clew.core.thread import THREAD_KIND
 from clew.engine.add import calibrate, make_ingest_context
 from clew.engine.doctor.health import inspect_health
 from clew.engine.doctor.surroundings import inspect_surroundings, protect_files
-from clew.index.add.rebuild import rebuild_chunks, rebuild_summary
+from clew.index.add.pipeline import store_document
+from clew.index.add.prepare import Prepared, Recipe
+from clew.index.enrich.summary import Summariser, Summary
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -93,18 +96,36 @@ def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
     recipe = context.make_recipe(embedder=opened.embedder, llm=None, on_warning=lambda _: None)
     for doc_id in dict.fromkeys(each.document for each in defects if each.remedy in ("rechunk", "keep")):
         with suppress(ClewError):
-            rebuild_chunks(doc_id, store=opened.store, recipe=recipe)
+            _rebuild_chunks(doc_id, store=opened.store, recipe=recipe)
     kept = {each.document for each in defects if each.remedy == "keep"}
     bare = [each for each in _find_missing_summaries(opened) if each.remedy or each.document in kept]
     for doc_id in dict.fromkeys(each.document for each in (*defects, *bare) if _is_of_summary(each)):
         with suppress(ClewError):
-            rebuild_summary(doc_id, store=opened.store, recipe=recipe)
+            _rebuild_summary(doc_id, store=opened.store, recipe=recipe)
     if any(each.area == "calibration" and each.remedy for each in defects):
         with suppress(ClewError):
             calibrate(engine)
     if opened.folder and any(each.remedy == "protect" for each in defects):
         with suppress(OSError):
             protect_files(opened.folder)
+
+
+def _rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
+    """Cuts and embeds a stored document again and replaces its chunks; its summary stays, with its vector."""
+    document = store.document(doc_id)
+    summary = Summary(document.summary, document.summary_by)
+    prepared = Prepared(document, recipe.chunker(document), summary=summary)
+    store_document(prepared, {}, store, recipe, instead_of=document.text)
+    store.embed_pending(recipe.embedder, documents=[doc_id])
+
+
+def _rebuild_summary(doc_id: str, *, store: Store, recipe: Recipe) -> None:
+    """Embeds the stored summary of a document again; one that has none gets an extract of its text."""
+    document = store.document(doc_id)
+    made = Summary(document.summary, document.summary_by)
+    summary = made if made.text else Summariser().summarise(document)
+    store.summarise(doc_id, summary.text, by=summary.by, expected_text=document.text)
+    store.embed_pending(recipe.embedder, documents=[doc_id])
 
 
 def _is_of_summary(defect: Defect) -> bool:

@@ -4,7 +4,7 @@ It yields one result per source, in order, and calls no model except the one tha
 can run ahead of the embedder in a thread of its own.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -12,8 +12,10 @@ from itertools import islice
 
 from clew.core.errors import CostLimit, DriverFailed, SourceError
 from clew.core.filter import Filter
+from clew.core.parallel import prefetch
 from clew.core.protocols import Store
 from clew.core.report import SourceFailure
+from clew.core.types import Document
 from clew.index.add.prepare import (
     Given,
     Prepared,
@@ -25,9 +27,10 @@ from clew.index.add.prepare import (
     has_stored_stamp,
     prepare_source,
 )
-from clew.index.add.read_ahead import read_ahead
 from clew.index.enrich.summary import run_within_budget
 
+Read = Callable[[], Document]
+MAX_AHEAD = 1  # documents read before they are needed: one may be large
 LOOKUP_BATCH = 64  # sources whose records are fetched together
 
 
@@ -121,7 +124,7 @@ def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Gen
                 is_unchanged = has_stored_stamp(source, records.get(source.id), recipe)
                 results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
         unread = [each.read for each in results if isinstance(each, Source) and not each.is_loaded]
-        with closing(read_ahead(unread)) as reads:
+        with closing(_read_ahead(unread)) as reads:
             for each in results:
                 if isinstance(each, Source):
                     read = None if each.is_loaded else next(reads)
@@ -130,3 +133,22 @@ def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Gen
                     yield each
     if error is not None:
         raise error
+
+
+def _read_ahead(reads: Sequence[Read]) -> Generator[Read, None, None]:
+    """A call for each of the calls, in order, which returns or raises at once what that did in another thread."""
+    if len(reads) < 2:
+        return (read for read in reads)
+    return prefetch((_run(read) for read in reads), max_ahead=MAX_AHEAD)
+
+
+def _run(read: Read) -> Read:
+    try:
+        document = read()
+    except Exception as error:
+        return partial(_raise, error)
+    return lambda: document
+
+
+def _raise(error: Exception) -> Document:
+    raise error

@@ -24,17 +24,17 @@ from clew.core.types import Chunk, Vector
 from clew.index.add.batches import prepare_sources
 from clew.index.add.counts import Run
 from clew.index.add.embed import find_known_vectors
-from clew.index.add.moves import find_id_clashes, find_messages_deleted_from, find_moved_messages
 from clew.index.add.prepare import (
     Given,
     Prepared,
     PrepareResult,
     Recipe,
+    Source,
     Unchanged,
     prepare_source_again,
 )
 from clew.index.chunk.terms import count_document_terms
-from clew.index.thread.threads import remove_messages_from_thread
+from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead: few, since one may be large
 BATCH_CHUNKS = 64  # chunks stored together: enough for a transaction, few enough to show progress
@@ -141,7 +141,7 @@ def _store_one(
     run: Run,
 ) -> None:
     """Stores the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
-    if clashes := find_id_clashes(prepared, stored):
+    if clashes := _find_id_clashes(prepared, stored):
         run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
         rest = remove_messages_from_thread(prepared.document, clashes.keys())
         if rest is None:
@@ -150,8 +150,8 @@ def _store_one(
         prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
         known = find_known_vectors([prepared], stored, store)  # others are embedded with what is left
     try:
-        for doc_id, ids in find_moved_messages(prepared, stored).items():
-            deleted = find_messages_deleted_from(doc_id, prepared.source, store)
+        for doc_id, ids in _find_moved_messages(prepared, stored).items():
+            deleted = _find_messages_deleted_from(doc_id, prepared.source, store)
             remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
         put = _store_document_with_retry(prepared, known, store, recipe)
     except DriverFailed as error:
@@ -241,3 +241,32 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
         count_document_terms(prepared.document, chunks, language=recipe.language),
         vectors.get(summary.text) if chunks else None,
     )
+
+
+def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
+    """The messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
+    moved: dict[str, set[str]] = {}
+    for chunk in prepared.chunks if is_thread(prepared.document) else ():
+        old = stored.get(chunk.id)
+        if old and old.doc_id != chunk.doc_id and old.meta.get("channel") == chunk.meta.get("channel"):
+            moved.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
+    return moved
+
+
+def _find_messages_deleted_from(doc_id: str, source: Source | None, store: Store) -> set[str]:
+    """The messages of a stored thread that the export should have and does not."""
+    if source is None or source.exported_until is None:
+        return set()
+    return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
+
+
+def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, str]:
+    """The messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
+    clashes: dict[str, str] = {}
+    for chunk in prepared.chunks if is_thread(prepared.document) else ():
+        old = stored.get(chunk.id)
+        home, channel = old and old.meta.get("channel"), chunk.meta.get("channel")
+        if home is not None and home != channel:
+            message = str(chunk.meta["message"])
+            clashes[message] = explain_id_clash(message, home=str(home), channel=str(channel))
+    return clashes

@@ -3,6 +3,9 @@
 Chat exports are recognised here, once, and each of their threads is a Source of its own.
 """
 
+import logging
+import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,22 +13,27 @@ from time import monotonic
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
+from clew.core.plural import format_count
 from clew.core.protocols import Reader
-from clew.core.report import OnProgress, OnWarning, PassedOver, Progress
-from clew.core.settings import Settings
+from clew.core.report import OnProgress, OnWarning, PassedOver, Progress, SourceFailure
+from clew.core.settings import Settings, ThreadConfig
+from clew.core.time import EARLIEST
+from clew.core.types import Document
 from clew.index.add.empty import EMPTY, is_empty_file
-from clew.index.add.exports import make_thread_sources, may_be_chat_export
 from clew.index.add.prepare import Source
-from clew.index.chat import ChatExport
+from clew.index.chat import SLACK_DAY, ChatExport
 from clew.index.chat.served import detect_export_within
 from clew.index.read import SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import FileUris
 from clew.index.read.web.fetch import read_url
-from clew.index.walk.files import DEFAULT_RULES, find_files
+from clew.index.thread.threads import build_threads, find_latest_message_time
+from clew.index.walk.files import DEFAULT_RULES, EXPORT_SUFFIXES, find_files
 from clew.index.walk.ignore import WalkRules
 
+log = logging.getLogger("clew")
+_LOOKED_INTO = EXPORT_SUFFIXES | {".txt", ".", ""}
 Location = str | Path  # a file, a folder or the address of a web page
 REPORT_SECONDS = 1.0  # between two reports of how much was found
 Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
@@ -55,7 +63,7 @@ def discover_sources(
             if on_passed_over:
                 on_passed_over(PassedOver(str(path), EMPTY))
             continue
-        if not isinstance(path, Path) or not may_be_chat_export(path) or _has_custom_reader(path, readers):
+        if not isinstance(path, Path) or not _may_be_chat_export(path) or _has_custom_reader(path, readers):
             yield path
             continue
         try:
@@ -92,7 +100,7 @@ def make_sources(
         if isinstance(each, SourceError):
             yield each
         elif isinstance(each, ChatExport):
-            yield from make_thread_sources(each, settings.threads, on_warning)
+            yield from _make_thread_sources(each, settings.threads, on_warning)
         elif isinstance(each, str):
             read_page = partial(read_url, each, allow_private=config.allow_private, limits=limits)
             yield Source(make_document_id(each), each, read_page)
@@ -129,3 +137,46 @@ def is_url(location: Location) -> bool:
 
 def _has_custom_reader(path: Path, readers: Mapping[str, Reader]) -> bool:
     return path.suffix.lower() in readers and is_file_there(path)
+
+
+def _may_be_chat_export(path: Path) -> bool:
+    """Whether a path can hold a chat export, so that its content is worth a look."""
+    return os.path.splitext(path)[1].lower() in _LOOKED_INTO  # noqa: PTH122 (many times faster than a Path)
+
+
+def _make_thread_sources(
+    export: ChatExport, config: ThreadConfig, on_warning: OnWarning
+) -> Iterator[Source | SourceError]:
+    """One Source per thread of an export, channel by channel; what was skipped or assumed is reported at the end."""
+    try:
+        for channel, messages in export.read_channels():
+            exported = list(messages)
+            ids = frozenset(message.id for message in exported)
+            # A message that cannot be read, or of another day, is not one that was deleted: what is stored of it stays.
+            is_partial = export.notes.failures or export.kind == SLACK_DAY
+            until = EARLIEST if is_partial else find_latest_message_time(exported)
+            counts = Counter(message.id for message in exported)
+            for thread in build_threads(channel, exported, config=config):
+                document = thread.document()
+                for each in [message.id for message in thread.messages if counts[message.id] > 1]:
+                    told = f"the export has {counts[each]} messages with the id {each}; the first was kept"
+                    on_warning(SourceFailure(document.uri, f"{told}; give each an id of its own"))
+                read = partial(_return_document, document)
+                yield Source(document.id, document.uri, read, exported_until=until, exported_ids=ids)
+        yield from export.notes.failures
+        if more := export.notes.unlisted_failures:
+            yield SourceError(str(export.path), f"{format_count(more, 'more line')} cannot be read")
+    except SourceError as error:
+        yield error
+    notes, restricted = export.notes.describe(), export.notes.describe_restricted()
+    for note in (
+        f"only members may see: {restricted} (access labels: user ids)" if restricted else "",
+        f"skipped or assumed: {notes}" if notes else "",
+    ):
+        if note:
+            log.info("%s: %s", export.path, note)
+            on_warning(SourceFailure(str(export.path), note))
+
+
+def _return_document(document: Document) -> Document:
+    return document

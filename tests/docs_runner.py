@@ -121,6 +121,6 @@ def run_clew(command: str) -> str:
 
 def normalise(text: str) -> str:
     """A text without progress and times, and without the numbers that differ between processors."""
-    lines = [line.rstrip() for line in text.splitlines() if not line.startswith("adding: ")]
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith(("adding: ", "embedding: "))]
     joined = "\n".join(lines).strip()
     return re.sub(r"; [\d.]+ m?s$", "", re.sub(r"\b\d\.\d\d\b", "0.NN", joined), flags=re.MULTILINE)

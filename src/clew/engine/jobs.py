@@ -148,7 +148,7 @@ def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | 
 
         def on_progress(progress: Progress) -> None:
             nonlocal done, total
-            if progress.unit != flush.UNIT:  # a job counts what it adds
+            if progress.unit not in (flush.UNIT, "texts"):  # a job counts what it adds
                 done, total = progress.done, progress.total
             lease.report(progress.stage, done, total)
             tell(replace(job, stage=progress.stage, done=done, total=total))

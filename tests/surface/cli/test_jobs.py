@@ -152,12 +152,3 @@ def test_cancelling_a_finished_job_says_that_it_has_finished(fresh: Clew) -> Non
     job_id = queue(fresh, "pages/vault.md")
     fresh("jobs", "work")
     assert fresh("jobs", "cancel", job_id).out == f"{job_id} has finished already: done\n"
-
-
-@pytest.mark.slow
-def test_the_worker_of_a_fast_add_is_a_process_of_its_own(fresh: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEW_EMBEDDER__FAST", "hashed:32")
-    assert fresh("add", "--fast", "--json", "pages").code == 0
-    watched = fresh("jobs", "watch", "--json")
-    assert [job["state"] for job in watched.json["jobs"]] == ["done"]
-    assert fresh("status", "--json").json["embedder"] == "hashed"

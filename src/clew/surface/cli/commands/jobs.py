@@ -147,8 +147,7 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
 
     def report(job: "Job") -> None:
         if job.state != "queued":
-            unit = "texts" if job.stage == "embedding" else "documents"
-            on_progress(Progress(f"job {job.id}", job.done, job.total, unit))
+            on_progress(Progress(f"job {job.id}", job.done, job.total, "documents"))
 
     return report
 

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clew import Engine
@@ -52,3 +54,11 @@ def open_collection(postgres: str) -> Iterator[Callable[..., Engine]]:
 def list_rows(engine: Engine) -> dict[str, str]:
     """What is stored of each document, as a fingerprint of all of it."""
     return {stored.document.id: stored.fingerprint() for stored in engine.opened.store.stored_documents()}
+
+
+def list_words(engine: Engine) -> dict[str, str]:
+    """What is stored of each document besides vectors, which may still be pending, as a fingerprint."""
+    return {
+        stored.document.id: replace(stored, vectors=np.zeros_like(stored.vectors), summary_vector=None).fingerprint()
+        for stored in engine.opened.store.stored_documents()
+    }

@@ -24,7 +24,9 @@ CHECKS = {
     "documents": "SELECT documents <> (SELECT count(*) FROM documents) FROM meta",
     "chunks": "SELECT chunks <> (SELECT count(*) FROM signals) FROM meta",
     "parts": "SELECT count(*) FROM documents d WHERE chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = d.row)",
-    "summaries": "SELECT count(*) FROM documents WHERE summary = '' OR vector IS NULL",
+    "summaries": "SELECT count(*) FROM documents WHERE summary = '' OR (vector IS NULL) <> (pending IS 1)",
+    "pending": "SELECT pending <> (SELECT count(*) FROM chunks WHERE pending = 1) FROM meta",
+    "vectors": "SELECT count(*) FROM chunks JOIN signals USING(row) WHERE (vector = x'') <> (pending IS 1)",
     "orphans": "SELECT count(*) FROM chunks WHERE doc NOT IN (SELECT row FROM documents)",
 }
 
@@ -118,6 +120,9 @@ def test_no_kill_loses_anything_or_leaves_a_drift_without_a_name(root: Path) -> 
             assert bool(drift) <= bool(defects), drift
             assert engine.doctor(repair=True).is_sound
             assert engine.doctor().defects == ()
+            outcomes["pending"] += bool(engine.status().pending)
+            engine.backfill()
+            assert not engine.status().pending
         shutil.rmtree(place)
     sys.stdout.write(f"\nkills: {dict(outcomes)}, 0 lost, 0 drift without a name\n")
     assert outcomes["killed"]

@@ -338,8 +338,11 @@ def test_another_format_is_refused_with_advice(tmp_path: Path) -> None:
         fill(engine)
     with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
         db.execute("PRAGMA user_version = 2")
+        db.execute("ALTER TABLE meta DROP COLUMN pending")
     with pytest.raises(StoreMismatch, match=r"earlier Clew.*clew export"):
         Engine.open(tmp_path, embedder="hashed:32")
+    (listed,) = Engine.collections(tmp_path)
+    assert "earlier Clew" in listed.problem
     with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
         db.execute("PRAGMA user_version = 70")
     with pytest.raises(StoreMismatch, match="pip install --upgrade clew"):

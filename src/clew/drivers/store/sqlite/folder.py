@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.collection import CollectionRecord
-from clew.core.errors import CollectionLost, DriverFailed
+from clew.core.errors import CollectionLost, DriverFailed, StoreMismatch
 from clew.core.pattern import compile_pattern
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
@@ -136,7 +136,7 @@ def list_collections(root: Path) -> list[CollectionRecord]:
         try:
             if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
                 found.append(read_record(folder))
-        except DriverFailed as error:
+        except (DriverFailed, StoreMismatch) as error:
             found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
         except PermissionError as error:
             found.append(CollectionRecord(folder.name, problem=str(denied_error(error))))
@@ -178,15 +178,10 @@ def read_record(folder: Path) -> CollectionRecord:
                 raise lost_error(folder, "has no tables", [MARKER])
             return CollectionRecord(folder.name, problem=f"{file} is not a collection of Clew, or was never finished")
         documents, chunks, embedder = schema.read_meta(db, str(file), "documents", "chunks", "embedder")
-        created, updated = _read_time(db, "meta", "created"), _read_time(db, "documents", "updated")
+        created, updated = db.execute("SELECT created, (SELECT max(updated) FROM documents) FROM meta").fetchone()
     size = measure_disk_usage(folder)
-    return CollectionRecord(folder.name, documents, chunks, embedder, created, updated, bytes=size)
-
-
-def _read_time(db: sqlite3.Connection, table: str, column: str) -> datetime | None:
-    """The latest time of a column; None if there is none, or an earlier version does not have the column."""
-    known = {name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
-    return from_iso(db.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]) if column in known else None
+    times = from_iso(created), from_iso(updated)
+    return CollectionRecord(folder.name, documents, chunks, embedder, *times, bytes=size)
 
 
 def remove_collection(folder: Path) -> tuple[str, ...]:

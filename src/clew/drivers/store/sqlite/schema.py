@@ -63,7 +63,9 @@ def has_tables(connection: sqlite3.Connection, place: str) -> bool:
 
 
 def read_meta(connection: sqlite3.Connection, place: str, *names: str) -> tuple[Any, ...]:
-    """Read columns of the record of the collection; CollectionDamaged if it is gone or not as written."""
+    """Read columns of the record; StoreMismatch if another version wrote it, CollectionDamaged if it is damaged."""
+    if (version := read_version(connection)) != VERSION:
+        raise _other_version_error(place, version)
     try:
         cursor = connection.execute("SELECT * FROM meta")
         found = cursor.fetchone()
@@ -102,10 +104,7 @@ def _record_damaged_error(place: str) -> CollectionDamaged:
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
     """Creates the tables of a new collection; StoreMismatch if another version or another model filled it."""
     with translate_errors(place):
-        version = read_version(connection)
-        if version not in (0, VERSION):
-            raise _other_version_error(place, version)
-        if version != VERSION:
+        if not read_version(connection):
             _create_tables(connection, place, (embedder, dim, collection_id))
         name, width = read_meta(connection, place, "embedder", "dim")
     if (name, width) != (embedder, dim):

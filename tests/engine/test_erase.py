@@ -606,6 +606,7 @@ def test_the_files_of_the_servers_tables_hold_none_of_it(postgres: str) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)
 @pytest.mark.slow
 def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -> None:
     erased = range(CANARIES)

@@ -259,6 +259,13 @@ def test_a_collection_of_another_version_is_refused(tmp_path: Path, number: int,
         backend.write(lambda tx: setattr(tx, "head", replace(tx.head, format=number)))
     with pytest.raises(StoreMismatch, match=said):
         Engine.open(place, embedder="hashed")
+    Engine.open(place, collection="other", embedder="hashed").close()
+    assert [(each.name, bool(each.problem)) for each in Engine.collections(place)] == [
+        ("default", True),
+        ("other", False),
+    ]
+    Engine.drop_collection(place, "default")
+    assert [each.name for each in Engine.collections(place)] == ["other"]
 
 
 def read_vectors(engine: Engine, doc_id: str) -> list[bytes]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from clew.core.collection import CollectionRecord
-from clew.core.errors import NotFound
+from clew.core.errors import DriverFailed, NotFound, StoreMismatch
 from clew.core.suggest import format_suggestion
 from clew.core.time import from_iso
 from clew.drivers.store.backend import DOCUMENT, Select
@@ -43,8 +43,13 @@ def read_stored_embedder_name(url: str, collection: str) -> str | None:
 def list_collections(url: str) -> list[CollectionRecord]:
     """The collections below an address, by name."""
     address = parse_address(url)
-    found = (_read_record(open_table(address, name), name) for name in sorted(open_names(address).read()))
-    return [record for record in found if record is not None]
+    found: list[CollectionRecord | None] = []
+    for name in sorted(open_names(address).read()):
+        try:
+            found.append(_read_record(open_table(address, name), name))
+        except (DriverFailed, StoreMismatch) as error:
+            found.append(CollectionRecord(name, problem=str(error)))
+    return [record for record in found if record]
 
 
 def _read_record(table: Table, name: str) -> CollectionRecord | None:

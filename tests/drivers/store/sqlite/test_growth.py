@@ -219,8 +219,8 @@ def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypat
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    wait_until(lambda: get_backend(store).index._upkeep._builder._process is not None)
-    process = get_backend(store).index._upkeep._builder._process
+    wait_until(lambda: get_backend(store).index._builder._process is not None)
+    process = get_backend(store).index._builder._process
     assert store.stats().index == f"{ExactIndex.name}; a new one is being built"
     store.close()
     assert process
@@ -246,7 +246,7 @@ def test_a_build_that_fails_is_told_once_and_searches_go_on(
         for each in (store, memory):
             put(each, first, first + 1)
         assert search_exactly(store) == search_exactly(memory)
-        if thread := get_backend(store).index._upkeep._thread:
+        if thread := get_backend(store).index._thread:
             thread.join()
     assert caplog.text.count("no graph was built") == 1
     assert store.stats().index == ExactIndex.name
@@ -310,7 +310,7 @@ def test_a_collection_that_shrinks_while_its_index_is_built_keeps_the_lock(
     search_exactly(other)
     assert other.stats().index == ExactIndex.name
     goes_on.set()
-    thread = get_backend(store).index._upkeep._thread
+    thread = get_backend(store).index._thread
     assert thread
     thread.join()
     put(memory, 4, 10)
@@ -329,7 +329,7 @@ def test_one_whose_build_failed_leaves_the_lock_to_others(tmp_path: Path, monkey
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    thread = get_backend(store).index._upkeep._thread
+    thread = get_backend(store).index._thread
     assert thread
     thread.join()
     monkeypatch.undo()
@@ -348,7 +348,7 @@ def test_many_puts_at_once_start_one_build(
     _, goes_on = building
     store = open_store(tmp_path / "c")
     put(store, 0, 9)
-    monkeypatch.setattr(get_backend(store).index._indexes, "_exact", ExactIndex(get_backend(store)._database))
+    monkeypatch.setattr(get_backend(store).index, "_exact", ExactIndex(get_backend(store)._database))
     writers = [threading.Thread(target=put, args=(store, n, n + 1)) for n in range(9, 17)]
     for each in writers:
         each.start()
@@ -369,7 +369,7 @@ def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: py
     for first in range(4, 12):
         for each in (store, memory):
             put(each, first, first + 1)
-        if thread := get_backend(store).index._upkeep._thread:
+        if thread := get_backend(store).index._thread:
             thread.join()
     assert search_exactly(store) == search_exactly(memory)
     assert caplog.text.count("the index cannot be built") == 1

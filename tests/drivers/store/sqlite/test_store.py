@@ -19,14 +19,14 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import backend, build, checkpoint, connection, points, schema, tables
+from clew.drivers.store.sqlite import backend, build, checkpoint, connection, schema, tables
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
 from clew.drivers.store.sqlite.files import copy_file
 from clew.drivers.store.sqlite.folder import HOME
-from clew.drivers.store.sqlite.index import IndexUpkeep
-from clew.drivers.store.sqlite.points import BrokenIndex
+from clew.drivers.store.sqlite.index import SqliteIndex
+from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_backend
 
@@ -193,7 +193,7 @@ def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pyte
     before = fill_store(folder)
     store = open_store(folder)
     assert run_searches(store) == before
-    shard = get_backend(store).index._indexes._shard
+    shard = get_backend(store).index._shard
     assert shard
     shard._shard.close()
     assert run_searches(store) == before
@@ -207,7 +207,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenIndex("no")
 
-    monkeypatch.setattr(points.Candidates, "find", broken)
+    monkeypatch.setattr(ShardIndex, "_find", broken)
     store = open_store(folder)
     with pytest.raises(DriverFailed, match="index failed twice"):
         store.search_vectors(rows(1, 1)[0], 3)
@@ -271,7 +271,7 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
     """Searches find what they should in a copy that was extended, and where the shard changes or cannot be copied."""
     dim, copies = 256, list[str]()
     monkeypatch.setattr(build, "MIN_ROWS", 300)
-    monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
+    monkeypatch.setattr(SqliteIndex, "keep_up", lambda *_: None)
     store, memory = open_store(folder, dim=dim), open_sqlite(None, embedder="m", dim=dim)
 
     def copy_and_disturb(source: str, target: str) -> str:
@@ -314,7 +314,7 @@ def test_a_graph_that_is_not_extended_stays_and_its_copy_goes(
 ) -> None:
     dim = 256
     monkeypatch.setattr(build, "MIN_ROWS", 300)
-    monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
+    monkeypatch.setattr(SqliteIndex, "keep_up", lambda *_: None)
     store = open_store(folder, dim=dim)
     for n in range(24):
         put(store, f"d{n}", 50, dim=dim)

@@ -20,8 +20,7 @@ from pathlib import Path
 from clew.core.errors import ClewError
 from clew.drivers.store.sqlite.checkpoint import Checkpoint
 from clew.drivers.store.sqlite.database import CollectionState, Database
-from clew.drivers.store.sqlite.points import BrokenIndex
-from clew.drivers.store.sqlite.shard import ShardIndex
+from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
 
 MIN_ROWS = 2_000  # fewer unindexed rows than this are scanned faster than a graph is built
 UNINDEXED_SHARE = 5  # a graph is built again when one row in this many is not in it

@@ -16,7 +16,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import build, index, sums
+from clew.drivers.store.sqlite import index, shards, sums
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState
@@ -34,7 +34,7 @@ ASKED /= np.linalg.norm(ASKED, axis=1, keepdims=True)
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
 
 
 def open_store(folder: Path | None) -> BackendStore:
@@ -100,13 +100,13 @@ def test_a_collection_that_is_not_searched_builds_its_index_once_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = list[Path]()
-    build_shard = build.Builder.build
+    build_shard = shards.Builder.build
 
-    def note(self: build.Builder, collection: Path, target: Path, *rest: object) -> bool:
+    def note(self: shards.Builder, collection: Path, target: Path, *rest: object) -> bool:
         built.append(target)
         return build_shard(self, collection, target, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(build.Builder, "build", note)
+    monkeypatch.setattr(shards.Builder, "build", note)
     store = open_store(tmp_path / "c")
     put(store, 0, 20)
     assert built == []
@@ -163,7 +163,7 @@ def test_a_disk_that_is_nearly_full_is_told_and_not_written_to(tmp_path: Path, m
 def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_empty_checkpoint, erased = build.make_empty_checkpoint, list[str]()
+    make_empty_checkpoint, erased = shards.make_empty_checkpoint, list[str]()
 
     def erase_meanwhile(state: CollectionState, dim: int) -> Checkpoint:
         if not erased:
@@ -173,7 +173,7 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
                 sums.write_meta(db, change=now.change + 1, pruned=now.change + 1)
         return make_empty_checkpoint(state, dim)
 
-    monkeypatch.setattr(build, "make_empty_checkpoint", erase_meanwhile)
+    monkeypatch.setattr(shards, "make_empty_checkpoint", erase_meanwhile)
     with closing(open_store(tmp_path / "c")) as store, closing(open_store(tmp_path / "c")) as other:
         put(store, 0, 12)
         found = store.search_terms({"all": 1}, 1000)
@@ -183,15 +183,15 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
 
 def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    build_shard = build.Builder.build
+    build_shard = shards.Builder.build
 
-    def wait(self: build.Builder, collection: Path, target: Path, *rest: object) -> bool:
+    def wait(self: shards.Builder, collection: Path, target: Path, *rest: object) -> bool:
         target.mkdir()
         assert go_on.wait(60)
         target.rmdir()
         return build_shard(self, collection, target, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(build.Builder, "build", wait)
+    monkeypatch.setattr(shards.Builder, "build", wait)
     with closing(open_store(tmp_path / "c")) as store, closing(open_store(tmp_path / "c")) as other:
         put(store, 0, 4)
         search_exactly(store)
@@ -281,14 +281,14 @@ def test_one_that_only_searches_leaves_the_lock_to_the_one_that_writes(tmp_path:
 def building(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
     """Builds wait: the first event says that one has begun, and it goes on when the second is set."""
     begun, goes_on = threading.Event(), threading.Event()
-    build_shard = build.Builder.build
+    build_shard = shards.Builder.build
 
-    def wait_and_build(self: build.Builder, *given: Any) -> bool:
+    def wait_and_build(self: shards.Builder, *given: Any) -> bool:
         begun.set()
         assert goes_on.wait(60)
         return build_shard(self, *given)
 
-    monkeypatch.setattr(build.Builder, "build", wait_and_build)
+    monkeypatch.setattr(shards.Builder, "build", wait_and_build)
     yield begun, goes_on
     goes_on.set()
 
@@ -333,7 +333,7 @@ def test_one_whose_build_failed_leaves_the_lock_to_others(tmp_path: Path, monkey
     assert thread
     thread.join()
     monkeypatch.undo()
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
     other = open_store(tmp_path / "c")
     other.flush()
     assert other.stats().index == ShardIndex.name
@@ -404,13 +404,13 @@ def test_one_that_searches_builds_what_another_left_due(tmp_path: Path, monkeypa
 def test_who_adds_a_little_while_searching_does_not_wait_for_a_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_build, build_shard = threading.Event(), build.Builder.build
+    may_build, build_shard = threading.Event(), shards.Builder.build
 
     def wait_and_build(*given: Any) -> bool:
         assert may_build.wait(60)
         return build_shard(*given)
 
-    monkeypatch.setattr(build.Builder, "build", wait_and_build)
+    monkeypatch.setattr(shards.Builder, "build", wait_and_build)
     with closing(open_store(tmp_path / "c")) as store:
         put(store, 0, 7)
         store.search_vectors(ASKED[0], 5)  # it is searched from now on

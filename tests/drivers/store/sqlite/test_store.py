@@ -19,7 +19,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import backend, build, checkpoint, connection, schema, tables
+from clew.drivers.store.sqlite import backend, checkpoint, connection, schema, shards, tables
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
@@ -237,7 +237,7 @@ def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder:
 @pytest.mark.slow
 def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dim, many = 256, 1500
-    monkeypatch.setattr(build, "MIN_ROWS", 1000)
+    monkeypatch.setattr(shards, "MIN_ROWS", 1000)
     store = open_store(folder, dim=dim)
     for n in range(many // 50):
         put(store, f"d{n}", 50, dim=dim)
@@ -270,7 +270,7 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
 ) -> None:
     """Searches find what they should in a copy that was extended, and where the shard changes or cannot be copied."""
     dim, copies = 256, list[str]()
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
     monkeypatch.setattr(SqliteIndex, "keep_up", lambda *_: None)
     store, memory = open_store(folder, dim=dim), open_sqlite(None, embedder="m", dim=dim)
 
@@ -313,7 +313,7 @@ def test_a_graph_that_is_not_extended_stays_and_its_copy_goes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     dim = 256
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
     monkeypatch.setattr(SqliteIndex, "keep_up", lambda *_: None)
     store = open_store(folder, dim=dim)
     for n in range(24):
@@ -352,7 +352,7 @@ def test_searches_go_on_without_a_graph(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = fill_store(folder)
-    monkeypatch.setattr(build, "MIN_ROWS", 1)
+    monkeypatch.setattr(shards, "MIN_ROWS", 1)
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     store = open_store(folder)
     store.flush()

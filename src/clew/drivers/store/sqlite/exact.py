@@ -316,12 +316,11 @@ class ExactIndex:
                 return None
             tombstones, filled = found
             gone = np.array([row for row, _ in tombstones], np.int64)
-            if filled.ids:
+            if filled.facets:
                 vectors = view.vectors.copy()  # searches that are running have the other
-                vectors[np.searchsorted(view.rows[: view.used], filled.rows)] = filled.vectors
+                vectors[np.searchsorted(view.rows[: view.used], filled.terms.rows)] = filled.vectors
                 view = replace(view, vectors=vectors)
-        batches = [each.signals for each in signals.read_rows_in_batches(self._database, self._row, state)]
-        owners = []
+        owners, batches = [], [batch for _, batch, _ in signals.read_rows_in_batches(self._database, self._row, state)]
         for batch in batches:
             owners.append((batch.terms.owners + view.used).astype(np.int32))
             view = self._add_chunks(view, batch, state.chunks)
@@ -335,21 +334,21 @@ class ExactIndex:
 
     def _add_chunks(self, view: View, batch: ChunkSignals, expected: int) -> View:
         """Adds the chunks of a batch without their terms."""
-        first, used = view.used, view.used + len(batch.ids)
+        first, used, terms = view.used, view.used + len(batch.facets), batch.terms
         for slot, facets in enumerate(batch.facets, first):
             for facet in facets:
                 view.facets.setdefault(facet, array("i")).append(slot)
-        view.ids.extend(batch.ids)
-        self._slots.update(zip(batch.ids, range(first, used), strict=True))
+        view.ids.extend(terms.ids)
+        self._slots.update(zip(terms.ids, range(first, used), strict=True))
         add = partial(append, used=first, share=2, expected=expected)
         return replace(
             view,
             used=used,
             vectors=add(view.vectors, more=batch.vectors),
-            rows=add(view.rows, more=batch.rows),
+            rows=add(view.rows, more=terms.rows),
             messages=add(view.messages, more=batch.messages),
             seconds=add(view.seconds, more=batch.seconds),
-            lengths=add(view.lengths, more=batch.terms.lengths),
+            lengths=add(view.lengths, more=terms.lengths),
         )
 
     def _remove_rows(self, view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:

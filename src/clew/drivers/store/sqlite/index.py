@@ -23,7 +23,7 @@ from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store.backend import Head, RowCandidates, RowScores, Snapshot, T
 from clew.drivers.store.scan import ScanIndex
-from clew.drivers.store.sqlite import build, signals
+from clew.drivers.store.sqlite import shards, signals
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, has_right_seal, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.exact import ExactIndex
@@ -59,7 +59,7 @@ class SqliteIndex(ScanIndex):
         self._upkeep = threading.Lock()  # held while the index is built, inspected or deleted; taken before the other
         self._exact: ExactIndex | None = None
         self._shard: ShardIndex | None = None
-        self._builder = build.Builder()
+        self._builder = shards.Builder()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None  # of the last build that nobody waited for
         self._rests_until = 0.0  # after a build that failed
@@ -89,8 +89,8 @@ class SqliteIndex(ScanIndex):
 
     def _search(self, head: Head, search: Callable[[Follower], T]) -> T:
         for is_last in (False, True):
-            index = self._get_index(_get_state(head))
-            self._look(_get_state(head))
+            index = self._get_index(head)
+            self._look(head)
             try:
                 return search(index)
             except BrokenIndex as error:
@@ -119,7 +119,7 @@ class SqliteIndex(ScanIndex):
     def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
         """Searches all of them in one pass."""
         if head.chunks and 0 < len(vectors) * k <= MAX_AHEAD:
-            index = self._get_index(_get_state(head))
+            index = self._get_index(head)
             with suppress(BrokenIndex):  # the search that follows rebuilds it
                 return index.begin(head, np.ascontiguousarray(vectors, np.float32), terms, k, where)
         return []
@@ -130,8 +130,8 @@ class SqliteIndex(ScanIndex):
         """The candidates of each query; None where any is in doubt."""
         if len(vectors) * (near.kept + matching.kept) > MAX_AHEAD:
             return None
-        index = self._get_index(_get_state(head))
-        self._look(_get_state(head))
+        index = self._get_index(head)
+        self._look(head)
         try:
             return index.candidates(head, np.ascontiguousarray(vectors, np.float32), terms, near, matching, where)
         except BrokenIndex:  # the search that follows rebuilds it
@@ -139,8 +139,9 @@ class SqliteIndex(ScanIndex):
 
     # -- the index in use
 
-    def _get_index(self, state: CollectionState) -> Follower:
+    def _get_index(self, head: Head) -> Follower:
         """The index to search, in memory or on disk, caught up with the database at least to a state."""
+        state = _get_state(head)
         with self._lock:
             home = self._home
             if not home or not self._needs_shard(state):
@@ -179,7 +180,7 @@ class SqliteIndex(ScanIndex):
 
     def _serves_until_built(self, state: CollectionState) -> bool:
         """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
-        if not self._home or not self._exact or self._shard or state.chunks <= build.MIN_ROWS:
+        if not self._home or not self._exact or self._shard or state.chunks <= shards.MIN_ROWS:
             return False
         return state.chunks <= self._config.exact_limit and not self._home.list_usable(state)
 
@@ -270,8 +271,8 @@ class SqliteIndex(ScanIndex):
             defects.append(Defect("index", f"the index has {chunks} chunks of {state.chunks}", "", "rebuild"))
         if not is_quick:
             counted = WordCounts()
-            for batch in signals.read_rows_in_batches(self._database, 0, state):
-                counted.update(batch.signals.terms.hashes)
+            for _, batch, _ in signals.read_rows_in_batches(self._database, 0, state):
+                counted.update(batch.terms.hashes)
             if not all(map(np.array_equal, counted.merge(), index.count_words())):
                 defects.append(Defect("postings", "the index counts words otherwise than the chunks do", "", "rebuild"))
         return defects
@@ -301,11 +302,11 @@ class SqliteIndex(ScanIndex):
                 self._thread = threading.Thread(target=target, name="clew index", args=(state,), daemon=True)
                 self._thread.start()
 
-    def _look(self, state: CollectionState) -> None:
+    def _look(self, head: Head) -> None:
         """As `keep_up`, now and then, in a process that goes on searching: another may have left a build due."""
         if (now := monotonic()) >= self._looks_at:
             self._looks_at = now + REST
-            self.keep_up(state)
+            self.keep_up(head)
 
     def _is_build_due(self, state: CollectionState) -> bool:
         """Whether this process searches the collection, would much faster with another shard, and may build it."""
@@ -313,7 +314,7 @@ class SqliteIndex(ScanIndex):
         if not self._home or not (shard or self._exact) or not self._needs_shard(state):
             return False
         with self._lock:
-            return build.is_rebuild_due(shard.checkpoint if shard else None, state) and self._home.lock()
+            return shards.is_rebuild_due(shard.checkpoint if shard else None, state) and self._home.lock()
 
     def flush(self, *, with_graph: bool = True, is_thorough: bool = False) -> bool:
         """Returns when the index is safe on disk, with a new graph if one is due and asked for.
@@ -346,12 +347,12 @@ class SqliteIndex(ScanIndex):
                 if not home or not self._needs_shard(state) or not home.lock():
                     return
                 newest = self._shard.checkpoint if self._shard else home.find_newest(state)[1]
-                is_due = with_graph and build.is_rebuild_due(newest, state)
+                is_due = with_graph and shards.is_rebuild_due(newest, state)
                 try:
                     make_private_folder(home.path)
                 except OSError as error:
                     raise self._refuse_to_build(error) from error
-                home.building = build.make_shard_path(home.path) if is_due else None
+                home.building = shards.make_shard_path(home.path) if is_due else None
             if home.building and not self._build_shard(home, home.building, newest, state):
                 self._rests_until = monotonic() + REST
             if self._builder.is_stopped:
@@ -370,7 +371,7 @@ class SqliteIndex(ScanIndex):
         """
         is_built, made = False, None
         try:
-            copied = self._copy_shard(target) if newest and build.is_worth_extending(newest, state) else None
+            copied = self._copy_shard(target) if newest and shards.is_worth_extending(newest, state) else None
             is_built = self._builder.build(home.path.parent, target, self._database, copied)
             made = home.open_sound(target, read_checkpoint(target)) if is_built else None
         finally:

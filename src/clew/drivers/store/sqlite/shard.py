@@ -152,19 +152,19 @@ class ShardIndex:
             self._counts.update(np.empty(0, np.int64), removed)
             self._upsert(filled)
             change = max(self.checkpoint.change, state.change)
-            self._advance_checkpoint(len(rows) + len(filled.ids), self.checkpoint.row, change)
-            for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
+            self._advance_checkpoint(len(rows) + len(filled.facets), self.checkpoint.row, change)
+            for row, batch, gone in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
                 self._check_room()
-                self._upsert(batch.signals)
-                self._counts.update(np.concatenate([batch.signals.terms.hashes, *batch.removed_terms]))
-                self._advance_checkpoint(len(batch.signals.ids), batch.last_row, change)
+                self._upsert(batch)
+                self._counts.update(np.concatenate([batch.terms.hashes, *gone]))
+                self._advance_checkpoint(len(batch.facets), row, change)
             self._forget_searches()
 
     def _has_followed(self, state: CollectionState) -> bool:
         return self.checkpoint.change >= state.change and self.checkpoint.row >= state.last
 
     def _upsert(self, batch: ChunkSignals) -> None:
-        if batch.ids:
+        if batch.facets:
             self._shard.update(edge.UpdateOperation.upsert_points(make_points(batch, self.checkpoint.average)))
 
     def _advance_checkpoint(self, changed: int, row: int, change: int) -> None:
@@ -434,8 +434,8 @@ def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
     """The points of chunks; the weights of words are computed with this average length."""
     terms, made, end = batch.terms, list[edge.Point](), 0
     weights = bm25.saturate(terms.counts.astype(np.float32), bm25.length_norm(terms.lengths, average)[terms.owners])
-    words, sizes = terms.hashes & LOW_BITS, np.bincount(terms.owners, minlength=len(batch.ids)).tolist()
-    for at, (row, size) in enumerate(zip(batch.rows.tolist(), sizes, strict=True)):
+    words, sizes = terms.hashes & LOW_BITS, np.bincount(terms.owners, minlength=len(batch.facets)).tolist()
+    for at, (row, size) in enumerate(zip(terms.rows.tolist(), sizes, strict=True)):
         start, end = end, end + size
         merged = dict(zip(words[start:end].tolist(), weights[start:end].tolist(), strict=True))
         payload: dict[str, object] = {"facets": batch.facets[at]}

@@ -41,26 +41,19 @@ Tombstone = tuple[int, Hashes]  # a removed row and the words it had
 class ChunkSignals:
     """The signals of some chunks, by row."""
 
-    rows: NDArray[np.int64]
-    ids: list[str]
+    terms: Signals
     facets: list[list[str]]
     messages: NDArray[np.bool_]  # whether each is a message, or a part of one
     seconds: Floats  # nan: no time
     vectors: Matrix
-    terms: Signals
 
 
-@dataclass(frozen=True, slots=True)
-class SignalBatch:
-    """A range of the rows of a state: the signals of those that still exist, the terms of those removed since."""
-
-    signals: ChunkSignals
-    removed_terms: list[Hashes]
-    last_row: int
-
-
-def read_rows_in_batches(database: Database, row: int, upto: CollectionState) -> Iterator[SignalBatch]:
-    """The signals (vector, terms, facets, time) of all rows after one that existed at a state, in batches."""
+def read_rows_in_batches(
+    database: Database, row: int, upto: CollectionState
+) -> Iterator[tuple[int, ChunkSignals, list[Hashes]]]:
+    """The signals of all rows after one that existed at a state, in batches: the last row, those that still exist, and
+    the terms of those removed since.
+    """
     while row < upto.last:
         with database.read_transaction() as (db, _):
             sql = f"SELECT {COLUMNS} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}"
@@ -68,7 +61,7 @@ def read_rows_in_batches(database: Database, row: int, upto: CollectionState) ->
             last = read[-1][0] if len(read) == BATCH else upto.last
             removed = _read_gone(db, "change > ? AND row > ? AND row <= ?", (upto.change, row, last))
         _check_signals(database, read)
-        yield SignalBatch(_parse_signals(read, database.dim), [terms for _, terms in removed], last)
+        yield last, _parse_signals(read, database.dim), [terms for _, terms in removed]
         row = last
 
 
@@ -131,15 +124,13 @@ def _check_signals(database: Database, read: Iterable[StoredRow], *, is_anew: bo
 
 
 def _parse_signals(read: Sequence[StoredRow], dim: int) -> ChunkSignals:
-    terms, found = join_terms(read), [columns[2] for columns in read]
+    found = [columns[2] for columns in read]
     return ChunkSignals(
-        terms.rows,
-        list(terms.ids),
+        join_terms(read),
         json.loads(f"[{','.join(found)}]"),  # all at once is three times as fast as one by one
         np.array([MESSAGE in each for each in found], bool),
         np.array([np.nan if columns[3] is None else columns[3] for columns in read], np.float64),
         stack_vectors(read, dim),
-        terms,
     )
 
 

@@ -61,18 +61,18 @@ class TermScores:
         """Return the BM25 score of each of the first `size` places."""
         return np.bincount(self.places, self.parts, minlength=size).astype(np.float64, copy=False)
 
-    def measure(self, places: NDArray[Any], size: int) -> tuple[Floats, Floats]:
-        """Return the share and the strength of the chunks at some of `size` places.
+    def measure(self, size: int, chosen: NDArray[np.intp] | None = None) -> tuple[Floats, Floats]:
+        """Return the share and the strength of the chunks at the first `size` places, or at some chosen ones of these.
 
         The share is the weight of the terms that a chunk has, the strength its BM25 score, both over the weight of all.
         """
-        column_of, many = np.full(size, -1, np.int32), len(places)
-        column_of[places] = np.arange(many, dtype=np.int32)
-        columns = column_of[self.places]
-        at = np.flatnonzero(columns >= 0)
-        shares, strengths = (
-            np.bincount(columns[at], values[at], minlength=many) / self.total for values in (self.weights, self.parts)
-        )
+        places, weights, parts = self.places, self.weights, self.parts
+        if chosen is not None:
+            column_of = np.full(size, -1, np.int32)
+            column_of[chosen] = np.arange(len(chosen), dtype=np.int32)
+            at = np.flatnonzero(column_of[places] >= 0)
+            places, weights, parts, size = column_of[places[at]], weights[at], parts[at], len(chosen)
+        shares, strengths = (np.bincount(places, each, minlength=size) / self.total for each in (weights, parts))
         return shares.round(DIGITS), strengths.round(DIGITS)
 
 

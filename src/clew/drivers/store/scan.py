@@ -194,9 +194,9 @@ class ScanIndex:
         with self._read(head) as snapshot:
             signals = make_signals(snapshot.find(select(CHUNK, id=set(chunk_ids)), SIGNALS))
             now, having = snapshot.head, self.count_having(head, terms.hashes, None) if len(terms.hashes) else ()
-        weights, places = bm25.weigh_terms(terms.counts, having, now.chunks), np.arange(len(signals.ids))
+        weights = bm25.weigh_terms(terms.counts, having, now.chunks)
         scored = signals.score(signals.find_terms(terms.hashes), weights, now.average_length)
-        return bm25.make_matches(signals.ids, scored.measure(places, len(places)))
+        return bm25.make_matches(signals.ids, scored.measure(len(signals.ids)))
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms."""

@@ -27,6 +27,22 @@ def test_bm25_is_the_formula() -> None:
     assert bm25.saturate(np.array([1, 3], np.float32), norms).tolist() == pytest.approx([1 / 2.2, 3 / (3 + 2.1)])
 
 
+def test_terms_are_scored_where_they_are_found() -> None:
+    weights, norms = np.array([3.0, 1.0]), np.array([1.0, 2.0, 1.0])
+    found = [(np.array([0, 2]), np.array([1, 3], np.float32)), (np.array([2]), np.array([1], np.float32))]
+    scored = bm25.score_terms(found, weights, norms)
+    assert scored.sum_up(3).tolist() == pytest.approx([3 / 2, 0, 3 * 3 / 4 + 1 / 2])
+    shares, strengths = scored.measure(3)
+    assert shares.tolist() == pytest.approx([3 / 4, 0, 1])
+    assert strengths.tolist() == pytest.approx([3 / 8, 0, (9 / 4 + 1 / 2) / 4])
+    assert [each.tolist() for each in scored.measure(3, np.array([2, 1]))] == [
+        [shares[2], 0],
+        [strengths[2], 0],
+    ]
+    nothing = bm25.score_terms([], np.empty(0), norms)
+    assert [each.tolist() for each in nothing.measure(2)] == [[0, 0], [0, 0]]
+
+
 def test_a_longer_average_raises_a_score_by_no_more_than_its_ratio() -> None:
     lengths, tf = np.linspace(1, 500, 50), np.full(50, 3, np.float32)
     before, after = (bm25.saturate(tf, bm25.length_norm(lengths, average)) for average in (40.0, 50.0))
@@ -94,6 +110,19 @@ def test_contenders_are_all_that_may_be_among_the_best() -> None:
 def test_the_best_are_ordered_by_score_then_id() -> None:
     found = order.top_k([1, 2, 3, 4], ["d", "c", "b", "a"], np.array([0.5, 0.9, 0.5, 0.5]), 3)
     assert found == [(2, 0.9), (4, 0.5), (3, 0.5)]
+
+
+def test_a_search_for_more_answers_one_for_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "MAX_KNOWN", 2)
+    known = order.PrefixCache[int]()
+    known.put(b"a", ("all",), 3, [7, 8, 9])
+    assert known.get(b"a", ("all",), 2) == [7, 8]
+    assert known.get(b"a", ("all",), 4) is None
+    assert known.get(b"a", ("some",), 2) is None
+    for key in (b"b", b"c"):
+        known.put(key, ("all",), 1, [1])
+    assert known.get(b"a", ("all",), 2) is None
+    assert known.get(b"c", ("all",), 1) == [1]
 
 
 def test_cosines_do_not_depend_on_the_place() -> None:

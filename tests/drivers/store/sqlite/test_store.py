@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import backend, checkpoint, connection, schema, shards, tables
+from clew.drivers.store.sqlite import backend, checkpoint, connection, schema, shards, signals, tables
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
@@ -187,6 +188,34 @@ def test_an_index_that_is_too_far_behind_is_made_again(folder: Path, monkeypatch
     store = open_store(folder)
     assert run_searches(store) == now
     store.close()
+
+
+def test_an_index_in_memory_that_failed_to_follow_is_filled_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, memory, read = open_store(folder, StoreConfig()), open_sqlite(None, embedder="m", dim=DIM), list[str]()
+    for each in (store, memory):
+        for n in range(3):
+            put(each, f"d{n}")
+    assert run_searches(store) == run_searches(memory)
+    parse = signals._parse_signals
+
+    def fail_midway(*given: Any) -> signals.ChunkSignals:
+        read.append("batch")
+        if len(read) == 5:
+            raise KeyboardInterrupt
+        return parse(*given)
+
+    put(store, "gone", 4)
+    put(store, "new", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(signals, "BATCH", 2)
+        patch.setattr(signals, "_parse_signals", fail_midway)
+        with pytest.raises(KeyboardInterrupt):
+            run_searches(store)
+    store.drop(["gone"])
+    put(memory, "new", 4)
+    assert run_searches(store) == run_searches(memory)
+    store.close()
+    memory.close()
 
 
 def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -95,7 +95,10 @@ class View:
     seconds: Floats
     lengths: Floats
     ids: list[str]
+    slots: dict[str, int]  # of the chunks that exist, by id
     facets: dict[str, "array[int]"]  # the slots of the chunks that have each facet
+    change: int = -1  # of the database, …
+    row: int = 0  # … and its last row that is in it
     postings: Postings = NO_POSTINGS
     removed: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     kept: dict[Any, NDArray[Any]] = field(default_factory=dict)  # the slots of filters, and length normalisations
@@ -193,6 +196,10 @@ class View:
             scored.append(bm25.score_terms(found[start:end], weights, norms))
         return scored
 
+    def find_slots(self, chunk_ids: Sequence[str]) -> dict[str, int]:
+        """Return the slots of those of the chunks that exist."""
+        return {each: slot for each in chunk_ids if (slot := self.slots.get(each, self.used)) < self.used}
+
     def to_rows(self, found: SlotScores) -> RowScores:
         """Return the rows of slots."""
         rows = self.rows[[slot for slot, _ in found]].tolist() if found else []
@@ -208,14 +215,12 @@ class ExactIndex:
         self._database = database
         self._lock = threading.RLock()
         self._known = PrefixCache[tuple[int, float]]()  # the nearest: what judges the hits asks for fewer of the same
-        self._view = self._begin_anew()
+        self._view = self._make_empty_view()
+        self._is_torn = False  # following failed, and what the view shares with the next is no longer its own
 
-    def _begin_anew(self) -> View:
-        """Returns a view of nothing, and forgets the rest; searches have the old view until another is in its place."""
-        self._change, self._row = -1, 0
-        self._slots: dict[str, int] = {}  # of the chunks that exist, by id
+    def _make_empty_view(self) -> View:
         vectors, floats = np.empty((0, self._database.dim), np.float32), np.empty(0, np.float64)
-        return View(0, vectors, np.empty(0, np.int64), np.empty(0, bool), floats, floats, [], {})
+        return View(0, vectors, np.empty(0, np.int64), np.empty(0, bool), floats, floats, [], {}, {})
 
     # -- searches; each takes the view once
 
@@ -223,7 +228,8 @@ class ExactIndex:
         self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool = True, breadth: int | None = None
     ) -> RowScores:
         """The k rows of greatest cosine; always exact."""
-        key, how, view = vector.tobytes(), (self._change, where), self._view
+        view, key = self._view, vector.tobytes()
+        how = (view.change, where)
         found = self._known.get(key, how, k)
         if found is None:
             found = view.to_rows(view.find_nearest(vector, k, view.admit(where)))
@@ -232,9 +238,9 @@ class ExactIndex:
 
     def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
         """Compares vectors that are searched next with all chunks, as one product of matrices."""
-        how, view = (self._change, where), self._view
+        view = self._view
+        slots, how, rows = view.admit(where), (view.change, where), list[int]()
         self._known.clear()
-        slots, rows = view.admit(where), list[int]()
         for vector, scores in zip(vectors, vectors @ view.vectors[: view.used].T, strict=True):
             found = view.to_rows(view.find_nearest(vector, k, slots, scores))
             self._known.put(vector.tobytes(), how, k, found)
@@ -262,28 +268,25 @@ class ExactIndex:
             rest = compute_cosines(every[slots[len(nearest) :]], vector)
             cosines = np.concatenate([np.array([cosine for _, cosine in nearest], np.float64), rest])
             rows, has_messages = view.rows[slots].tolist(), bool(view.messages[slots].any())
-            ids, measured = [view.ids[slot] for slot in chosen], scored.measure(slots, view.used)
+            ids, measured = [view.ids[slot] for slot in chosen], scored.measure(view.used, slots)
             found.append(RowCandidates(rows, ids, has_messages, len(nearest), by_words, cosines, *measured))
         return found
 
     def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a head."""
         with self._lock:
-            view, known = self._view, self._find_slots(chunk_ids)
+            view, known = self._view, self._view.find_slots(chunk_ids)
         (scored,) = view.score_terms(head, [terms])
-        return bm25.make_matches(known, scored.measure(np.array(list(known.values()), np.intp), view.used))
+        return bm25.make_matches(known, scored.measure(view.used, np.array(list(known.values()), np.intp)))
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
         """The vectors of those of the chunks that exist; None if this is not the index of that head."""
         with self._lock:
-            if self._change != head.change:
+            view, known = self._view, self._view.find_slots(chunk_ids)
+            if view.change != head.change:
                 return None
-            known = self._find_slots(chunk_ids)
-            found = self._view.vectors[list(known.values())] if known else ()
+            found = view.vectors[list(known.values())] if known else ()
         return {each: vector for each, vector in zip(known, found, strict=True) if not np.isnan(vector[0])}
-
-    def _find_slots(self, chunk_ids: Sequence[str]) -> dict[str, int]:
-        return {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
@@ -295,23 +298,23 @@ class ExactIndex:
     def catch_up(self, state: CollectionState) -> None:
         """Applies every change of the database up to a state."""
         with self._lock:
-            if self._change >= state.change:
+            was_torn, self._is_torn = self._is_torn, self._is_torn or self._view.change < state.change
+            if not self._is_torn:
                 return
-            view = self._apply_changes(self._view, state)
+            view = None if was_torn else self._apply_changes(self._view, state)
             if view is None or len(view.removed) > max(1024, view.used // 4):
-                view = self._apply_changes(self._begin_anew(), state)
+                view = self._apply_changes(self._make_empty_view(), state)
             assert view
             is_whole = view.used - len(view.removed) == state.chunks
             if not is_whole and self._database.read_state().change == state.change:
-                self._view = self._begin_anew()
                 raise damaged_error("the table of the vectors and terms")
-            self._view, self._change, self._row = view, state.change, state.last
+            self._view, self._is_torn = view, False
 
     def _apply_changes(self, view: View, state: CollectionState) -> View | None:
         """Adds and removes chunks up to a state; None if tombstones that this would need have been pruned."""
         gone = np.empty(0, np.int64)
         if view.used:
-            found = signals.read_tombstones(self._database, self._change, self._row, state)
+            found = signals.read_tombstones(self._database, view.change, view.row, state)
             if found is None:
                 return None
             tombstones, filled = found
@@ -320,45 +323,46 @@ class ExactIndex:
                 vectors = view.vectors.copy()  # searches that are running have the other
                 vectors[np.searchsorted(view.rows[: view.used], filled.terms.rows)] = filled.vectors
                 view = replace(view, vectors=vectors)
-        owners, batches = [], [batch for _, batch, _ in signals.read_rows_in_batches(self._database, self._row, state)]
-        for batch in batches:
-            owners.append((batch.terms.owners + view.used).astype(np.int32))
-            view = self._add_chunks(view, batch, state.chunks)
-        if batches:
-            hashes, counts = ([getattr(each.terms, name) for each in batches] for name in ("hashes", "counts"))
-            postings = view.postings.extend(
-                np.concatenate(hashes), np.concatenate(owners), np.concatenate(counts).astype(np.float32)
-            )
-            view = replace(view, postings=postings)
-        return replace(view, removed=self._remove_rows(view, gone), kept={})
+        parts = []
+        for _, batch, _ in signals.read_rows_in_batches(self._database, view.row, state):
+            owners = (batch.terms.owners + view.used).astype(np.int32)
+            parts.append((batch.terms.hashes, owners, batch.terms.counts.astype(np.float32)))
+            view = _add_chunks(view, batch, state.chunks)
+        if parts:
+            words, slots, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+            view = replace(view, postings=view.postings.extend(words, slots, counts))
+        removed = _remove_rows(view, gone)
+        return replace(view, removed=removed, kept={}, change=state.change, row=state.last)
 
-    def _add_chunks(self, view: View, batch: ChunkSignals, expected: int) -> View:
-        """Adds the chunks of a batch without their terms."""
-        first, used, terms = view.used, view.used + len(batch.facets), batch.terms
-        for slot, facets in enumerate(batch.facets, first):
-            for facet in facets:
-                view.facets.setdefault(facet, array("i")).append(slot)
-        view.ids.extend(terms.ids)
-        self._slots.update(zip(terms.ids, range(first, used), strict=True))
-        add = partial(append, used=first, share=2, expected=expected)
-        return replace(
-            view,
-            used=used,
-            vectors=add(view.vectors, more=batch.vectors),
-            rows=add(view.rows, more=terms.rows),
-            messages=add(view.messages, more=batch.messages),
-            seconds=add(view.seconds, more=batch.seconds),
-            lengths=add(view.lengths, more=terms.lengths),
-        )
 
-    def _remove_rows(self, view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Forgets the ids of removed rows; the slots of all that were removed."""
-        rows = view.rows[: view.used]
-        slots = np.searchsorted(rows, gone)
-        known = slots < len(rows)
-        known[known] = rows[slots[known]] == gone[known]
-        for slot in slots[known].tolist():
-            if self._slots.get(view.ids[slot]) == slot:  # else the chunk is in a new row
-                del self._slots[view.ids[slot]]
-        # what numpy makes sets with takes a while to import
-        return np.union1d(view.removed, slots[known]) if known.any() else view.removed
+def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:
+    """Adds the chunks of a batch without their terms."""
+    first, used, terms = view.used, view.used + len(batch.facets), batch.terms
+    for slot, facets in enumerate(batch.facets, first):
+        for facet in facets:
+            view.facets.setdefault(facet, array("i")).append(slot)
+    view.ids.extend(terms.ids)
+    view.slots.update(zip(terms.ids, range(first, used), strict=True))
+    add = partial(append, used=first, share=2, expected=expected)
+    return replace(
+        view,
+        used=used,
+        vectors=add(view.vectors, more=batch.vectors),
+        rows=add(view.rows, more=terms.rows),
+        messages=add(view.messages, more=batch.messages),
+        seconds=add(view.seconds, more=batch.seconds),
+        lengths=add(view.lengths, more=terms.lengths),
+    )
+
+
+def _remove_rows(view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Forgets the ids of removed rows; the slots of all that were removed."""
+    rows = view.rows[: view.used]
+    slots = np.searchsorted(rows, gone)
+    known = slots < len(rows)
+    known[known] = rows[slots[known]] == gone[known]
+    for slot in slots[known].tolist():
+        if view.slots.get(view.ids[slot]) == slot:  # else the chunk is in a new row
+            del view.slots[view.ids[slot]]
+    # what numpy makes sets with takes a while to import
+    return np.union1d(view.removed, slots[known]) if known.any() else view.removed

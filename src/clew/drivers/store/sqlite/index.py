@@ -273,7 +273,7 @@ class SqliteIndex(ScanIndex):
             counted = WordCounts()
             for _, batch, _ in signals.read_rows_in_batches(self._database, 0, state):
                 counted.update(batch.terms.hashes)
-            if not all(map(np.array_equal, counted.merge(), index.count_words())):
+            if not all(map(np.array_equal, counted.merge(), index.counts.merge())):
                 defects.append(Defect("postings", "the index counts words otherwise than the chunks do", "", "rebuild"))
         return defects
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import qdrant_edge as edge
-from numpy.typing import NDArray
 
 from clew.core.candidates import Depth
 from clew.core.cosine import compute_cosines
@@ -110,11 +109,11 @@ class ShardIndex:
         self._known, self._version = PrefixCache[edge.ScoredPoint](), 0
         with translate_errors():
             if not checkpoint.counts:
-                self._counts, self._shard = WordCounts(), self._create_shard()
+                self.counts, self._shard = WordCounts(), self._create_shard()
                 return
             if not is_copy and not has_right_seal(folder):
                 raise BrokenIndex("its files are not as they were written, or were not finished")
-            self._counts = signals.load_word_counts(folder / checkpoint.counts)
+            self.counts = signals.load_word_counts(folder / checkpoint.counts)
             self._shard = edge.EdgeShard.load(str(folder / "shard"))
             if not is_copy:
                 self._seal.renew()
@@ -149,14 +148,14 @@ class ShardIndex:
                 self._shard.update(edge.UpdateOperation.delete_points([*rows[start : start + DELETE_BATCH]]))
             # Those that were added and removed since it last caught up were never in it.
             removed = [terms for row, terms in tombstones if row <= self.checkpoint.row]
-            self._counts.update(np.empty(0, np.int64), removed)
+            self.counts.update(np.empty(0, np.int64), removed)
             self._upsert(filled)
             change = max(self.checkpoint.change, state.change)
             self._advance_checkpoint(len(rows) + len(filled.facets), self.checkpoint.row, change)
             for row, batch, gone in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
                 self._check_room()
                 self._upsert(batch)
-                self._counts.update(np.concatenate([batch.terms.hashes, *gone]))
+                self.counts.update(np.concatenate([batch.terms.hashes, *gone]))
                 self._advance_checkpoint(len(batch.facets), row, change)
             self._forget_searches()
 
@@ -270,13 +269,13 @@ class ShardIndex:
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
-        return self._counts.count(hashes)
+        return self.counts.count(hashes)
 
     def _measure(self, head: Head, terms: PackedTerms, read: Sequence[StoredRow]) -> tuple[Floats, Floats]:
         """The share and the strength of rows."""
         joined, weights = join_terms(read), self._weigh_terms(terms, head)
         scored = joined.score(joined.find_terms(terms.hashes), weights, head.average_length)
-        return scored.measure(np.arange(len(read)), len(read))
+        return scored.measure(len(read))
 
     def _weigh_terms(self, terms: PackedTerms, head: Head) -> Floats:
         """The weight of each term of a query."""
@@ -319,10 +318,6 @@ class ShardIndex:
 
     # -- upkeep
 
-    def count_words(self) -> tuple[Hashes, NDArray[np.int64]]:
-        """The words of all chunks, and how many have each, as this index has counted them."""
-        return self._counts.merge()
-
     def count_chunks(self) -> int:
         """How many chunks are in the shard."""
         with translate_errors():
@@ -360,7 +355,7 @@ class ShardIndex:
             self._seal.break_()
             self._shard.flush()
             old, name = self.checkpoint.counts, f"counts-{self.checkpoint.row}-{self.checkpoint.change}.npy"
-            self._counts.save(self.folder / name)
+            self.counts.save(self.folder / name)
             self.checkpoint = self._saved = replace(self.checkpoint, counts=name)
             write_checkpoint(self.folder, self.checkpoint)
             if old and old != name:

@@ -53,8 +53,8 @@ class ShardHome:
 
     def lock(self) -> bool:
         """Take the lock if it is free; whether this process holds it."""
-        folder = self.path.parent
         if self._lock_file is None:
+            folder = self.path.parent
             try:
                 self._lock_file = try_lock(folder / LOCK)
             except LockRefused as error:

@@ -235,7 +235,7 @@ class WordCounts:
     def count(self, words: Hashes) -> list[int]:
         """Return how many chunks have each of the words."""
         known, numbers, recent = self._counts
-        found = [recent[word] for word in words.tolist()]
+        found = [recent.get(word, 0) for word in words.tolist()]
         if not len(known):
             return found
         at = np.minimum(known.searchsorted(words), len(known) - 1)

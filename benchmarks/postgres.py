@@ -65,7 +65,7 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
         for store in (embedded, server):
             store.flush()
             store.search_vectors(vectors[0], K)
-        index = embedded._backend.index._indexes._shard
+        index = embedded._backend.index._shard
         assert index
         document_counts = Counter(
             word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist()

@@ -187,7 +187,7 @@ def _compare_cold(contender: Contender, vectors: Matrix, words: Sequence[Terms])
 def _share_shard(store: Store, pages: Sequence[PutInput]) -> RawCalls:
     assert isinstance(store, BackendStore)
     assert isinstance(store._backend, SqliteBackend)
-    index = store._backend.index._indexes._shard
+    index = store._backend.index._shard
     assert index
     counts = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
     floor = ShardFloor(

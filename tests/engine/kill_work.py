@@ -8,7 +8,7 @@ from pathlib import Path
 from clew import Engine, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.types import Document
-from clew.drivers.store.sqlite import build
+from clew.drivers.store.sqlite import shards
 
 SETTINGS = Settings(ingestion=IngestionConfig(summaries="extractive"))
 SHARD = replace(SETTINGS, store=replace(SETTINGS.store, exact_below=0))
@@ -52,7 +52,7 @@ def restore(root: Path, say: Callable[[str], None]) -> None:
 
 def index(root: Path, say: Callable[[str], None]) -> None:
     """Adds, searches and builds a graph, with the index on disk."""
-    build.MIN_ROWS = 20
+    shards.MIN_ROWS = 20
     with open_engine(root, SHARD) as engine:
         for start in range(0, 40, 8):
             engine.add_documents([make_document(start + place) for place in range(8)])

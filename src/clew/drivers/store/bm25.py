@@ -7,6 +7,8 @@ All of it is computed from the collection as it is now, so a score never depends
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from clew.core.stored import Counts
 from clew.core.types import TermMatch
 
 Floats = NDArray[np.float64]
+TermPlaces = Sequence[tuple[NDArray[Any], NDArray[np.float32]]]  # of each term, the places of chunks and its counts
 
 K1 = 1.2
 B = 0.75
@@ -42,20 +45,45 @@ def weigh_terms(times: Counts, having: Iterable[int], chunks: int) -> Floats:
     return np.array([count * idf(chunks, each) for count, each in pairs], np.float64)
 
 
-def measure_terms(weights: Floats, counts: NDArray[np.float32], norms: Floats) -> tuple[Floats, Floats]:
-    """The share and the strength of each chunk; `counts` has a row for each term of a query, a column for each chunk.
+@dataclass(frozen=True, slots=True)
+class TermScores:
+    """Where chunks have a term of a query: the place of the chunk, the weight of the term and its part of the score.
 
-    The share is the weight of the terms that a chunk has, the strength its BM25 score, both over the weight of all.
+    total: The weight of all terms.
     """
-    total, column = weights.sum() or 1.0, weights[:, np.newaxis]
-    shares = (column * (counts > 0)).sum(axis=0) / total
-    strengths = (column * saturate(counts, norms)).sum(axis=0) / total
-    return shares.round(DIGITS), strengths.round(DIGITS)
+
+    places: NDArray[Any]
+    weights: Floats
+    parts: Floats
+    total: float
+
+    def sum_up(self, size: int) -> Floats:
+        """Return the BM25 score of each of the first `size` places."""
+        return np.bincount(self.places, self.parts, minlength=size).astype(np.float64, copy=False)
+
+    def measure(self, size: int, chosen: NDArray[np.intp] | None = None) -> tuple[Floats, Floats]:
+        """Return the share and the strength of the chunks at the first `size` places, or at some chosen ones of these.
+
+        The share is the weight of the terms that a chunk has, the strength its BM25 score, both over the weight of all.
+        """
+        places, weights, parts = self.places, self.weights, self.parts
+        if chosen is not None:
+            column_of = np.full(size, -1, np.int32)
+            column_of[chosen] = np.arange(len(chosen), dtype=np.int32)
+            at = np.flatnonzero(column_of[places] >= 0)
+            places, weights, parts, size = column_of[places[at]], weights[at], parts[at], len(chosen)
+        shares, strengths = (np.bincount(places, each, minlength=size) / self.total for each in (weights, parts))
+        return shares.round(DIGITS), strengths.round(DIGITS)
 
 
-def match_terms(
-    ids: Sequence[str], weights: Floats, counts: NDArray[np.float32], norms: Floats
-) -> dict[str, TermMatch]:
-    """How well chunks match the terms of a query, by id, with `counts` as in `measure_terms`."""
-    shares, strengths = measure_terms(weights, counts, norms)
-    return dict(zip(ids, map(TermMatch, shares.tolist(), strengths.tolist()), strict=True))
+def score_terms(found: TermPlaces, weights: Floats, norms: Floats) -> TermScores:
+    """Score terms of these weights where they were found, in chunks of these length normalisations."""
+    places = np.concatenate([places for places, _ in found]) if found else np.empty(0, np.int64)
+    counts = np.concatenate([counts for _, counts in found]) if found else np.empty(0, np.float32)
+    each = np.repeat(weights, [len(places) for places, _ in found])
+    return TermScores(places, each, each * saturate(counts, norms[places]), weights.sum() or 1.0)
+
+
+def make_matches(ids: Iterable[str], measured: tuple[Floats, Floats]) -> dict[str, TermMatch]:
+    """Return how well chunks match the terms of a query, by id."""
+    return dict(zip(ids, map(TermMatch, *(each.tolist() for each in measured)), strict=True))

@@ -26,57 +26,75 @@ from clew.drivers.store.backend import (
     named_documents,
     select,
 )
-from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.order import SLACK, select_candidates, top_k
 from clew.drivers.store.read import read_vectors_by_chunk_id
 
 SIGNALS = ("row", "doc", "id", "length", "terms", "counts")
-TermPlaces = list[tuple[NDArray[np.int64], NDArray[np.float32]]]  # of each term, places of chunks and its counts
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What chunks are searched by, each an entry of every list: vectors, and terms one after the other."""
+    """What chunks are searched by, each an entry of every list, and their terms one after the other."""
 
     rows: NDArray[np.int64]
-    docs: NDArray[np.int64]
     ids: Sequence[Any]
-    lengths: NDArray[np.float64]
+    lengths: Floats
     hashes: Hashes
     counts: Counts
     owners: NDArray[np.int64]  # of each term, the place of its chunk
+    docs: Any = ()  # the rows of their documents, where these are asked for
 
     def find_terms(self, hashes: Hashes) -> TermPlaces:
-        """Of each term, the places of the chunks that have it, and how often."""
+        """Return the places of the chunks that have each term, and how often."""
         found = (np.flatnonzero(self.hashes == each) for each in hashes)
         return [(self.owners[places], self.counts[places].astype(np.float32)) for places in found]
 
-    def score(self, found: TermPlaces, weights: Floats, average: float) -> Floats:
-        """The BM25 score of each chunk for terms that were found."""
-        norms, scores = bm25.length_norm(self.lengths, average), np.zeros(len(self.rows), np.float64)
-        for weight, (places, counts) in zip(weights.tolist(), found, strict=True):
-            scores[places] += weight * bm25.saturate(counts, norms[places])
-        return scores.round(bm25.DIGITS)
+    def score(self, found: TermPlaces, weights: Floats, average: float) -> TermScores:
+        """Score terms that were found in chunks of this average length."""
+        return bm25.score_terms(found, weights, bm25.length_norm(self.lengths, average))
 
 
 def make_signals(chunks: Sequence[Row]) -> Signals:
-    """The signals of the rows of chunks."""
-    sizes = [len(row["terms"]) for row in chunks]
+    """Make the signals of the rows of chunks."""
     return Signals(
         np.array([row["row"] for row in chunks], np.int64),
-        np.array([row["doc"] for row in chunks], np.int64),
         [row["id"] for row in chunks],
         np.array([row["length"] for row in chunks], np.float64),
         np.concatenate([row["terms"] for row in chunks]) if chunks else np.zeros(0, np.int64),
         np.concatenate([row["counts"] for row in chunks]) if chunks else np.zeros(0, np.uint16),
-        np.repeat(np.arange(len(chunks)), sizes),
+        np.repeat(np.arange(len(chunks)), [len(row["terms"]) for row in chunks]),
+        np.array([row["doc"] for row in chunks], np.int64),
     )
 
 
-def rank_nearest(ids: Sequence[str], vectors: Matrix, vector: Vector, k: int) -> list[tuple[int, float]]:
-    """The places of the k greatest cosines, best first, ties by id."""
-    places = select_candidates(vectors @ vector, k, SLACK)
-    return top_k(places.tolist(), [ids[at] for at in places.tolist()], compute_cosines(vectors[places], vector), k)
+def rank_nearest(
+    ids: Sequence[str],
+    vectors: Matrix,
+    vector: Vector,
+    k: int,
+    scores: Vector | None = None,
+    places: NDArray[np.intp] | None = None,
+) -> list[tuple[int, float]]:
+    """Return the places of the k greatest cosines, best first, ties by id.
+
+    scores: The cosines in single precision where they are known, -inf where a vector does not count.
+    places: The places of these scores; None if they are of all vectors.
+    """
+    scores = vectors @ vector if scores is None else scores
+    top = select_candidates(scores, k, SLACK)
+    top = top[scores[top] > -np.inf]
+    chosen = top if places is None else places[top]
+    return top_k(chosen.tolist(), [ids[at] for at in chosen.tolist()], compute_cosines(vectors[chosen], vector), k)
+
+
+def join_rankings(
+    nearest: Sequence[tuple[int, float]], matching: Sequence[tuple[int, float]]
+) -> tuple[list[int], dict[int, float]]:
+    """Return the rows of two rankings, the nearest first, each once, and the scores of the second by their place."""
+    places = {row: place for place, (row, _) in enumerate(nearest)}
+    by_words = {places.setdefault(row, len(places)): score for row, score in matching}
+    return list(places), by_words
 
 
 class MatchedTerms(NamedTuple):
@@ -97,30 +115,13 @@ def rank_matching(
     having = [sum(len(terms[at][0]) for _, terms in found) for at in range(len(query.hashes))]
     weights, scored = bm25.weigh_terms(query.counts, having, head.chunks), list[tuple[float, str, int, int]]()
     for signals, terms in found:
-        scores = signals.score(terms, weights, head.average_length)
+        scores = signals.score(terms, weights, head.average_length).sum_up(len(signals.rows)).round(bm25.DIGITS)
         if admitted is not None:
             scores[~np.isin(signals.rows, list(admitted))] = 0.0
         places = np.flatnonzero(scores)
         for at in places[select_candidates(scores[places], k, 0.0)].tolist():
             scored.append((-float(scores[at]), str(signals.ids[at]), int(signals.rows[at]), int(signals.docs[at])))
     return MatchedTerms(having, [(row, doc, -score) for score, _, row, doc in sorted(scored)[:k]])
-
-
-def match_chunks(
-    snapshot: Snapshot, query: PackedTerms, having: Callable[[], Sequence[int]], chunk_ids: Sequence[str]
-) -> dict[str, TermMatch]:
-    """How well the chunks that exist match terms, which are in `having` chunks of the collection."""
-    found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "length", "terms", "counts"))
-    if not len(query.hashes):
-        return {row["id"]: TermMatch(0.0, 0.0) for row in found}
-    weights = bm25.weigh_terms(query.counts, having(), snapshot.head.chunks)
-    counts = np.zeros((len(query.hashes), len(found)), np.float32)
-    for place, row in enumerate(found):
-        own = dict(zip(row["terms"].tolist(), row["counts"].tolist(), strict=True))
-        counts[:, place] = [own.get(each, 0) for each in query.hashes.tolist()]
-    lengths = np.array([row["length"] for row in found], np.float64)
-    norms = bm25.length_norm(lengths, snapshot.head.average_length)
-    return bm25.match_terms([row["id"] for row in found], weights, counts, norms)
 
 
 class ScanIndex:
@@ -191,7 +192,11 @@ class ScanIndex:
     def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match terms, with the counts of the whole collection."""
         with self._read(head) as snapshot:
-            return match_chunks(snapshot, terms, lambda: self.count_having(head, terms.hashes, None), chunk_ids)
+            signals = make_signals(snapshot.find(select(CHUNK, id=set(chunk_ids)), SIGNALS))
+            now, having = snapshot.head, self.count_having(head, terms.hashes, None) if len(terms.hashes) else ()
+        weights = bm25.weigh_terms(terms.counts, having, now.chunks)
+        scored = signals.score(signals.find_terms(terms.hashes), weights, now.average_length)
+        return bm25.make_matches(signals.ids, scored.measure(len(signals.ids)))
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms."""

@@ -16,7 +16,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import build, index, sums
+from clew.drivers.store.sqlite import index, shards, sums
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState
@@ -34,7 +34,7 @@ ASKED /= np.linalg.norm(ASKED, axis=1, keepdims=True)
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
 
 
 def open_store(folder: Path | None) -> BackendStore:
@@ -100,13 +100,13 @@ def test_a_collection_that_is_not_searched_builds_its_index_once_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = list[Path]()
-    build_shard = build.Builder.build
+    build_shard = shards.Builder.build
 
-    def note(self: build.Builder, collection: Path, target: Path, *rest: object) -> bool:
+    def note(self: shards.Builder, collection: Path, target: Path, *rest: object) -> bool:
         built.append(target)
         return build_shard(self, collection, target, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(build.Builder, "build", note)
+    monkeypatch.setattr(shards.Builder, "build", note)
     store = open_store(tmp_path / "c")
     put(store, 0, 20)
     assert built == []
@@ -163,7 +163,7 @@ def test_a_disk_that_is_nearly_full_is_told_and_not_written_to(tmp_path: Path, m
 def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_empty_checkpoint, erased = build.make_empty_checkpoint, list[str]()
+    make_empty_checkpoint, erased = shards.make_empty_checkpoint, list[str]()
 
     def erase_meanwhile(state: CollectionState, dim: int) -> Checkpoint:
         if not erased:
@@ -173,7 +173,7 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
                 sums.write_meta(db, change=now.change + 1, pruned=now.change + 1)
         return make_empty_checkpoint(state, dim)
 
-    monkeypatch.setattr(build, "make_empty_checkpoint", erase_meanwhile)
+    monkeypatch.setattr(shards, "make_empty_checkpoint", erase_meanwhile)
     with closing(open_store(tmp_path / "c")) as store, closing(open_store(tmp_path / "c")) as other:
         put(store, 0, 12)
         found = store.search_terms({"all": 1}, 1000)
@@ -183,15 +183,15 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
 
 def test_another_process_tells_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    build_shard = build.Builder.build
+    build_shard = shards.Builder.build
 
-    def wait(self: build.Builder, collection: Path, target: Path, *rest: object) -> bool:
+    def wait(self: shards.Builder, collection: Path, target: Path, *rest: object) -> bool:
         target.mkdir()
         assert go_on.wait(60)
         target.rmdir()
         return build_shard(self, collection, target, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(build.Builder, "build", wait)
+    monkeypatch.setattr(shards.Builder, "build", wait)
     with closing(open_store(tmp_path / "c")) as store, closing(open_store(tmp_path / "c")) as other:
         put(store, 0, 4)
         search_exactly(store)
@@ -219,8 +219,8 @@ def test_closing_ends_a_build_and_leaves_nothing_of_it(tmp_path: Path, monkeypat
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    wait_until(lambda: get_backend(store).index._upkeep._builder._process is not None)
-    process = get_backend(store).index._upkeep._builder._process
+    wait_until(lambda: get_backend(store).index._builder._process is not None)
+    process = get_backend(store).index._builder._process
     assert store.stats().index == f"{ExactIndex.name}; a new one is being built"
     store.close()
     assert process
@@ -246,7 +246,7 @@ def test_a_build_that_fails_is_told_once_and_searches_go_on(
         for each in (store, memory):
             put(each, first, first + 1)
         assert search_exactly(store) == search_exactly(memory)
-        if thread := get_backend(store).index._upkeep._thread:
+        if thread := get_backend(store).index._thread:
             thread.join()
     assert caplog.text.count("no graph was built") == 1
     assert store.stats().index == ExactIndex.name
@@ -281,14 +281,14 @@ def test_one_that_only_searches_leaves_the_lock_to_the_one_that_writes(tmp_path:
 def building(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
     """Builds wait: the first event says that one has begun, and it goes on when the second is set."""
     begun, goes_on = threading.Event(), threading.Event()
-    build_shard = build.Builder.build
+    build_shard = shards.Builder.build
 
-    def wait_and_build(self: build.Builder, *given: Any) -> bool:
+    def wait_and_build(self: shards.Builder, *given: Any) -> bool:
         begun.set()
         assert goes_on.wait(60)
         return build_shard(self, *given)
 
-    monkeypatch.setattr(build.Builder, "build", wait_and_build)
+    monkeypatch.setattr(shards.Builder, "build", wait_and_build)
     yield begun, goes_on
     goes_on.set()
 
@@ -310,7 +310,7 @@ def test_a_collection_that_shrinks_while_its_index_is_built_keeps_the_lock(
     search_exactly(other)
     assert other.stats().index == ExactIndex.name
     goes_on.set()
-    thread = get_backend(store).index._upkeep._thread
+    thread = get_backend(store).index._thread
     assert thread
     thread.join()
     put(memory, 4, 10)
@@ -329,11 +329,11 @@ def test_one_whose_build_failed_leaves_the_lock_to_others(tmp_path: Path, monkey
     put(store, 0, 4)
     search_exactly(store)
     put(store, 4, 12)
-    thread = get_backend(store).index._upkeep._thread
+    thread = get_backend(store).index._thread
     assert thread
     thread.join()
     monkeypatch.undo()
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
     other = open_store(tmp_path / "c")
     other.flush()
     assert other.stats().index == ShardIndex.name
@@ -348,7 +348,7 @@ def test_many_puts_at_once_start_one_build(
     _, goes_on = building
     store = open_store(tmp_path / "c")
     put(store, 0, 9)
-    monkeypatch.setattr(get_backend(store).index._indexes, "_exact", ExactIndex(get_backend(store)._database))
+    monkeypatch.setattr(get_backend(store).index, "_exact", ExactIndex(get_backend(store)._database))
     writers = [threading.Thread(target=put, args=(store, n, n + 1)) for n in range(9, 17)]
     for each in writers:
         each.start()
@@ -369,7 +369,7 @@ def test_a_file_in_place_of_the_index_is_told_of_once(tmp_path: Path, caplog: py
     for first in range(4, 12):
         for each in (store, memory):
             put(each, first, first + 1)
-        if thread := get_backend(store).index._upkeep._thread:
+        if thread := get_backend(store).index._thread:
             thread.join()
     assert search_exactly(store) == search_exactly(memory)
     assert caplog.text.count("the index cannot be built") == 1
@@ -404,13 +404,13 @@ def test_one_that_searches_builds_what_another_left_due(tmp_path: Path, monkeypa
 def test_who_adds_a_little_while_searching_does_not_wait_for_a_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_build, build_shard = threading.Event(), build.Builder.build
+    may_build, build_shard = threading.Event(), shards.Builder.build
 
     def wait_and_build(*given: Any) -> bool:
         assert may_build.wait(60)
         return build_shard(*given)
 
-    monkeypatch.setattr(build.Builder, "build", wait_and_build)
+    monkeypatch.setattr(shards.Builder, "build", wait_and_build)
     with closing(open_store(tmp_path / "c")) as store:
         put(store, 0, 7)
         store.search_vectors(ASKED[0], 5)  # it is searched from now on

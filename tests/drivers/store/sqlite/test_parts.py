@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from clew.core.cosine import compute_cosines
 from clew.drivers.store import bm25, order
-from clew.drivers.store.sqlite import checkpoint, exact, frequencies
+from clew.drivers.store.sqlite import checkpoint, exact
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from clew.drivers.store.sqlite.files import try_lock
+from clew.drivers.store.sqlite.signals import WordCounts, load_word_counts
 from clew.drivers.store.term_ids import pack_terms
 
 
@@ -24,6 +25,22 @@ def test_bm25_is_the_formula() -> None:
     norms = bm25.length_norm(np.array([4.0, 8.0]), 4.0)
     assert norms.tolist() == pytest.approx([1.2, 1.2 * (0.25 + 0.75 * 2)])
     assert bm25.saturate(np.array([1, 3], np.float32), norms).tolist() == pytest.approx([1 / 2.2, 3 / (3 + 2.1)])
+
+
+def test_terms_are_scored_where_they_are_found() -> None:
+    weights, norms = np.array([3.0, 1.0]), np.array([1.0, 2.0, 1.0])
+    found = [(np.array([0, 2]), np.array([1, 3], np.float32)), (np.array([2]), np.array([1], np.float32))]
+    scored = bm25.score_terms(found, weights, norms)
+    assert scored.sum_up(3).tolist() == pytest.approx([3 / 2, 0, 3 * 3 / 4 + 1 / 2])
+    shares, strengths = scored.measure(3)
+    assert shares.tolist() == pytest.approx([3 / 4, 0, 1])
+    assert strengths.tolist() == pytest.approx([3 / 8, 0, (9 / 4 + 1 / 2) / 4])
+    assert [each.tolist() for each in scored.measure(3, np.array([2, 1]))] == [
+        [shares[2], 0],
+        [strengths[2], 0],
+    ]
+    nothing = bm25.score_terms([], np.empty(0), norms)
+    assert [each.tolist() for each in nothing.measure(2)] == [[0, 0], [0, 0]]
 
 
 def test_a_longer_average_raises_a_score_by_no_more_than_its_ratio() -> None:
@@ -44,36 +61,26 @@ def test_terms_are_packed_in_the_order_of_their_numbers() -> None:
 
 @given(st.lists(st.lists(st.integers(-5, 5), max_size=6, unique=True), max_size=30), st.data())
 def test_word_counts_count(chunks: list[list[int]], data: st.DataObject) -> None:
-    known, plain = frequencies.EMPTY, Counter[int]()
+    known, plain = WordCounts(), Counter[int]()
     for chunk in chunks:
-        known = frequencies.update_document_frequencies(known, np.array(chunk, np.int64))
+        known.update(np.array(chunk, np.int64))
         plain.update(chunk)
     gone = data.draw(st.lists(st.sampled_from(chunks), unique_by=id)) if chunks else []
-    known = frequencies.update_document_frequencies(
-        known, np.empty(0, np.int64), [np.array(chunk, np.int64) for chunk in gone]
-    )
+    known.update(np.empty(0, np.int64), [np.array(chunk, np.int64) for chunk in gone])
     for chunk in gone:
         plain.subtract(chunk)
     asked = np.arange(-6, 6, dtype=np.int64)
-    assert frequencies.get_document_frequencies(known, asked).tolist() == [plain[word] for word in asked.tolist()]
+    assert known.count(asked) == [plain[word] for word in asked.tolist()]
 
 
 def test_word_counts_settle_and_survive_a_file(tmp_path: Path) -> None:
-    known = frequencies.EMPTY
+    known = WordCounts()
     for start in range(0, 20_000, 5_000):
-        known = frequencies.update_document_frequencies(known, np.arange(start, start + 5_500, dtype=np.int64))
-    frequencies.save_document_frequencies(tmp_path / "counts.npy", known)
-    for each in (known, frequencies.load_document_frequencies(tmp_path / "counts.npy")):
+        known.update(np.arange(start, start + 5_500, dtype=np.int64))
+    known.save(tmp_path / "counts.npy")
+    for each in (known, load_word_counts(tmp_path / "counts.npy")):
         asked = np.array([0, 4_999, 5_000, 5_499, 5_500, 20_499, 20_500], np.int64)
-        assert frequencies.get_document_frequencies(each, asked).tolist() == [
-            1,
-            1,
-            2,
-            2,
-            1,
-            1,
-            0,
-        ]
+        assert each.count(asked) == [1, 1, 2, 2, 1, 1, 0]
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
@@ -84,12 +91,12 @@ def test_postings_find_what_was_added_however_it_came(monkeypatch: pytest.Monkey
         chunk = rng.choice(20, rng.integers(0, 8), replace=False).astype(np.int64)
         times = rng.integers(1, 5, len(chunk)).astype(np.float32)
         older = known
-        shown = [column.tolist() for pair in exact.find_postings(older, np.arange(20)) for column in pair]
-        known = exact.extend_postings(known, chunk, np.full(len(chunk), slot, np.int32), times)
-        assert shown == [column.tolist() for pair in exact.find_postings(older, np.arange(20)) for column in pair]
+        shown = [column.tolist() for pair in older.find(np.arange(20)) for column in pair]
+        known = known.extend(chunk, np.full(len(chunk), slot, np.int32), times)
+        assert shown == [column.tolist() for pair in older.find(np.arange(20)) for column in pair]
         for word, many in zip(chunk.tolist(), times.tolist(), strict=True):
             plain.setdefault(word, {})[slot] = many
-    found = exact.find_postings(known, np.arange(21, dtype=np.int64))
+    found = known.find(np.arange(21, dtype=np.int64))
     for word, (slots, times) in enumerate(found):
         assert dict(zip(slots.tolist(), times.tolist(), strict=True)) == plain.get(word, {})
 
@@ -103,6 +110,19 @@ def test_contenders_are_all_that_may_be_among_the_best() -> None:
 def test_the_best_are_ordered_by_score_then_id() -> None:
     found = order.top_k([1, 2, 3, 4], ["d", "c", "b", "a"], np.array([0.5, 0.9, 0.5, 0.5]), 3)
     assert found == [(2, 0.9), (4, 0.5), (3, 0.5)]
+
+
+def test_a_search_for_more_answers_one_for_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "MAX_KNOWN", 2)
+    known = order.PrefixCache[int]()
+    known.put(b"a", ("all",), 3, [7, 8, 9])
+    assert known.get(b"a", ("all",), 2) == [7, 8]
+    assert known.get(b"a", ("all",), 4) is None
+    assert known.get(b"a", ("some",), 2) is None
+    for key in (b"b", b"c"):
+        known.put(key, ("all",), 1, [1])
+    assert known.get(b"a", ("all",), 2) is None
+    assert known.get(b"c", ("all",), 1) == [1]
 
 
 def test_cosines_do_not_depend_on_the_place() -> None:

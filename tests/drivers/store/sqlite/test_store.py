@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,14 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import backend, build, checkpoint, connection, points, schema, tables
+from clew.drivers.store.sqlite import backend, checkpoint, connection, schema, shards, signals, tables
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
 from clew.drivers.store.sqlite.files import copy_file
 from clew.drivers.store.sqlite.folder import HOME
-from clew.drivers.store.sqlite.index import IndexUpkeep
-from clew.drivers.store.sqlite.points import BrokenIndex
+from clew.drivers.store.sqlite.index import SqliteIndex
+from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
 from clew.drivers.store.store import BackendStore
 from tests.backends import get_backend
 
@@ -189,11 +190,39 @@ def test_an_index_that_is_too_far_behind_is_made_again(folder: Path, monkeypatch
     store.close()
 
 
+def test_an_index_in_memory_that_failed_to_follow_is_filled_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, memory, read = open_store(folder, StoreConfig()), open_sqlite(None, embedder="m", dim=DIM), list[str]()
+    for each in (store, memory):
+        for n in range(3):
+            put(each, f"d{n}")
+    assert run_searches(store) == run_searches(memory)
+    parse = signals._parse_signals
+
+    def fail_midway(*given: Any) -> signals.ChunkSignals:
+        read.append("batch")
+        if len(read) == 5:
+            raise KeyboardInterrupt
+        return parse(*given)
+
+    put(store, "gone", 4)
+    put(store, "new", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(signals, "BATCH", 2)
+        patch.setattr(signals, "_parse_signals", fail_midway)
+        with pytest.raises(KeyboardInterrupt):
+            run_searches(store)
+    store.drop(["gone"])
+    put(memory, "new", 4)
+    assert run_searches(store) == run_searches(memory)
+    store.close()
+    memory.close()
+
+
 def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = fill_store(folder)
     store = open_store(folder)
     assert run_searches(store) == before
-    shard = get_backend(store).index._indexes._shard
+    shard = get_backend(store).index._shard
     assert shard
     shard._shard.close()
     assert run_searches(store) == before
@@ -207,7 +236,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenIndex("no")
 
-    monkeypatch.setattr(points.Candidates, "find", broken)
+    monkeypatch.setattr(ShardIndex, "_find", broken)
     store = open_store(folder)
     with pytest.raises(DriverFailed, match="index failed twice"):
         store.search_vectors(rows(1, 1)[0], 3)
@@ -237,7 +266,7 @@ def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder:
 @pytest.mark.slow
 def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dim, many = 256, 1500
-    monkeypatch.setattr(build, "MIN_ROWS", 1000)
+    monkeypatch.setattr(shards, "MIN_ROWS", 1000)
     store = open_store(folder, dim=dim)
     for n in range(many // 50):
         put(store, f"d{n}", 50, dim=dim)
@@ -270,8 +299,8 @@ def test_a_graph_is_extended_by_what_was_added_and_removed(
 ) -> None:
     """Searches find what they should in a copy that was extended, and where the shard changes or cannot be copied."""
     dim, copies = 256, list[str]()
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
-    monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
+    monkeypatch.setattr(SqliteIndex, "keep_up", lambda *_: None)
     store, memory = open_store(folder, dim=dim), open_sqlite(None, embedder="m", dim=dim)
 
     def copy_and_disturb(source: str, target: str) -> str:
@@ -313,8 +342,8 @@ def test_a_graph_that_is_not_extended_stays_and_its_copy_goes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     dim = 256
-    monkeypatch.setattr(build, "MIN_ROWS", 300)
-    monkeypatch.setattr(IndexUpkeep, "start", lambda *_: None)
+    monkeypatch.setattr(shards, "MIN_ROWS", 300)
+    monkeypatch.setattr(SqliteIndex, "keep_up", lambda *_: None)
     store = open_store(folder, dim=dim)
     for n in range(24):
         put(store, f"d{n}", 50, dim=dim)
@@ -352,7 +381,7 @@ def test_searches_go_on_without_a_graph(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = fill_store(folder)
-    monkeypatch.setattr(build, "MIN_ROWS", 1)
+    monkeypatch.setattr(shards, "MIN_ROWS", 1)
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     store = open_store(folder)
     store.flush()

@@ -193,12 +193,12 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
         sizes = batch["terms"].value_lengths().to_numpy(zero_copy_only=False)
         yield Signals(
             batch["row"].to_numpy(),
-            batch["doc"].to_numpy(),
             batch["id"],
             batch["length"].to_numpy().astype(np.float64),
             batch["terms"].flatten().to_numpy(zero_copy_only=False),
             batch["counts"].flatten().to_numpy(zero_copy_only=False),
             np.repeat(np.arange(len(sizes)), sizes),
+            batch["doc"].to_numpy(),
         )
 
 

@@ -20,9 +20,7 @@ from pathlib import Path
 
 from xxhash import xxh3_64
 
-from clew.drivers.store.sqlite.database import CollectionState
 from clew.drivers.store.sqlite.files import BLOCK, read_blocks
-from clew.drivers.store.sqlite.folder import list_own_shards
 
 FORMAT = 1
 FILE = "mark.json"
@@ -70,24 +68,6 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(folder / FILE)
-
-
-def list_usable_shards(home: Path, state: CollectionState, dim: int) -> list[tuple[Path, Checkpoint]]:
-    """The shards on disk that are of this collection and can catch up with it from their checkpoint."""
-    read = [(folder, read_checkpoint(folder)) for folder in list_own_shards(home)]
-    return [
-        (folder, checkpoint)
-        for folder, checkpoint in read
-        if checkpoint
-        and (checkpoint.collection_id, checkpoint.dim) == (state.collection_id, dim)
-        and state.pruned <= checkpoint.change <= state.change
-        and checkpoint.row <= state.last
-    ]
-
-
-def get_freshness(checkpoint: Checkpoint) -> tuple[int, int]:
-    """By which the best of several is found: most rows in its graph, then the latest."""
-    return -checkpoint.unindexed, checkpoint.change
 
 
 class Seal:

@@ -3,7 +3,8 @@
 import threading
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,20 @@ from numpy.typing import NDArray
 from clew.core.candidates import Depth
 from clew.core.cosine import compute_cosines
 from clew.core.facets import Condition, expand_filter
-from clew.core.filter import EVERYTHING, Filter
+from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25, order
 from clew.drivers.store.backend import Head, RowCandidates, RowScores
-from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.checksums import damaged_error
+from clew.drivers.store.order import PrefixCache
+from clew.drivers.store.scan import join_rankings, rank_nearest
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.database import CollectionState, Database
-from clew.drivers.store.sqlite.signals import Rows, Signals
+from clew.drivers.store.sqlite.signals import ChunkSignals
 
-MAX_FILTERS = 16  # whose slots are kept for the next search
+MAX_KEPT = 16  # filters whose slots are kept for the next search
 GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
 MAX_UNSORTED = 32_768  # each word of a query scans the unsorted part: 8 microseconds for this many
 SORTED_SHARE = 8  # the unsorted part may grow to this fraction of the sorted one
@@ -38,432 +41,328 @@ class Postings:
     words: Hashes
     slots: Slots
     counts: NDArray[np.float32]
-    sorted_size: int
-    used: int
+    sorted_size: int = 0
+    used: int = 0
+
+    def extend(self, words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> "Postings":
+        """Return the postings with more entries; an older value of these postings never sees them."""
+        pairs = ((self.words, words), (self.slots, slots), (self.counts, counts))
+        used = self.used + len(words)
+        if used - self.sorted_size <= max(MAX_UNSORTED, self.sorted_size // SORTED_SHARE):
+            words, slots, counts = (append(old, self.used, new, 8) for old, new in pairs)
+            return Postings(words, slots, counts, self.sorted_size, used)
+        words, slots, counts = (np.concatenate([old[: self.used], new]) for old, new in pairs)
+        by_word = words.argsort(kind="stable")
+        return Postings(words[by_word], slots[by_word], counts[by_word], used, used)
+
+    def find(self, words: Hashes) -> TermPlaces:
+        """Return the slots of the chunks that have each word, each once and in order, with its counts in them."""
+        in_order = self.words[: self.sorted_size]
+        firsts, ends = in_order.searchsorted(words).tolist(), in_order.searchsorted(words, side="right").tolist()
+        found = [(self.slots[a:z], self.counts[a:z]) for a, z in zip(firsts, ends, strict=True)]
+        tail = slice(self.sorted_size, self.used)
+        tail_words, tail_slots, tail_counts = self.words[tail], self.slots[tail], self.counts[tail]
+        for at, word in enumerate(words if len(tail_words) else ()):
+            if len(more := np.flatnonzero(tail_words == word)):
+                slots, counts = found[at]
+                found[at] = np.concatenate([slots, tail_slots[more]]), np.concatenate([counts, tail_counts[more]])
+        return found
 
 
-NO_POSTINGS = Postings(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0, 0)
+NO_POSTINGS = Postings(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkColumns:
-    """What is known of the chunks, one slot each; the first `used` are filled."""
-
-    used: int
-    vectors: Matrix
-    rows: Rows
-    messages: NDArray[np.bool_]
-    seconds: Floats
-    lengths: Floats
+def append(column: NDArray[Any], used: int, more: NDArray[Any], share: int, expected: int = 0) -> NDArray[Any]:
+    """Return a column with more entries behind the used ones; copied, with a share to spare, only if it is full."""
+    end = used + len(more)
+    if end > len(column):
+        size = max(end, expected)
+        grown = np.empty((size + max(256, size // share), *column.shape[1:]), column.dtype)
+        grown[:used] = column[:used]
+        column = grown
+    column[used:end] = more
+    return column
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The index at one moment, and the slots that a filter admits in it (None: all but the removed ones)."""
+    """The chunks at one moment, a slot each; the first `used` slots are filled. Later views share what is in them."""
 
-    columns: ChunkColumns
+    used: int
+    vectors: Matrix
+    rows: NDArray[np.int64]
+    messages: NDArray[np.bool_]
+    seconds: Floats
+    lengths: Floats
     ids: list[str]
-    postings: Postings
-    removed: NDArray[np.intp]
-    admitted: NDArray[np.intp] | None
+    slots: dict[str, int]  # of the chunks that exist, by id
+    facets: dict[str, "array[int]"]  # the slots of the chunks that have each facet
+    change: int = -1  # of the database, …
+    row: int = 0  # … and its last row that is in it
+    postings: Postings = NO_POSTINGS
+    removed: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    kept: dict[Any, NDArray[Any]] = field(default_factory=dict)  # the slots of filters, and length normalisations
 
-
-@dataclass(frozen=True, slots=True)
-class QueryPostings:
-    """The chunks that have the terms of a query, one term after the other, with the weight of the term and its score.
-
-    The scores of a chunk add up to BM25; `total` is the weight of all terms.
-    """
-
-    slots: Slots
-    weights: Floats
-    scores: Floats
-    total: float
-
-
-@dataclass(frozen=True, slots=True)
-class FoundNearest:
-    """The k nearest rows at a change, kept for a search that asks for no more of them next."""
-
-    change: int
-    k: int
-    where: Filter
-    rows: RowScores
-
-
-class ExactIndex:
-    """Follows a database in memory. Several threads may search while one follows."""
-
-    name = "exact, in memory"
-    _last: dict[bytes, FoundNearest]  # of the last search by vector, by the bytes of it
-    _norms: tuple[ChunkColumns, float, Floats]  # the normalised lengths, and what they were computed from
-    _admitted: dict[tuple[Condition, ...], NDArray[np.intp]]  # the slots of filters, since the last change
-    _ahead: dict[bytes, FoundNearest]  # of vectors that are searched next
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._lock = threading.RLock()
-        self._reset()
-
-    def catch_up(self, state: CollectionState) -> None:
-        """Applies every change of the database up to a state."""
-        with self._lock:
-            if self._change >= state.change:
-                return
-            if not self._apply_changes(state) or len(self._removed) > max(1024, self._columns.used // 4):
-                self._reset()
-                self._apply_changes(state)
-            is_whole = self._columns.used - len(self._removed) == state.chunks
-            if not is_whole and self._database.read_state().change == state.change:
-                self._reset()
-                raise damaged_error("the table of the vectors and terms")
-
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool = True, breadth: int | None = None
-    ) -> RowScores:
-        """The k rows of greatest cosine; always exact. What judges the hits of a search asks the same for fewer."""
-        change, key = self._change, vector.tobytes()
-        for known in (self._last.get(key), self._ahead.get(key)):
-            if known and known.change == change and known.k >= k and known.where == where:
-                return known.rows[:k]
-        view = self._take_view(where)
-        found = _to_rows(view, find_nearest(view, vector, k))
-        self._last = {key: FoundNearest(change, k, where, found)}
-        return found
-
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
-        """Compares vectors that are searched next with all chunks, as one product of matrices."""
-        change, view, ahead = self._change, self._take_view(where), dict[bytes, FoundNearest]()
-        for vector, scores in zip(vectors, vectors @ view.columns.vectors[: view.columns.used].T, strict=True):
-            found = _to_rows(view, find_nearest(view, vector, k, scores))
-            ahead[vector.tobytes()] = FoundNearest(change, k, where, found)
-        self._ahead = ahead
-        return [row for each in ahead.values() for row, _ in each.rows]
-
-    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k rows of greatest BM25 score, with the collection's counts as of a head."""
-        view = self._take_view(where)
-        (words,) = self._find_words(view, [terms], head)
-        return _to_rows(view, find_matching(view, words, k))
-
-    def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> list[RowCandidates]:
-        """The candidates of each query; always exact."""
-        view = self._take_view(where)
-        return find_candidates(view, vectors, self._find_words(view, terms, head), near, matching)
-
-    def _find_words(self, view: View, terms: Sequence[PackedTerms], head: Head) -> list[QueryPostings]:
-        return find_query_postings(view, terms, head.chunks, self._norm_lengths(view.columns, head.average_length))
-
-    def _norm_lengths(self, columns: ChunkColumns, average: float) -> Floats:
-        """The length normalisation of every chunk, kept for the next search."""
-        of, at, norms = self._norms
-        if of is not columns or at != average:
-            norms = bm25.length_norm(columns.lengths[: columns.used], average)
-            self._norms = columns, average, norms
-        return norms
-
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the collection's counts as of a head."""
-        with self._lock:
-            view = self._take_view(EVERYTHING)
-            known = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
-        slots = np.array(list(known.values()), np.int32)
-        found = find_postings(view.postings, terms.hashes)
-        weights = bm25.weigh_terms(terms.counts, count_having(view, found), head.chunks)
-        norms = self._norm_lengths(view.columns, head.average_length)[slots]
-        return bm25.match_terms(list(known), weights, look_up_counts(found, slots), norms)
-
-    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
-        """The vectors of those of the chunks that exist; None if this is not the index of that head."""
-        with self._lock:
-            if self._change != head.change:
-                return None
-            slots = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
-            found = self._columns.vectors[list(slots.values())] if slots else ()
-            return {each: vector for each, vector in zip(slots, found, strict=True) if not np.isnan(vector[0])}
-
-    def count_having(self, hashes: Hashes) -> list[int]:
-        """How many chunks have each of the words."""
-        view = self._take_view(EVERYTHING)
-        return count_having(view, find_postings(view.postings, hashes))
-
-    def _take_view(self, where: Filter) -> View:
+    def admit(self, where: Filter) -> NDArray[np.intp] | None:
+        """Return the slots that a filter admits; None for all but the removed ones."""
         alternatives = expand_filter(where)
-        with self._lock:
-            columns, removed, known, ids = self._columns, self._removed, self._postings, self._ids
-            if any(each.is_empty for each in alternatives):
-                return View(columns, ids, known, removed, None)
-            slots = self._admitted.get(alternatives)
-            if slots is None:
-                admitted = np.zeros(columns.used, bool)
-                for each in alternatives:
-                    admitted |= self._mark_admitted(each, columns)
-                admitted[removed] = False
-                slots = np.flatnonzero(admitted)
-                kept = self._admitted if len(self._admitted) < MAX_FILTERS else {}
-                self._admitted = {**kept, alternatives: slots}
-        return View(columns, ids, known, removed, slots)
+        if any(each.is_empty for each in alternatives):
+            return None
+        slots = self.kept.get(alternatives)
+        if slots is None:
+            admitted = np.zeros(self.used, bool)
+            for each in alternatives:
+                admitted |= self._mark_admitted(each)
+            admitted[self.removed] = False
+            slots = self._keep(alternatives, np.flatnonzero(admitted))
+        return slots
 
-    def _mark_admitted(self, condition: Condition, columns: ChunkColumns) -> NDArray[np.bool_]:
-        """Whether each slot fulfils a condition."""
-        admitted = np.ones(columns.used, bool)
+    def _keep(self, key: object, value: NDArray[Any]) -> NDArray[Any]:
+        if len(self.kept) >= MAX_KEPT:
+            self.kept.clear()
+        self.kept[key] = value
+        return value
+
+    def _mark_admitted(self, condition: Condition) -> NDArray[np.bool_]:
+        """Return whether each slot fulfils a condition."""
+        admitted, at = np.ones(self.used, bool), self.seconds[: self.used]
         for group in condition.groups:
-            has = np.zeros(columns.used, bool)
-            has[self._find_slots_by_facet(group)] = True
-            admitted &= has
-        admitted[self._find_slots_by_facet(condition.forbidden)] = False
-        at = columns.seconds[: columns.used]
+            admitted &= self._mark_having(group)
+        if condition.forbidden:
+            admitted &= ~self._mark_having(condition.forbidden)
         if condition.since is not None:
             admitted &= at >= condition.since
         if condition.until is not None:
             admitted &= at < condition.until
         return admitted
 
-    def _find_slots_by_facet(self, group: frozenset[str]) -> NDArray[np.int32]:
-        """The slots of the chunks that have a facet of the group."""
+    def _mark_having(self, group: frozenset[str]) -> NDArray[np.bool_]:
+        """Return whether each slot has a facet of the group."""
         found = array("i")
         for facet in group:
-            found.extend(self._facets.get(facet, ()))
-        return np.array(found, np.int32)
+            found.extend(self.facets.get(facet, ()))
+        slots, having = np.array(found, np.int32), np.zeros(self.used, bool)
+        having[slots[slots < self.used]] = True  # others may be added meanwhile
+        return having
 
-    def _reset(self) -> None:
-        self._change = -1
-        self._row = 0
-        empty = np.empty(0, np.float64)
-        vectors = np.empty((0, self._database.dim), np.float32)
-        self._columns = ChunkColumns(0, vectors, np.empty(0, np.int64), np.empty(0, bool), empty, empty)
-        self._ids: list[str] = []
-        self._slots: dict[str, int] = {}  # of the chunks that exist, by id
-        self._facets: dict[str, array[int]] = {}
-        self._postings = NO_POSTINGS
-        self._removed = np.empty(0, np.intp)
-        self._admitted = {}
-        self._norms = (self._columns, 0.0, empty)
-        self._last, self._ahead = {}, {}
-
-    def _apply_changes(self, state: CollectionState) -> bool:
-        """Adds and removes chunks up to a state; False if tombstones that this would need have been pruned."""
-        self._admitted = {}
-        found = signals.read_tombstones(self._database, self._change, self._row, state) if self._columns.used else None
-        if found is None and self._columns.used:
-            return False
-        tombstones, filled = found or ([], None)
-        if filled is not None and filled.ids:
-            vectors = self._columns.vectors.copy()  # searches that are running have the other
-            vectors[np.searchsorted(self._columns.rows[: self._columns.used], filled.rows)] = filled.vectors
-            self._columns = replace(self._columns, vectors=vectors)
-        batches = signals.read_rows_in_batches(self._database, self._row, state)
-        new = [(self._add_chunks(batch.signals, state.chunks), batch.signals) for batch in batches]
-        if new:
-            self._postings = extend_postings(
-                self._postings,
-                np.concatenate([batch.terms for _, batch in new]),
-                np.concatenate([np.repeat(slots, batch.sizes) for slots, batch in new]),
-                np.concatenate([batch.counts for _, batch in new]).astype(np.float32),
-            )
-        rows, gone = self._columns.rows[: self._columns.used], np.array([row for row, _ in tombstones], np.int64)
-        slots = np.searchsorted(rows, gone)
-        known = slots < len(rows)
-        known[known] = rows[slots[known]] == gone[known]
-        if known.any():  # what numpy makes sets with takes a while to import
-            self._removed = np.union1d(self._removed, slots[known])
-        for slot in slots[known].tolist():
-            if self._slots.get(self._ids[slot]) == slot:  # else the chunk is in a new row
-                del self._slots[self._ids[slot]]
-        self._change, self._row = state.change, state.last
-        return True
-
-    def _add_chunks(self, batch: Signals, expected: int) -> NDArray[np.int32]:
-        """Adds the chunks of a batch without their terms, and returns their slots."""
-        old, first = self._columns, self._columns.used
-        used = first + len(batch.ids)
-        columns = old if used <= len(old.rows) else _grow_columns(old, max(used, expected))
-        columns.vectors[first:used] = batch.vectors
-        columns.rows[first:used] = batch.rows
-        columns.messages[first:used] = batch.messages
-        columns.seconds[first:used] = batch.seconds
-        columns.lengths[first:used] = batch.lengths
-        slots = np.arange(first, used, dtype=np.int32)
-        for slot, facets in enumerate(batch.facets, first):
-            for facet in facets:
-                self._facets.setdefault(facet, array("i")).append(slot)
-        self._ids.extend(batch.ids)
-        self._slots.update(zip(batch.ids, range(first, used), strict=True))
-        self._columns = replace(columns, used=used)
-        return slots
-
-
-def find_query_postings(view: View, queries: Sequence[PackedTerms], chunks: int, norms: Floats) -> list[QueryPostings]:
-    """The postings of each query in a collection of so many chunks; `norms` are the normalised lengths of all."""
-    found = find_postings(view.postings, np.concatenate([each.hashes for each in queries]))
-    made, end = [], 0
-    for each in queries:
-        start, end = end, end + len(each.hashes)
-        own = found[start:end]
-        weights = bm25.weigh_terms(each.counts, count_having(view, own), chunks)
-        slots = np.concatenate([slots for slots, _ in own]) if own else view.postings.slots[:0]
-        counts = np.concatenate([counts for _, counts in own]) if own else view.postings.counts[:0]
-        of_posting = np.repeat(weights, [len(slots) for slots, _ in own])
-        scores = of_posting * bm25.saturate(counts, norms[slots])
-        made.append(QueryPostings(slots, of_posting, scores, weights.sum() or 1.0))
-    return made
-
-
-def count_having(view: View, found: Sequence[tuple[Slots, NDArray[np.float32]]]) -> list[int]:
-    """How many chunks have each word whose postings were found, without the removed ones."""
-    if not len(view.removed):
-        return [len(slots) for slots, _ in found]
-    exists = np.ones(view.columns.used, bool)
-    exists[view.removed] = False
-    return [int(np.count_nonzero(exists[slots])) for slots, _ in found]
-
-
-def find_nearest(view: View, vector: Vector, k: int, all_scores: Vector | None = None) -> SlotScores:
-    """The k slots of greatest cosine; `all_scores` are those of all slots, roughly, if they are known."""
-    vectors, slots = view.columns.vectors[: view.columns.used], view.admitted
-    if slots is not None and all_scores is None and len(slots) * GATHER_SHARE < len(vectors):
-        scores = vectors[slots] @ vector
-    else:
-        scores = vectors @ vector if all_scores is None else all_scores
-        if slots is None:
-            scores[view.removed] = -np.inf
+    def find_nearest(
+        self, vector: Vector, k: int, slots: NDArray[np.intp] | None, all_scores: Vector | None = None
+    ) -> SlotScores:
+        """Return the admitted k slots of greatest cosine; `all_scores` are those of all slots, if they are known."""
+        vectors = self.vectors[: self.used]
+        if slots is not None and all_scores is None and len(slots) * GATHER_SHARE < len(vectors):
+            scores = vectors[slots] @ vector
         else:
-            scores = scores[slots]
-    scores = np.where(np.isnan(scores), -np.inf, scores)  # a vector that is still to be made
-    top = order.select_candidates(scores, k, order.SLACK)
-    top = top[scores[top] > -np.inf]
-    chosen = top if slots is None else slots[top]
-    return _top_k(view, chosen, compute_cosines(vectors[chosen], vector), k)
+            scores = vectors @ vector if all_scores is None else all_scores
+            if slots is None:
+                scores[self.removed] = -np.inf
+            else:
+                scores = scores[slots]
+        scores = np.where(np.isnan(scores), -np.inf, scores)  # a vector that is still to be made
+        return rank_nearest(self.ids, vectors, vector, k, scores, slots)
+
+    def find_matching(self, found: TermScores, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
+        """Return the admitted k slots of greatest BM25 score, of those that have a term."""
+        scores = found.sum_up(self.used)
+        scores[self.removed] = 0.0
+        if slots is not None:
+            admitted = np.zeros(self.used)
+            admitted[slots] = scores[slots]
+            scores = admitted
+        matching = np.flatnonzero(scores)
+        top = matching[order.select_candidates(scores[matching], k, 10.0**-bm25.DIGITS)]
+        ids = [self.ids[slot] for slot in top.tolist()]
+        return order.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
+
+    def count_having(self, found: TermPlaces) -> list[int]:
+        """Return how many chunks have each term that was found, without the removed ones."""
+        if not len(self.removed):
+            return [len(slots) for slots, _ in found]
+        exists = np.ones(self.used, bool)
+        exists[self.removed] = False
+        return [int(np.count_nonzero(exists[slots])) for slots, _ in found]
+
+    def score_terms(self, head: Head, queries: Sequence[PackedTerms]) -> list[TermScores]:
+        """Score the terms of each query, with the counts of a head."""
+        average = head.average_length
+        norms = self.kept.get(average)
+        if norms is None:
+            norms = self._keep(average, bm25.length_norm(self.lengths[: self.used], average))
+        found = self.postings.find(np.concatenate([each.hashes for each in queries]))
+        scored, end = [], 0
+        for each in queries:
+            start, end = end, end + len(each.hashes)
+            weights = bm25.weigh_terms(each.counts, self.count_having(found[start:end]), head.chunks)
+            scored.append(bm25.score_terms(found[start:end], weights, norms))
+        return scored
+
+    def find_slots(self, chunk_ids: Sequence[str]) -> dict[str, int]:
+        """Return the slots of those of the chunks that exist."""
+        return {each: slot for each in chunk_ids if (slot := self.slots.get(each, self.used)) < self.used}
+
+    def to_rows(self, found: SlotScores) -> RowScores:
+        """Return the rows of slots."""
+        rows = self.rows[[slot for slot, _ in found]].tolist() if found else []
+        return list(zip(rows, [score for _, score in found], strict=True))
 
 
-def find_matching(view: View, found: QueryPostings, k: int) -> SlotScores:
-    """The k slots of greatest BM25 score, of those that have a term."""
-    used, slots = view.columns.used, view.admitted
-    scores = np.bincount(found.slots, found.scores, minlength=used).astype(np.float64, copy=False)
-    scores[view.removed] = 0.0
-    if slots is not None:
-        admitted = np.zeros(used)
-        admitted[slots] = scores[slots]
-        scores = admitted
-    matching = np.flatnonzero(scores)
-    top = matching[order.select_candidates(scores[matching], k, 10.0**-bm25.DIGITS)]
-    return _top_k(view, top, scores[top].round(bm25.DIGITS), k)
+class ExactIndex:
+    """Follows a database in memory. Several threads may search while one follows."""
 
+    name = "exact, in memory"
 
-def find_candidates(
-    view: View, vectors: Matrix, queries: Sequence[QueryPostings], near: Depth, matching: Depth
-) -> list[RowCandidates]:
-    """The candidates of each query; the vectors of several are compared as one product of matrices."""
-    every = view.columns.vectors[: view.columns.used]
-    products = vectors @ every.T if len(vectors) > 1 else [None] * len(vectors)
-    found = []
-    for vector, scores, words in zip(vectors, products, queries, strict=True):
-        nearest = find_nearest(view, vector, near.found, scores)[: near.kept]
-        places = {slot: place for place, (slot, _) in enumerate(nearest)}
-        by_words = {}
-        for slot, score in find_matching(view, words, matching.found)[: matching.kept]:
-            by_words[places.setdefault(slot, len(places))] = score
-        slots = np.array(list(places), np.intp)
-        cosines = np.empty(len(slots))
-        cosines[: len(nearest)] = [cosine for _, cosine in nearest]
-        cosines[len(nearest) :] = compute_cosines(every[slots[len(nearest) :]], vector)
-        shares, strengths = _measure_slots(view, words, slots)
-        rows: list[int] = view.columns.rows[slots].tolist()
-        ids, has_messages = [view.ids[slot] for slot in places], bool(view.columns.messages[slots].any())
-        found.append(RowCandidates(rows, ids, has_messages, len(nearest), by_words, cosines, shares, strengths))
-    return found
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.RLock()
+        self._known = PrefixCache[tuple[int, float]]()  # the nearest: what judges the hits asks for fewer of the same
+        self._view = self._make_empty_view()
+        self._is_torn = False  # following failed, and what the view shares with the next is no longer its own
 
+    def _make_empty_view(self) -> View:
+        vectors, floats = np.empty((0, self._database.dim), np.float32), np.empty(0, np.float64)
+        return View(0, vectors, np.empty(0, np.int64), np.empty(0, bool), floats, floats, [], {}, {})
 
-def _measure_slots(view: View, words: QueryPostings, slots: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """The share and the strength of the chunks in some slots, as `bm25.measure_terms`."""
-    place_of_slot = np.full(view.columns.used, -1, np.int32)
-    place_of_slot[slots] = np.arange(len(slots), dtype=np.int32)
-    places = place_of_slot[words.slots]
-    at = np.flatnonzero(places >= 0)
-    places = places[at]
-    shares = np.bincount(places, words.weights[at], minlength=len(slots)) / words.total
-    strengths = np.bincount(places, words.scores[at], minlength=len(slots)) / words.total
-    return shares.round(bm25.DIGITS), strengths.round(bm25.DIGITS)
+    # -- searches; each takes the view once
 
-
-def _top_k(view: View, slots: NDArray[np.intp], scores: Floats, k: int) -> SlotScores:
-    chosen = slots.tolist()
-    return order.top_k(chosen, [view.ids[slot] for slot in chosen], scores, k)
-
-
-def extend_postings(postings: Postings, words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:
-    """The postings with more entries.
-
-    Spare room behind the used entries is filled in place, so that adding one chunk does not copy all; an older value
-    of these postings never sees it.
-    """
-    used = postings.used + len(words)
-    if used - postings.sorted_size > max(MAX_UNSORTED, postings.sorted_size // SORTED_SHARE):
-        return _sort_postings(
-            np.concatenate([postings.words[: postings.used], words]),
-            np.concatenate([postings.slots[: postings.used], slots]),
-            np.concatenate([postings.counts[: postings.used], counts]),
-        )
-    if used > len(postings.words):
-        postings = _grow_postings(postings, used)
-    new = ((postings.words, words), (postings.slots, slots), (postings.counts, counts))
-    for column, more in new:
-        column[postings.used : used] = more
-    return Postings(postings.words, postings.slots, postings.counts, postings.sorted_size, used)
-
-
-def find_postings(postings: Postings, words: Hashes) -> list[tuple[Slots, NDArray[np.float32]]]:
-    """For each word the slots of the chunks that have it, each once and in order, with its counts in them."""
-    in_order = postings.words[: postings.sorted_size]
-    firsts, ends = in_order.searchsorted(words).tolist(), in_order.searchsorted(words, side="right").tolist()
-    found = [(postings.slots[a:z], postings.counts[a:z]) for a, z in zip(firsts, ends, strict=True)]
-    if postings.used == postings.sorted_size:
+    def nearest(
+        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool = True, breadth: int | None = None
+    ) -> RowScores:
+        """The k rows of greatest cosine; always exact."""
+        view, key = self._view, vector.tobytes()
+        how = (view.change, where)
+        found = self._known.get(key, how, k)
+        if found is None:
+            found = view.to_rows(view.find_nearest(vector, k, view.admit(where)))
+            self._known.put(key, how, k, found)
         return found
-    tail = slice(postings.sorted_size, postings.used)
-    tail_words, tail_slots, tail_counts = postings.words[tail], postings.slots[tail], postings.counts[tail]
-    more = [np.flatnonzero(tail_words == word) for word in words]
-    return [
-        (np.concatenate([slots, tail_slots[at]]), np.concatenate([counts, tail_counts[at]]))
-        if len(at)
-        else (slots, counts)
-        for (slots, counts), at in zip(found, more, strict=True)
-    ]
+
+    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
+        """Compares vectors that are searched next with all chunks, as one product of matrices."""
+        view = self._view
+        slots, how, rows = view.admit(where), (view.change, where), list[int]()
+        self._known.clear()
+        for vector, scores in zip(vectors, vectors @ view.vectors[: view.used].T, strict=True):
+            found = view.to_rows(view.find_nearest(vector, k, slots, scores))
+            self._known.put(vector.tobytes(), how, k, found)
+            rows += [row for row, _ in found]
+        return rows
+
+    def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
+        """The k rows of greatest BM25 score, with the collection's counts as of a head."""
+        view = self._view
+        (scored,) = view.score_terms(head, [terms])
+        return view.to_rows(view.find_matching(scored, k, view.admit(where)))
+
+    def candidates(
+        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
+    ) -> list[RowCandidates]:
+        """The candidates of each query; the vectors of several are compared as one product of matrices."""
+        view = self._view
+        admitted, every, found = view.admit(where), view.vectors[: view.used], []
+        products = vectors @ every.T if len(vectors) > 1 else [None] * len(vectors)
+        for vector, scores, scored in zip(vectors, products, view.score_terms(head, terms), strict=True):
+            nearest = view.find_nearest(vector, near.found, admitted, scores)[: near.kept]
+            matched = view.find_matching(scored, matching.found, admitted)[: matching.kept]
+            chosen, by_words = join_rankings(nearest, matched)
+            slots = np.array(chosen, np.intp)
+            rest = compute_cosines(every[slots[len(nearest) :]], vector)
+            cosines = np.concatenate([np.array([cosine for _, cosine in nearest], np.float64), rest])
+            rows, has_messages = view.rows[slots].tolist(), bool(view.messages[slots].any())
+            ids, measured = [view.ids[slot] for slot in chosen], scored.measure(view.used, slots)
+            found.append(RowCandidates(rows, ids, has_messages, len(nearest), by_words, cosines, *measured))
+        return found
+
+    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the collection's counts as of a head."""
+        with self._lock:
+            view, known = self._view, self._view.find_slots(chunk_ids)
+        (scored,) = view.score_terms(head, [terms])
+        return bm25.make_matches(known, scored.measure(view.used, np.array(list(known.values()), np.intp)))
+
+    def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
+        """The vectors of those of the chunks that exist; None if this is not the index of that head."""
+        with self._lock:
+            view, known = self._view, self._view.find_slots(chunk_ids)
+            if view.change != head.change:
+                return None
+            found = view.vectors[list(known.values())] if known else ()
+        return {each: vector for each, vector in zip(known, found, strict=True) if not np.isnan(vector[0])}
+
+    def count_having(self, hashes: Hashes) -> list[int]:
+        """How many chunks have each of the words."""
+        view = self._view
+        return view.count_having(view.postings.find(hashes))
+
+    # -- following
+
+    def catch_up(self, state: CollectionState) -> None:
+        """Applies every change of the database up to a state."""
+        with self._lock:
+            was_torn, self._is_torn = self._is_torn, self._is_torn or self._view.change < state.change
+            if not self._is_torn:
+                return
+            view = None if was_torn else self._apply_changes(self._view, state)
+            if view is None or len(view.removed) > max(1024, view.used // 4):
+                view = self._apply_changes(self._make_empty_view(), state)
+            assert view
+            is_whole = view.used - len(view.removed) == state.chunks
+            if not is_whole and self._database.read_state().change == state.change:
+                raise damaged_error("the table of the vectors and terms")
+            self._view, self._is_torn = view, False
+
+    def _apply_changes(self, view: View, state: CollectionState) -> View | None:
+        """Adds and removes chunks up to a state; None if tombstones that this would need have been pruned."""
+        gone = np.empty(0, np.int64)
+        if view.used:
+            found = signals.read_tombstones(self._database, view.change, view.row, state)
+            if found is None:
+                return None
+            tombstones, filled = found
+            gone = np.array([row for row, _ in tombstones], np.int64)
+            if filled.facets:
+                vectors = view.vectors.copy()  # searches that are running have the other
+                vectors[np.searchsorted(view.rows[: view.used], filled.terms.rows)] = filled.vectors
+                view = replace(view, vectors=vectors)
+        parts = []
+        for _, batch, _ in signals.read_rows_in_batches(self._database, view.row, state):
+            owners = (batch.terms.owners + view.used).astype(np.int32)
+            parts.append((batch.terms.hashes, owners, batch.terms.counts.astype(np.float32)))
+            view = _add_chunks(view, batch, state.chunks)
+        if parts:
+            words, slots, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+            view = replace(view, postings=view.postings.extend(words, slots, counts))
+        removed = _remove_rows(view, gone)
+        return replace(view, removed=removed, kept={}, change=state.change, row=state.last)
 
 
-def look_up_counts(found: Sequence[tuple[Slots, NDArray[np.float32]]], slots: Slots) -> NDArray[np.float32]:
-    """The count of each word that `find_postings` found (a row) in the chunk of each slot (a column)."""
-    table = np.zeros((len(found), len(slots)), np.float32)
-    for row, (having, counts) in zip(table, found, strict=True):
-        if len(having):
-            at = np.minimum(having.searchsorted(slots), len(having) - 1)
-            np.copyto(row, counts[at], where=having[at] == slots)
-    return table
+def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:
+    """Adds the chunks of a batch without their terms."""
+    first, used, terms = view.used, view.used + len(batch.facets), batch.terms
+    for slot, facets in enumerate(batch.facets, first):
+        for facet in facets:
+            view.facets.setdefault(facet, array("i")).append(slot)
+    view.ids.extend(terms.ids)
+    view.slots.update(zip(terms.ids, range(first, used), strict=True))
+    add = partial(append, used=first, share=2, expected=expected)
+    return replace(
+        view,
+        used=used,
+        vectors=add(view.vectors, more=batch.vectors),
+        rows=add(view.rows, more=terms.rows),
+        messages=add(view.messages, more=batch.messages),
+        seconds=add(view.seconds, more=batch.seconds),
+        lengths=add(view.lengths, more=terms.lengths),
+    )
 
 
-def _sort_postings(words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:
-    order = np.argsort(words, kind="stable")
-    return Postings(words[order], slots[order], counts[order], len(words), len(words))
-
-
-def _grow_postings(postings: Postings, used: int) -> Postings:
-    room = used + max(1024, used // 8)
-    words, slots, counts = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
-    for new, old in ((words, postings.words), (slots, postings.slots), (counts, postings.counts)):
-        new[: postings.used] = old[: postings.used]
-    return Postings(words, slots, counts, postings.sorted_size, postings.used)
-
-
-def _to_rows(view: View, found: SlotScores) -> RowScores:
-    rows = view.columns.rows[[slot for slot, _ in found]].tolist() if found else []
-    return list(zip(rows, [score for _, score in found], strict=True))
-
-
-def _grow_columns(old: ChunkColumns, min_size: int) -> ChunkColumns:
-    room = min_size + max(256, min_size // 2)
-    filled: tuple[NDArray[Any], ...] = (old.vectors, old.rows, old.messages, old.seconds, old.lengths)
-    made = [np.empty((room, *was.shape[1:]), was.dtype) for was in filled]
-    for new, was in zip(made, filled, strict=True):
-        new[: old.used] = was[: old.used]
-    return ChunkColumns(old.used, *made)
+def _remove_rows(view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Forgets the ids of removed rows; the slots of all that were removed."""
+    rows = view.rows[: view.used]
+    slots = np.searchsorted(rows, gone)
+    known = slots < len(rows)
+    known[known] = rows[slots[known]] == gone[known]
+    for slot in slots[known].tolist():
+        if view.slots.get(view.ids[slot]) == slot:  # else the chunk is in a new row
+            del view.slots[view.ids[slot]]
+    # what numpy makes sets with takes a while to import
+    return np.union1d(view.removed, slots[known]) if known.any() else view.removed

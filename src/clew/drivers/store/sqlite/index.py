@@ -1,10 +1,12 @@
-"""The index of a collection in SQLite: searches in the exact index or the shard, which follow the database.
+"""The index of a collection in SQLite: in memory while the collection is small, a shard on disk when it is large.
 
-The upkeep of the shard is here too: it is saved, and its graph is built in a child process while searches go on.
+Either follows the database up to the state that a search asks for. A shard is saved, and its graph is built in a child
+process, while searches go on.
 """
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,16 +23,18 @@ from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store.backend import Head, RowCandidates, RowScores, Snapshot, T
 from clew.drivers.store.scan import ScanIndex
-from clew.drivers.store.sqlite.build import Builder, is_worth_extending
+from clew.drivers.store.sqlite import shards, signals
+from clew.drivers.store.sqlite.checkpoint import Checkpoint, has_right_seal, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState, Database
-from clew.drivers.store.sqlite.files import delete_folder
-from clew.drivers.store.sqlite.frequencies import get_document_frequencies
-from clew.drivers.store.sqlite.manager import Build, Follower, IndexManager
-from clew.drivers.store.sqlite.points import BrokenIndex
+from clew.drivers.store.sqlite.exact import ExactIndex
+from clew.drivers.store.sqlite.files import delete_folder, make_private_folder
 from clew.drivers.store.sqlite.rows import make_snapshot
-from clew.drivers.store.sqlite.shard import ShardIndex
-from clew.drivers.store.sqlite.signals import count_having
+from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
+from clew.drivers.store.sqlite.shards import ELSEWHERE, ShardHome
+from clew.drivers.store.sqlite.signals import RowCache, WordCounts, stack_vectors
 
+Follower = ExactIndex | ShardIndex  # both search as `clew.drivers.store.backend.Index` says
+DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 REST = 60.0  # seconds after a build that failed, before a thread tries again
 SMALL_SHARE = 20  # of a collection, below which what was added since the last flush does not wait for a graph
 LOOK_AFTER = 10.0  # seconds for which a process has the collection open before it builds what another process left due
@@ -40,18 +44,34 @@ log = logging.getLogger(__name__)
 
 
 class SqliteIndex(ScanIndex):
-    """Searches of a collection; see `clew.drivers.store.backend.Index`. A broken index is built again once."""
+    """Searches of a collection; see `clew.drivers.store.backend.Index`. A broken index is built again once.
+
+    The index in use changes when the collection grows or shrinks or the index breaks. A process that does not get the
+    lock of the shards searches in memory.
+    """
 
     def __init__(self, database: Database, folder: Path | None, config: StoreConfig) -> None:
         super().__init__(self._read_rows)
-        self._database, self._folder = database, folder
-        self._indexes = IndexManager(database, folder, config)
-        self._upkeep = IndexUpkeep(self._indexes, database)
+        self._database, self._folder, self._config = database, folder, config
+        self._rows = RowCache(database)
+        self._home = ShardHome(database, folder, self._rows) if folder else None
+        self._lock = threading.RLock()  # held while the index in use is chosen or replaced
+        self._upkeep = threading.Lock()  # held while the index is built, inspected or deleted; taken before the other
+        self._exact: ExactIndex | None = None
+        self._shard: ShardIndex | None = None
+        self._builder = shards.Builder()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None  # of the last build that nobody waited for
+        self._rests_until = 0.0  # after a build that failed
+        self._looks_at = monotonic() + LOOK_AFTER
+        self._flushed_row = database.read_state().last
 
     @contextmanager
     def _read_rows(self, _: Head) -> Iterator[Snapshot]:
         with self._database.read_transaction() as (db, state):
             yield make_snapshot(self._database, db, state)
+
+    # -- searches
 
     def nearest(
         self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
@@ -69,38 +89,37 @@ class SqliteIndex(ScanIndex):
 
     def _search(self, head: Head, search: Callable[[Follower], T]) -> T:
         for is_last in (False, True):
-            state = _get_state(head)
-            index = self._indexes.get_caught_up_index(state)
-            self._upkeep.look(state)
+            index = self._get_index(head)
+            self._look(head)
             try:
                 return search(index)
             except BrokenIndex as error:
                 if is_last:
                     reason = f"{self._folder}: the index failed twice ({error}); try again, check the disk"
                     raise DriverFailed(reason) from error
-                self._indexes.discard_broken_shard(index, error)
+                self._discard_broken(index, error)
         raise AssertionError
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms; where all are counted, no index is opened for it."""
         state = _get_state(head)
-        if at_most is None and not self._indexes.is_open:
-            saved = self._indexes.find_counts(state)
-            if saved is None:
-                return count_having(self._database, hashes)
-            return [int(count) for count in get_document_frequencies(saved, hashes)]
-        having = self._indexes.get_caught_up_index(state).count_having(hashes)
+        if at_most is None and not (self._shard or self._exact):
+            saved = self._home.find_word_counts(state) if self._home else None
+            return saved.count(hashes) if saved else signals.count_having(self._database, hashes)
+        having = self._get_index(state).count_having(hashes)
         return having if at_most is None else [min(count, at_most) for count in having]
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        return self._indexes.get_vectors(_get_state(head), chunk_ids)
+        if (exact := self._exact) and (known := exact.vectors(head, chunk_ids)) is not None:
+            return known
+        made = [each for each in self._rows.load_chunks(head, chunk_ids) if each[signals.VECTOR]]
+        return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
     def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
         """Searches all of them in one pass."""
-        state = _get_state(head)
-        if state.chunks and 0 < len(vectors) * k <= MAX_AHEAD:
-            index = self._indexes.get_caught_up_index(state)
+        if head.chunks and 0 < len(vectors) * k <= MAX_AHEAD:
+            index = self._get_index(head)
             with suppress(BrokenIndex):  # the search that follows rebuilds it
                 return index.begin(head, np.ascontiguousarray(vectors, np.float32), terms, k, where)
         return []
@@ -109,141 +128,277 @@ class SqliteIndex(ScanIndex):
         self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
     ) -> list[RowCandidates] | None:
         """The candidates of each query; None where any is in doubt."""
-        state = _get_state(head)
         if len(vectors) * (near.kept + matching.kept) > MAX_AHEAD:
             return None
-        index = self._indexes.get_caught_up_index(state)
-        self._upkeep.look(state)
+        index = self._get_index(head)
+        self._look(head)
         try:
             return index.candidates(head, np.ascontiguousarray(vectors, np.float32), terms, near, matching, where)
         except BrokenIndex:  # the search that follows rebuilds it
             return None
 
-    # -- upkeep
+    # -- the index in use
 
-    def keep_up(self, head: Head) -> None:
-        """Builds what is due in a thread, after rows were added."""
-        self._upkeep.start(_get_state(head))
+    def _get_index(self, head: Head) -> Follower:
+        """The index to search, in memory or on disk, caught up with the database at least to a state."""
+        state = _get_state(head)
+        with self._lock:
+            home = self._home
+            if not home or not self._needs_shard(state):
+                if home and not home.building:  # what is being built is opened under the same lock
+                    self._close_shard()
+            elif not self._serves_until_built(state) and home.lock():
+                return self._get_shard(home, state)
+            elif state.chunks > self._config.exact_limit:
+                raise DriverFailed(
+                    f"{self._folder}: {home.refused or 'another process has the index open'}, and its {state.chunks} "
+                    f"chunks are too many to search in memory (store.exact_limit is {self._config.exact_limit}); "
+                    + (ELSEWHERE if home.refused else "ask that process, or keep the collection in PostgreSQL")
+                )
+            index = self._exact = self._exact or ExactIndex(self._database)
+        index.catch_up(state)
+        return index
 
-    def flush(self, *, with_graph: bool = True, is_thorough: bool = False) -> bool:
-        """Brings the index into its best shape; False where little was put, and a graph is left to a thread."""
-        state = self._database.read_state()
-        if with_graph and not is_thorough and self._upkeep.start_after_little(state):
+    def _get_shard(self, home: ShardHome, state: CollectionState) -> ShardIndex:
+        self._exact = None
+        if self._shard:
+            try:
+                self._shard.catch_up(state)
+                return self._shard
+            except BrokenIndex as error:
+                self._discard_broken(self._shard, error)
+        try:
+            self._shard = home.open_newest()
+        except (BrokenIndex, OSError) as error:
+            raise self._refuse_to_build(error) from error
+        return self._shard
+
+    def _needs_shard(self, state: CollectionState) -> bool:
+        """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""
+        limit = self._config.exact_below // 2 if self._shard else self._config.exact_below
+        return self._home is not None and state.chunks > limit
+
+    def _serves_until_built(self, state: CollectionState) -> bool:
+        """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
+        if not self._home or not self._exact or self._shard or state.chunks <= shards.MIN_ROWS:
             return False
-        self._upkeep.flush(state, with_graph=with_graph)
-        return True
+        return state.chunks <= self._config.exact_limit and not self._home.list_usable(state)
 
-    def discard(self) -> list[str]:
-        """Deletes the index with all its files; what could not be deleted."""
-        return self._indexes.discard()
+    def _discard_broken(self, index: Follower, error: Exception) -> None:
+        """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""
+        with self._lock:
+            if isinstance(index, ShardIndex) and index is self._shard:
+                self._shard = None
+                log.warning("%s: the index broke and is rebuilt: %s", index.folder, error)
+                index.close_without_saving()
+                delete_folder(index.folder)
 
-    def inspect(self, *, is_quick: bool) -> list[Defect]:
-        """What is wrong with the index on disk."""
-        return self._indexes.inspect(self._database.read_state(), is_quick=is_quick)
+    def _close_shard(self) -> None:
+        """Saves and closes the shard, and releases its lock."""
+        shard, self._shard = self._shard, None
+        try:
+            if shard:
+                shard.save_and_close()
+        except BrokenIndex as error:
+            log.warning("%s: the index could not be saved and will be rebuilt: %s", self._folder, error)
+        finally:
+            if self._home:
+                self._home.unlock()
+
+    def _refuse_to_build(self, error: Exception) -> DriverFailed:
+        return DriverFailed(f"{self._folder}: the index cannot be built ({error}); check the free space on the disk")
 
     def get_name(self) -> str:
-        """The name of the index that searches now, or would."""
-        return self._indexes.get_index_name(self._database.read_state())
+        """The name of the index that searches now, or would, in memory or on disk; takes no lock to tell."""
+        state = self._database.read_state()
+        with self._lock:
+            home = self._home if self._needs_shard(state) else None
+            name = ShardIndex.name if home and (self._shard or self._exact is None) else ExactIndex.name
+            is_built = (self._home and self._home.building) or (home and home.is_built_elsewhere())
+            return f"{name}; a new one is being built" if is_built else name
+
+    def discard(self) -> list[str]:
+        """Deletes the index with all its files; the next search builds another. What could not be deleted, if anything.
+
+        If another process has it open, it loses the names of its files, not the files: it searches on, and at its next
+        search finds itself too far behind and builds a new one.
+        """
+        with self._upkeep, self._lock:
+            self._exact = None
+            if self._home is None:
+                return []
+            self._home.lock()
+            if self._shard:
+                self._shard.close_without_saving()
+                self._shard = None
+            left = self._home.list_shards()  # one that is built from now on holds nothing deleted
+            for _ in range(DELETE_ATTEMPTS):
+                for path in left:
+                    delete_folder(path)
+                left = [path for path in left if path.exists()]
+                if not left:
+                    break
+                time.sleep(0.05)
+            return [f"{path}: another process has it open; end it and run the erasure again" for path in left]
+
+    def inspect(self, *, is_quick: bool) -> list[Defect]:
+        """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over.
+
+        Quickly, the words are not counted.
+        """
+        state = self._database.read_state()
+        with self._upkeep, self._lock:
+            home = self._home
+            if not home or not (home.list_shards() or self._needs_shard(state)) or not home.lock():
+                return []
+            defects = [
+                Defect("orphans", f"{folder} is an index that was not finished", "", "rebuild")
+                for folder in home.list_shards()
+                if read_checkpoint(folder) is None
+            ]
+            for folder, _ in home.list_usable(state) if self._shard is None else []:
+                if not has_right_seal(folder):
+                    defects.append(Defect("index", f"{folder} is damaged", "", "rebuild"))
+            if not self._needs_shard(state):
+                self._close_shard()
+            elif not defects:
+                defects += self._inspect_shard(self._get_shard(home, state), state, is_quick=is_quick)
+            return defects
+
+    def _inspect_shard(self, index: ShardIndex, state: CollectionState, *, is_quick: bool) -> list[Defect]:
+        defects, chunks = [], index.count_chunks()
+        if chunks != state.chunks:
+            defects.append(Defect("index", f"the index has {chunks} chunks of {state.chunks}", "", "rebuild"))
+        if not is_quick:
+            counted = WordCounts()
+            for _, batch, _ in signals.read_rows_in_batches(self._database, 0, state):
+                counted.update(batch.terms.hashes)
+            if not all(map(np.array_equal, counted.merge(), index.counts.merge())):
+                defects.append(Defect("postings", "the index counts words otherwise than the chunks do", "", "rebuild"))
+        return defects
 
     def close(self) -> None:
-        """Closes the index."""
-        self._upkeep.stop()
-        self._indexes.close()
-
-
-def _get_state(head: Head) -> CollectionState:
-    assert isinstance(head, CollectionState)
-    return head
-
-
-class IndexUpkeep:
-    """Saves and builds the index of a collection: when asked, and in a thread while one that is searched grows."""
-
-    def __init__(self, indexes: IndexManager, database: Database) -> None:
-        self._indexes, self._database = indexes, database
-        self._builder = Builder()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._rests_until = 0.0  # after a build that failed
-        self._looks_at = monotonic() + LOOK_AFTER
-        self._flushed_row = database.read_state().last
-
-    def flush(self, state: CollectionState, *, with_graph: bool = True) -> None:
-        """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile.
-
-        Not `with_graph`, no new one is built.
-        """
-        with self._indexes.upkeep:
-            due = self._indexes.begin_build(state, with_graph=with_graph)
-            if due is None:
-                return
-            is_built = False
-            try:
-                is_built = due.is_due and self._build_shard(due, state)
-            finally:
-                self._indexes.end_build(due.target if is_built else None)
-            if due.is_due and not is_built:
-                self._rests_until = monotonic() + REST
-            if self._builder.is_stopped:
-                return
-            index = self._indexes.get_caught_up_index(self._database.read_state())
-            if isinstance(index, ShardIndex):
-                try:
-                    index.save()
-                except BrokenIndex as error:
-                    self._indexes.discard_broken_shard(index, error)
-
-    def start_after_little(self, state: CollectionState) -> bool:
-        """Whether little was added since the last flush by a process that searches; a graph that is due is then built
-        in a thread, so that who adds a page to a large collection does not wait for it.
-        """
-        added, self._flushed_row = state.last - self._flushed_row, state.last
-        is_left = added * SMALL_SHARE < state.chunks and self._indexes.is_build_due(state)
-        if is_left:
-            self.start(state)
-        return is_left
-
-    def start(self, state: CollectionState) -> None:
-        """Builds the graph in a thread if that is due in a process that searches; returns at once."""
-        with self._starting:
-            if self._thread is not None and self._thread.is_alive():
-                return
-            is_ready = monotonic() >= self._rests_until and not self._builder.is_stopped
-            if is_ready and self._indexes.is_build_due(state):
-                target = self._flush_quietly
-                self._thread = threading.Thread(target=target, name="clew index", args=(state,), daemon=True)
-                self._thread.start()
-
-    def look(self, state: CollectionState) -> None:
-        """As `start`, now and then, in a process that goes on searching: another may have left a build that is due."""
-        if (now := monotonic()) >= self._looks_at:
-            self._looks_at = now + REST
-            self.start(state)
-
-    def stop(self) -> None:
-        """Ends a build in the thread; what it has made is deleted, and no other is started."""
+        """Ends a build in the thread, of which nothing is left, and closes the index."""
         self._builder.stop()
         with self._starting:
             thread = self._thread
         if thread:
             thread.join()
+        with self._lock:
+            self._close_shard()
+            self._exact = None
+
+    # -- upkeep
+
+    def keep_up(self, head: Head) -> None:
+        """Builds the graph in a thread if that is due in a process that searches; returns at once."""
+        state = _get_state(head)
+        with self._starting:
+            if self._thread is not None and self._thread.is_alive():
+                return
+            is_ready = monotonic() >= self._rests_until and not self._builder.is_stopped
+            if is_ready and self._is_build_due(state):
+                target = self._flush_quietly
+                self._thread = threading.Thread(target=target, name="clew index", args=(state,), daemon=True)
+                self._thread.start()
+
+    def _look(self, head: Head) -> None:
+        """As `keep_up`, now and then, in a process that goes on searching: another may have left a build due."""
+        if (now := monotonic()) >= self._looks_at:
+            self._looks_at = now + REST
+            self.keep_up(head)
+
+    def _is_build_due(self, state: CollectionState) -> bool:
+        """Whether this process searches the collection, would much faster with another shard, and may build it."""
+        shard = self._shard
+        if not self._home or not (shard or self._exact) or not self._needs_shard(state):
+            return False
+        with self._lock:
+            return shards.is_rebuild_due(shard.checkpoint if shard else None, state) and self._home.lock()
+
+    def flush(self, *, with_graph: bool = True, is_thorough: bool = False) -> bool:
+        """Returns when the index is safe on disk, with a new graph if one is due and asked for.
+
+        False where little was added since the last flush by a process that searches: a graph that is due is then built
+        in a thread, so that who adds a page to a large collection does not wait for it. Not if it `is_thorough`.
+        """
+        state = self._database.read_state()
+        if with_graph and not is_thorough:
+            added, self._flushed_row = state.last - self._flushed_row, state.last
+            if added * SMALL_SHARE < state.chunks and self._is_build_due(state):
+                self.keep_up(state)
+                return False
+        self._build_and_save(state, with_graph=with_graph)
+        return True
 
     def _flush_quietly(self, state: CollectionState) -> None:
         try:
-            self.flush(state)
+            self._build_and_save(state)
         except (ClewError, OSError) as error:  # it is raised where the index is searched or flushed next
             self._rests_until = monotonic() + REST
             if not self._builder.is_stopped:
                 log.warning("the index was not kept up while the collection grew: %s", error)
 
-    def _build_shard(self, due: Build, state: CollectionState) -> bool:
-        """Builds a shard from a copy of the one in use, or anew; whether it succeeded. Else nothing is left of it."""
-        is_built = False
+    def _build_and_save(self, state: CollectionState, *, with_graph: bool = True) -> None:
+        """Builds a shard if one is due and saves the one in use; searches continue meanwhile."""
+        with self._upkeep:
+            with self._lock:
+                home = self._home
+                if not home or not self._needs_shard(state) or not home.lock():
+                    return
+                newest = self._shard.checkpoint if self._shard else home.find_newest(state)[1]
+                is_due = with_graph and shards.is_rebuild_due(newest, state)
+                try:
+                    make_private_folder(home.path)
+                except OSError as error:
+                    raise self._refuse_to_build(error) from error
+                home.building = shards.make_shard_path(home.path) if is_due else None
+            if home.building and not self._build_shard(home, home.building, newest, state):
+                self._rests_until = monotonic() + REST
+            if self._builder.is_stopped:
+                return
+            index = self._get_index(self._database.read_state())
+            if isinstance(index, ShardIndex):
+                try:
+                    index.save()
+                except BrokenIndex as error:
+                    self._discard_broken(index, error)
+
+    def _build_shard(self, home: ShardHome, target: Path, newest: Checkpoint | None, state: CollectionState) -> bool:
+        """Builds a shard from a copy of the one in use, or anew, and uses it; False, and it is deleted, if it fails.
+
+        It is opened and caught up while the old index is searched.
+        """
+        is_built, made = False, None
         try:
-            is_extended = due.newest and is_worth_extending(due.newest, state)
-            copied = self._indexes.copy_shard(due.target) if is_extended else None
-            is_built = self._builder.build(due.target.parent.parent, due.target, self._database, copied)
+            copied = self._copy_shard(target) if newest and shards.is_worth_extending(newest, state) else None
+            is_built = self._builder.build(home.path.parent, target, self._database, copied)
+            made = home.open_sound(target, read_checkpoint(target)) if is_built else None
         finally:
             if not is_built:
-                delete_folder(due.target)
+                delete_folder(target)
+            with self._lock:
+                home.building, old = None, self._shard
+                if made:
+                    self._shard, self._exact = made, None
+                elif not old:
+                    self._close_shard()  # another process may have more luck
+            if made and old:  # without the lock: to give back a large shard takes seconds
+                old.close_without_saving()
+                delete_folder(old.folder)
         return is_built
+
+    def _copy_shard(self, target: Path) -> Checkpoint | None:
+        """Copies the shard in use, to be extended; None if it cannot be copied: another is made without it."""
+        index = self._get_index(self._database.read_state())
+        try:
+            return index.copy_to(target) if isinstance(index, ShardIndex) else None
+        except BrokenIndex as error:
+            log.warning("%s: the index cannot be copied and is built anew: %s", target.parent, error)
+            delete_folder(target)
+            return None
+
+
+def _get_state(head: Head) -> CollectionState:
+    assert isinstance(head, CollectionState)
+    return head

@@ -1,111 +1,80 @@
-"""Signals: what an index follows of chunks (vector, terms, facets, time), read from the database column by column."""
+"""Signals: what an index follows of chunks (vector, terms, facets, time), read from the database.
+
+An index follows them by row (`read_tombstones`, `read_rows_in_batches`), asks for those of candidates (`RowCache`), and
+counts how many chunks have each word (`WordCounts`).
+"""
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clew.core import facets
-from clew.core.stored import Counts, Hashes
+from clew.core.stored import Hashes
 from clew.core.types import Matrix
+from clew.drivers.store.backend import Head
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.checksums import check, check_signal
+from clew.drivers.store.checksums import check, check_signal, damaged_error
+from clew.drivers.store.scan import Signals
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.vectors import unpack_vectors
 
 COLUMNS = "row, id, facets, seconds, length, terms, counts, vector, sum"
-TERMS = COLUMNS.split(", ").index("terms")
+TERMS, VECTOR = 5, 7  # of them
 BATCH = 2000  # signals that are read at once
+MAX_BYTES = 32_000_000  # of signals in a cache
+ROW_BYTES = 300  # what a row takes there besides its terms and its vector
+MAX_RECENT = 8_192  # words whose changes are kept apart before they are merged into the rest
 MESSAGE = json.dumps(facets.MESSAGE)[:-1]  # where it is in the facets of a row, that is a message or a part of one
-Rows = NDArray[np.int64]
+StoredRow = tuple[Any, ...]  # COLUMNS
 Tombstone = tuple[int, Hashes]  # a removed row and the words it had
 
 
 @dataclass(frozen=True, slots=True)
-class Signals:
-    """The signals of some chunks, by row. The first `sizes[0]` of the terms are those of the first chunk, and so on."""
+class ChunkSignals:
+    """The signals of some chunks, by row."""
 
-    rows: Rows
-    ids: list[str]
+    terms: Signals
     facets: list[list[str]]
     messages: NDArray[np.bool_]  # whether each is a message, or a part of one
     seconds: Floats  # nan: no time
-    lengths: Floats
-    terms: Hashes
-    counts: Counts
-    sizes: Rows
     vectors: Matrix
 
 
-@dataclass(frozen=True, slots=True)
-class RowTerms:
-    """The terms of some chunks; `sizes` as in Signals."""
-
-    rows: list[int]
-    ids: list[str]
-    lengths: Floats
-    terms: Hashes
-    counts: Counts
-    sizes: Rows
-
-
-@dataclass(frozen=True, slots=True)
-class SignalBatch:
-    """A range of the rows of a state: the signals of those that still exist, the terms of those removed since."""
-
-    signals: Signals
-    removed_terms: list[Hashes]
-    last_row: int
-
-
-def read_rows_in_batches(database: Database, row: int, upto: CollectionState) -> Iterator[SignalBatch]:
-    """The signals (vector, terms, facets, time) of all rows after one that existed at a state, in batches."""
+def read_rows_in_batches(
+    database: Database, row: int, upto: CollectionState
+) -> Iterator[tuple[int, ChunkSignals, list[Hashes]]]:
+    """The signals of all rows after one that existed at a state, in batches: the last row, those that still exist, and
+    the terms of those removed since.
+    """
     while row < upto.last:
         with database.read_transaction() as (db, _):
-            read = db.execute(
-                f"SELECT {COLUMNS} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}",
-                (row, upto.last),
-            ).fetchall()
+            sql = f"SELECT {COLUMNS} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}"
+            read = db.execute(sql, (row, upto.last)).fetchall()
             last = read[-1][0] if len(read) == BATCH else upto.last
             removed = _read_gone(db, "change > ? AND row > ? AND row <= ?", (upto.change, row, last))
-        removed_terms = [terms for _, terms in removed]
         _check_signals(database, read)
-        yield SignalBatch(_parse_signals(read, database.dim), removed_terms, last)
+        yield last, _parse_signals(read, database.dim), [terms for _, terms in removed]
         row = last
-
-
-def count_having(database: Database, hashes: Hashes) -> list[int]:
-    """How many chunks have each of the terms; for a count or two, as an index takes far longer to fill."""
-    order = np.argsort(hashes)
-    wanted, counts = hashes[order], np.zeros(len(hashes), np.int64)
-    with database.read_transaction() as (db, _):
-        found = db.execute(f"SELECT {COLUMNS} FROM signals")
-        while read := found.fetchmany(BATCH):
-            _check_signals(database, read)
-            terms = np.frombuffer(b"".join(columns[TERMS] for columns in read), np.int64)
-            places = np.minimum(np.searchsorted(wanted, terms), len(wanted) - 1)
-            counts[order] += np.bincount(places[wanted[places] == terms], minlength=len(wanted))
-    return [int(each) for each in counts]
 
 
 def read_tombstones(
     database: Database, change: int, row: int, upto: CollectionState
-) -> tuple[list[Tombstone], Signals] | None:
+) -> tuple[list[Tombstone], ChunkSignals] | None:
     """The rows that were removed after a change up to a state, and the signals of those up to `row` that were filled.
 
     None if some of these tombstones have been pruned.
     """
     with database.reader as db:
         tombstones = _read_gone(db, "change > ? AND change <= ?", (change, upto.change))
-        filled = [number for number, terms in tombstones if not len(terms)]
-        read = list[Any]()
-        for start in range(0, len(filled), BATCH):
-            some = filled[start : start + BATCH]
-            read += db.execute(f"SELECT {COLUMNS} FROM signals WHERE row IN ({make_placeholders(some)})", some)
+        read = _read_by_row(db, [number for number, terms in tombstones if not len(terms)])
         pruned = database.check_model_unchanged(db).pruned  # read last: it only grows, so up to it nothing was missed
     if pruned > change:
         return None
@@ -115,10 +84,26 @@ def read_tombstones(
     return [each for each in tombstones if each[0] not in kept], signals
 
 
-def _check_signals(database: Database, read: Sequence[Sequence[Any]]) -> None:
-    for columns in read:
-        check_signal(columns[:-1], columns[-1])
-        database.checked.add(columns[0], columns[-1])
+def count_having(database: Database, hashes: Hashes) -> list[int]:
+    """How many chunks have each of the terms; for a count or two, as an index takes far longer to fill."""
+    counts = [0] * len(hashes)
+    with database.read_transaction() as (db, _):
+        found = db.execute(f"SELECT {COLUMNS} FROM signals")
+        while read := found.fetchmany(BATCH):
+            _check_signals(database, read)
+            terms = np.frombuffer(b"".join(columns[TERMS] for columns in read), np.int64)
+            counts = [count + int(np.count_nonzero(terms == each)) for count, each in zip(counts, hashes, strict=True)]
+    return counts
+
+
+def _read_by_row(db: sqlite3.Connection, rows: Sequence[int], condition: str = "", *params: object) -> list[StoredRow]:
+    """The signals of rows; question marks are faster than a JSON list, which SQLite would have to parse and sort."""
+    read = list[StoredRow]()
+    for start in range(0, len(rows), BATCH):
+        some = rows[start : start + BATCH]
+        sql = f"SELECT {COLUMNS} FROM signals WHERE row IN ({','.join('?' * len(some))}){condition}"
+        read += db.execute(sql, (*some, *params))
+    return read
 
 
 def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) -> list[Tombstone]:
@@ -130,28 +115,157 @@ def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) ->
     return found
 
 
-def make_placeholders(values: Sequence[object]) -> str:
-    """As many question marks as values: faster than a JSON list, which SQLite would have to parse and sort."""
-    return ",".join("?" * len(values))
+def _check_signals(database: Database, read: Iterable[StoredRow], *, is_anew: bool = True) -> None:
+    """CollectionDamaged if a row is not as written; not `is_anew`, those that were checked before are not again."""
+    for columns in read:
+        if is_anew or database.checked.get(columns[0]) != columns[-1]:
+            check_signal(columns[:-1], columns[-1])
+            database.checked.add(columns[0], columns[-1])
 
 
-def _parse_signals(read: list[Any], dim: int) -> Signals:
-    rows, ids, found, seconds, lengths, terms, counts, vectors, _ = zip(*read, strict=True) if read else ((),) * 9
-    return Signals(
-        np.array(rows, np.int64),
-        list(ids),
-        _parse_facets(found),
+def _parse_signals(read: Sequence[StoredRow], dim: int) -> ChunkSignals:
+    found = [columns[2] for columns in read]
+    return ChunkSignals(
+        join_terms(read),
+        json.loads(f"[{','.join(found)}]"),  # all at once is three times as fast as one by one
         np.array([MESSAGE in each for each in found], bool),
-        np.array([np.nan if at is None else at for at in seconds], np.float64),
-        np.array(lengths, np.float64),
-        np.frombuffer(b"".join(terms), np.int64),
-        np.frombuffer(b"".join(counts), np.uint16),
-        np.array([len(each) // 8 for each in terms], np.int64),
-        unpack_vectors(vectors, dim),
+        np.array([np.nan if columns[3] is None else columns[3] for columns in read], np.float64),
+        stack_vectors(read, dim),
     )
 
 
-def _parse_facets(texts: Sequence[str]) -> list[list[str]]:
-    """The facets of each chunk; parsed all at once, which is three times as fast as one by one."""
-    parsed: list[list[str]] = json.loads(f"[{','.join(texts)}]")
-    return parsed
+def stack_vectors(read: Sequence[StoredRow], dim: int) -> Matrix:
+    """The vectors of rows as a matrix."""
+    return unpack_vectors([each[VECTOR] for each in read], dim)
+
+
+def join_terms(read: Sequence[StoredRow]) -> Signals:
+    """The terms of rows, one after the other."""
+    return Signals(
+        np.array([each[0] for each in read], np.int64),
+        [each[1] for each in read],
+        np.array([each[4] for each in read], np.float64),
+        np.frombuffer(b"".join([each[TERMS] for each in read]), np.int64),
+        np.frombuffer(b"".join([each[6] for each in read]), np.uint16),
+        np.repeat(np.arange(len(read)), [len(each[TERMS]) // 8 for each in read]),
+    )
+
+
+class RowCache:
+    """The signals that were read last, which a search asks for several times; any change of the collection clears it.
+
+    Several threads may use it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._rows: dict[int, StoredRow] = {}
+        self._by_id: dict[str, StoredRow] = {}
+        self._bytes = 0
+        self._cached_at = (-1, -1)
+
+    def load_rows(self, head: Head, rows: Sequence[int]) -> list[StoredRow]:
+        """Those of the rows that still exist; none after a switch of model."""
+        with self._lock:
+            self._clear_if_changed(head)
+            known = self._rows
+            self._read("row", [row for row in rows if row not in known], known)
+            return [found for row in rows if (found := known.get(row))]
+
+    def load_chunks(self, head: Head, chunk_ids: Sequence[str]) -> list[StoredRow]:
+        """The rows of those of the chunks that exist, each once."""
+        with self._lock:
+            self._clear_if_changed(head)
+            known = self._by_id
+            self._read("id", [each for each in chunk_ids if each not in known], known)
+            return [found for each in dict.fromkeys(chunk_ids) if (found := known.get(each))]
+
+    def _clear_if_changed(self, head: Head) -> None:
+        if self._cached_at != (head.change, head.version) or self._bytes > MAX_BYTES:
+            self._rows, self._by_id, self._bytes = {}, {}, 0
+            self._cached_at = head.change, head.version
+
+    def _read(self, column: str, missing: Sequence[Any], known: dict[Any, StoredRow]) -> None:
+        """Reads the rows of chunks by their row or id; CollectionDamaged if one is there and its signal is not."""
+        if not missing:
+            return
+        database, values = self._database, json.dumps(missing)
+        with database.reader as db:
+            if column == "row":
+                read = _read_by_row(db, missing, " AND (SELECT birth FROM meta) = ?", database.collection_id)
+            else:
+                rows = "SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+                sql = f"SELECT {COLUMNS} FROM signals WHERE row IN ({rows}) AND (SELECT birth FROM meta) = ?"
+                read = db.execute(sql, (values, database.collection_id)).fetchall()
+            _check_signals(database, read, is_anew=False)
+            for columns in read:
+                self._rows[columns[0]] = self._by_id[columns[1]] = columns
+                self._bytes += len(columns[TERMS]) + len(columns[6]) + len(columns[VECTOR]) + ROW_BYTES
+            if column == "id" and not {columns[1] for columns in read} <= set(missing):
+                raise damaged_error("the index of the chunks")
+            if any(each not in known for each in missing):
+                sql = (
+                    f"SELECT c.id FROM chunks c WHERE c.{column} IN (SELECT value FROM json_each(?))"
+                    " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.row = c.row) LIMIT 1"
+                )
+                for (chunk_id,) in db.execute(sql, (values,)):
+                    raise damaged_error(f"the vector or the terms of the chunk {chunk_id!r}")
+
+
+class WordCounts:
+    """How many chunks have each word: sorted words with their counts, and apart the changes since these were merged."""
+
+    def __init__(self, words: Hashes | None = None, numbers: NDArray[np.int64] | None = None) -> None:
+        none = np.empty(0, np.int64)
+        # Replaced as a whole: searches that are running have the old one.
+        self._counts = none if words is None else words, none if numbers is None else numbers, Counter[int]()
+
+    def update(self, added: Hashes, removed: Sequence[Hashes] = ()) -> None:
+        """Count the words of chunks that were added, and no longer those of chunks that were removed."""
+        words, numbers, recent = self._counts
+        changed = recent.copy()
+        changed.update(added.tolist())
+        for gone in removed:
+            changed.subtract(gone.tolist())
+        self._counts = words, numbers, changed
+        if len(changed) > MAX_RECENT:
+            self._counts = *self.merge(), Counter()
+
+    def count(self, words: Hashes) -> list[int]:
+        """Return how many chunks have each of the words."""
+        known, numbers, recent = self._counts
+        found = [recent.get(word, 0) for word in words.tolist()]
+        if not len(known):
+            return found
+        at = np.minimum(known.searchsorted(words), len(known) - 1)
+        merged: list[int] = np.where(known[at] == words, numbers[at], 0).tolist()
+        return [count + more for count, more in zip(merged, found, strict=True)]
+
+    def merge(self) -> tuple[Hashes, NDArray[np.int64]]:
+        """Return all words, sorted, and the count of each."""
+        known, counts, recent = self._counts
+        changed, changes = (np.fromiter(each, np.int64, len(recent)) for each in (recent.keys(), recent.values()))
+        words, where = np.unique(np.concatenate([known, changed]), return_inverse=True)
+        numbers = np.zeros(len(words), np.int64)
+        np.add.at(numbers, where, np.concatenate([counts, changes]))
+        return words[numbers != 0], numbers[numbers != 0]
+
+    def save(self, file: Path) -> None:
+        """Write the counts to a file."""
+        with file.open("wb") as target:
+            np.save(target, np.stack(self.merge()), allow_pickle=False)
+
+
+def load_word_counts(file: Path) -> WordCounts:
+    """The counts in a file; ValueError or OSError if they cannot be read."""
+    try:
+        with file.open("rb") as source:
+            words, numbers = np.load(source, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # the header of a damaged file is parsed as Python, and raises what that raises
+        raise ValueError(f"{file.name} cannot be read ({error})") from error
+    if words.dtype != np.int64 or numbers.dtype != np.int64:
+        raise ValueError(f"{file.name} does not hold counts")
+    return WordCounts(words, numbers)

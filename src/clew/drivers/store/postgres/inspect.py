@@ -1,4 +1,4 @@
-"""The doctor of a server: what the checksums, counts, postings, filters and graphs say of a collection; its repair."""
+"""The doctor of a server: what only its tables, postings, graphs and policies say of a collection; its repair."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,21 +7,11 @@ from functools import lru_cache
 from psycopg import Connection
 
 from clew.core.doctor import Area, Defect
-from clew.drivers.store.backend import Head
-from clew.drivers.store.checks import UNIT_TOLERANCE
-from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.postgres.pool import fetch_rows
 from clew.drivers.store.postgres.setup import read_schema
 
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
-    (
-        "counts",
-        "miscounts its chunks or characters",
-        "SELECT d.id FROM documents d WHERE d.collection = {0} AND"
-        " (d.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = d.row)"
-        " OR d.chars <> (SELECT coalesce(sum(length(p.text)), 0) FROM pieces p WHERE p.doc = d.row))",
-    ),
     (
         "vectors",
         "has chunks without a vector",
@@ -58,21 +48,14 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         " OR x.low <> c.length OR x.high <> c.length OR x.total <> c.length AND NOT x.capped)",
     ),
 )
-_OF_DOCUMENTS = "collection = {0} AND NOT EXISTS (SELECT FROM documents d WHERE d.row = "
-_OF_CHUNKS = "collection = {0} AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = "
 _ORPHANS = {
-    **{table: f"{_OF_DOCUMENTS}{table}.doc)" for table in ("chunks", "pieces", "blocks")},
-    "summaries": f"{_OF_DOCUMENTS}summaries.row)",
-    "outlines": f"{_OF_DOCUMENTS}outlines.row AND d.kind = outlines.kind)",
-    "signals": f"{_OF_CHUNKS}signals.row)",
-    "postings": f"{_OF_CHUNKS}postings.chunk)",
-    "staged": f"{_OF_DOCUMENTS}staged.row) AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = staged.row)",
-}
-_COUNTS = {
-    "documents": "SELECT count(*) FROM documents WHERE collection = {0}",
-    "chunks": "SELECT count(*) FROM chunks WHERE collection = {0}",
-    "length": "SELECT coalesce(sum(length), 0)::int8 FROM chunks WHERE collection = {0}",
-    "pending": "SELECT count(*) FROM chunks WHERE collection = {0} AND pending = 1",
+    table: f"collection = {{0}} AND NOT EXISTS (SELECT FROM {of} x WHERE x.row = {table}.{column}{same})"
+    for table, column, of, same in (
+        ("summaries", "row", "documents", ""),
+        ("outlines", "row", "documents", " AND x.kind = outlines.kind"),
+        ("signals", "row", "chunks", ""),
+        ("postings", "chunk", "chunks", ""),
+    )
 }
 _NAMED = (
     "FROM named WHERE collection = {0} AND sum <> decode(md5(kind || chr(31) || name || chr(31) || value), 'hex')"
@@ -91,13 +74,8 @@ _INDEX = re.compile(r"CREATE INDEX (\w+) ON [^;]+")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) [^;]+? ON (\w+)\b[^;]+EXECUTE FUNCTION [^;]+")
 
 
-def inspect_tables(connection: Connection, number: int, head: Head) -> Iterator[Defect]:
-    """What is wrong with the tables as a whole."""
-    for name, sql in _COUNTS.items():
-        ((real,),) = fetch_rows(connection, sql.format(number))
-        if getattr(head, name) != real:
-            stored = getattr(head, name)
-            yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "rebuild")
+def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
+    """What is wrong with what is derived, and with what protects the tables."""
     for area, problem, sql in _WRONG:
         for (doc_id,) in fetch_rows(connection, sql.format(number)):
             yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
@@ -112,19 +90,10 @@ def inspect_tables(connection: Connection, number: int, head: Head) -> Iterator[
         yield Defect("truth", "a job, a session or what else is kept by name is damaged", "", "delete")
     if fetch_rows(connection, f"SELECT 1 {_NAMED.format(number, '=')}"):
         yield Defect("truth", "the record of an unfinished erasure is damaged")
-    yield from _inspect_staged(connection, number, head)
 
 
-def _inspect_staged(connection: Connection, number: int, head: Head) -> Iterator[Defect]:
-    model = head.staged
-    off = f"vector_dims(vector) <> {model.dim if model else 0} OR NOT abs(vector_norm(vector) - 1) <= {UNIT_TOLERANCE}"
-    sql = f"SELECT count(*), count(*) FILTER (WHERE {off}) FROM staged WHERE collection = {number}"
-    ((count, wrong),) = fetch_rows(connection, sql)
-    yield from inspect_staged(model.embedder if model else None, head.embedder, count, has_wrong=bool(wrong))
-
-
-def repair_tables(connection: Connection, number: int, defects: Sequence[Defect], ids: Sequence[str]) -> None:
-    """Lets the chunks of documents be written anew, deletes what belongs to nothing and adds up the counts again."""
+def prepare_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
+    """Deletes what belongs to nothing, and lets the chunks of documents be written anew by the next put."""
     of_ids = " documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)"
     connection.execute(f"DELETE FROM chunks c USING{of_ids} AND c.collection <> d.collection", (number, list(ids)))
     # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
@@ -132,14 +101,6 @@ def repair_tables(connection: Connection, number: int, defects: Sequence[Defect]
     for table, condition in _ORPHANS.items():
         connection.execute(f"DELETE FROM {table} WHERE {condition.format(number)}")
     connection.execute(f"DELETE {_NAMED.format(number, '<>')}")
-    unstaged = ""
-    if any(each.area == "staged" and each.remedy for each in defects):
-        connection.execute(f"DELETE FROM staged WHERE collection = {number}")
-        unstaged = ", staged = NULL"
-    counts = ", ".join(f"{name} = ({sql.format(number)})" for name, sql in _COUNTS.items())
-    connection.execute(
-        f"UPDATE collections SET {counts}, change = change + 1, version = version + 1{unstaged} WHERE number = {number}"
-    )
 
 
 @lru_cache(1)

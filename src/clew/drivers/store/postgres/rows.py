@@ -230,7 +230,7 @@ def apply_changes(
 ) -> None:
     """Writes what a transaction decided: at most one statement a table for what goes, and one for what comes."""
     gone, added = _group(tx.removed.keys() - tx.added.keys()), _group(tx.added)
-    if before.staged is not None:
+    if before.staged is not None or gone[STAGED]:
         _remove_staged(connection, collection.number, tx, head)
     for kind in (PIECE, BLOCK, CHUNK, DOCUMENT):
         if gone[kind]:

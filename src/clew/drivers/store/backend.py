@@ -43,6 +43,7 @@ COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     BLOCK: ("doc", "block", "chars", "chunks", "sizes", "sum"),
     STAGED: ("row", "vector"),
 }
+TABLES: Final = {DOCUMENT: "documents", PIECE: "pieces", CHUNK: "chunks", BLOCK: "blocks", STAGED: "staged"}
 KEYS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: ("row",),
     PIECE: ("doc", "n"),

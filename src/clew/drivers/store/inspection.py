@@ -29,6 +29,7 @@ from clew.drivers.store.backend import (
     DOCUMENT,
     PIECE,
     STAGED,
+    TABLES,
     Backend,
     Operator,
     Row,
@@ -50,7 +51,6 @@ ATTEMPTS = 10  # to look at what others change meanwhile
 UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError, AttributeError)  # by damage, and by nothing else
 RECOVERED, SHOWN = "recovered-", 60  # the id of a document whose record is gone, and characters of it that are told
 _PARTS = {PIECE: ("doc", "text"), BLOCK: ("doc",), CHUNK: ("doc", "length", "pending")}
-_NAMES = {PIECE: "texts", BLOCK: "sizes of messages", CHUNK: "chunks", STAGED: "staged vectors"}
 T = TypeVar("T")
 
 
@@ -177,7 +177,7 @@ def _inspect_rows(snapshot: Snapshot, counted: Counted) -> Iterator[Defect]:
         advice = f"its text is kept as {document.id}, which nobody sees by a label; add its source again, then drop it"
         yield Defect("truth", problem, document.id, "keep", next_step=advice)
     for kind, count in Counter(row["kind"] for row in counted.strays if row.get("doc") not in kept).items():
-        yield Defect("orphans", f"{count} rows of {_NAMES[kind]} belong to nothing", "", "delete")
+        yield Defect("orphans", f"{count} rows of {TABLES[kind]} belong to nothing", "", "delete")
     if head.staged is None:
         has_some = snapshot.find(replace(select(STAGED), limit=1), ())
         problems: dict[str, object] = {"staged vectors are of no model": has_some}

@@ -28,7 +28,7 @@ from clew.drivers.store.postgres.pool import Pool, check_pooler, fetch_rows
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
 from clew.drivers.store.postgres.search import PostgresIndex
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged, open_collection
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
 
@@ -39,7 +39,7 @@ class PostgresBackend(BaseBackend):
     With `config.access` the server shows it what these labels admit, and it only reads.
     """
 
-    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
+    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
         opened = open_collection(
             url, collection=collection, embedder=embedder, dim=dim, is_half=config.vectors == "half"
         )
@@ -260,13 +260,4 @@ class PostgresNamed(NamedTexts):
         return float(seconds)
 
 
-def open_store(
-    url: str,
-    *,
-    collection: str,
-    embedder: str,
-    dim: int,
-    config: StoreConfig = StoreConfig(),  # noqa: B008
-) -> BackendStore:
-    """The store of a collection, which is made if there is none; its tables too."""
-    return BackendStore(PostgresBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))
+open_store = make_opener(PostgresBackend)

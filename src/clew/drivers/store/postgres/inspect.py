@@ -1,8 +1,7 @@
 """The doctor of a server: what only its tables, postings, graphs and policies say of a collection; its repair."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 
 from psycopg import Connection
 
@@ -70,6 +69,14 @@ TABLES = (
     *("staged", "named"),
 )
 _POLICIES = ("own", "seen", "added", "changed", "removed")
+_OPEN = (
+    "SELECT relname FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')"
+    " AND NOT (relrowsecurity AND relforcerowsecurity) AND relname = ANY(%s)"
+)
+_FIRING = (
+    "SELECT c.relname, t.tgname, t.tgenabled IN ('O', 'A') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+    " WHERE c.relnamespace = 'clew'::regnamespace AND NOT t.tgisinternal"
+)
 _INDEX = re.compile(r"CREATE INDEX (\w+) ON [^;]+")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) [^;]+? ON (\w+)\b[^;]+EXECUTE FUNCTION [^;]+")
 
@@ -85,7 +92,7 @@ def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
             yield Defect("orphans", f"{count} rows of {table} belong to nothing", "", "delete")
     for (name,) in fetch_rows(connection, _GRAPHS.format(number)):
         yield Defect("index", f"the graph {name} was not finished; searches scan instead", "", "rebuild")
-    yield from inspect_protection(connection)
+    yield from (defect for defect, _ in find_unprotected(connection))
     if fetch_rows(connection, f"SELECT 1 {_NAMED.format(number, '<>')} LIMIT 1"):
         yield Defect("truth", "a job, a session or what else is kept by name is damaged", "", "delete")
     if fetch_rows(connection, f"SELECT 1 {_NAMED.format(number, '=')}"):
@@ -103,78 +110,34 @@ def prepare_repair(connection: Connection, number: int, ids: Sequence[str]) -> N
     connection.execute(f"DELETE {_NAMED.format(number, '<>')}")
 
 
-@lru_cache(1)
-def list_indexes() -> Mapping[str, str]:
-    """The indexes by name, with the statement that makes each."""
-    return {made.group(1): made.group(0) for made in _INDEX.finditer(read_schema())}
-
-
-@lru_cache(1)
-def list_triggers() -> Mapping[tuple[str, str], str]:
-    """The triggers by table and name, with the statement that makes each."""
-    return {(made.group(2), made.group(1)): made.group(0) for made in _TRIGGER.finditer(read_schema())}
-
-
-def inspect_protection(connection: Connection) -> Iterator[Defect]:
-    """Tables without row-level security, and policies, triggers and indexes that are missing or switched off."""
-    for table in _list_open_tables(connection):
-        problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
-        yield Defect("protection", problem, "", "protect")
-    for table, name in _list_missing_policies(connection):
-        yield Defect(
-            "protection",
-            f"the policy {name} of the table {table} is missing: labels or collections are not kept apart there",
-            next_step="restore an export into a new database, whose tables have all policies",
-        )
-    for table, name, _ in _list_idle_triggers(connection):
-        problem = f"the trigger {name} of the table {table} is missing or off: what follows from changes is not kept"
-        yield Defect("index", problem, "", "rebuild")
-    for name in _list_missing_indexes(connection):
-        yield Defect("index", f"the index {name} is missing: searches read whole tables instead", "", "rebuild")
-
-
 def repair_protection(connection: Connection) -> None:
     """Switches on, or makes again, what is missing; for the owner of the tables."""
-    for table in _list_open_tables(connection):
-        connection.execute(f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
-    for table, name, is_there in _list_idle_triggers(connection):
-        if is_there:
-            connection.execute(f"ALTER TABLE clew.{table} ENABLE TRIGGER {name}")
-        else:
-            connection.execute(list_triggers()[table, name])
-    for name in _list_missing_indexes(connection):
-        connection.execute(list_indexes()[name])
+    for _, statement in list(find_unprotected(connection)):
+        if statement:
+            connection.execute(statement)
 
 
-def _list_open_tables(connection: Connection) -> list[str]:
-    found = fetch_rows(
-        connection,
-        "SELECT relname FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')"
-        " AND NOT (relrowsecurity AND relforcerowsecurity) AND relname = ANY(%s)",
-        (list(TABLES),),
-    )
-    return [table for (table,) in found]
-
-
-def _list_missing_policies(connection: Connection) -> list[tuple[str, str]]:
-    rows = fetch_rows(connection, "SELECT tablename, policyname FROM pg_policies WHERE schemaname = 'clew'")
-    there = {(table, name) for table, name in rows}
-    wanted = ((table, name) for table in TABLES for name in _POLICIES)
-    return [each for each in wanted if each not in there and each != ("collections", "seen")]
-
-
-def _list_idle_triggers(connection: Connection) -> list[tuple[str, str, bool]]:
-    """The triggers that do not fire: table, name, and whether it is there, switched off."""
-    rows = fetch_rows(
-        connection,
-        "SELECT c.relname, t.tgname, t.tgenabled IN ('O', 'A') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
-        " WHERE c.relnamespace = 'clew'::regnamespace AND NOT t.tgisinternal",
-    )
-    there = {(table, name): is_on for table, name, is_on in rows}
-    return [(*each, each in there) for each in list_triggers() if not there.get(each)]
-
-
-def _list_missing_indexes(connection: Connection) -> list[str]:
-    rows = fetch_rows(connection, "SELECT indexname FROM pg_indexes WHERE schemaname = 'clew'")
-    there = {name for (name,) in rows}
-    return [name for name in list_indexes() if name not in there]
+def find_unprotected(connection: Connection) -> Iterator[tuple[Defect, str]]:
+    """What is missing or off of row-level security, policies, triggers and indexes, and the statement that mends it."""
+    for (table,) in fetch_rows(connection, _OPEN, (list(TABLES),)):
+        problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
+        statement = f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+        yield Defect("protection", problem, "", "protect"), statement
+    there = set(fetch_rows(connection, "SELECT tablename, policyname FROM pg_policies WHERE schemaname = 'clew'"))
+    for table, name in ((table, name) for table in TABLES for name in _POLICIES):
+        if (table, name) not in there and (table, name) != ("collections", "seen"):
+            problem = f"the policy {name} of the table {table} is missing: labels or collections are not kept apart"
+            advice = "restore an export into a new database, whose tables have all policies"
+            yield Defect("protection", problem, next_step=advice), ""
+    is_on = {(table, name): is_on for table, name, is_on in fetch_rows(connection, _FIRING)}
+    for made in _TRIGGER.finditer(read_schema()):
+        name, table = made.groups()
+        if not is_on.get((table, name)):
+            problem = f"the trigger {name} of the table {table} is missing or off: what follows from changes is lost"
+            statement = f"ALTER TABLE clew.{table} ENABLE TRIGGER {name}" if (table, name) in is_on else made.group()
+            yield Defect("index", problem, "", "rebuild"), statement
+    there = set(fetch_rows(connection, "SELECT indexname FROM pg_indexes WHERE schemaname = 'clew'"))
+    for made in _INDEX.finditer(read_schema()):
+        if made.groups() not in there:
+            problem = f"the index {made.group(1)} is missing: searches read whole tables instead"
+            yield Defect("index", problem, "", "rebuild"), made.group()

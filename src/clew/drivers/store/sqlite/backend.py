@@ -23,7 +23,7 @@ from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.index import SqliteIndex
 from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
@@ -33,7 +33,7 @@ class SqliteBackend(BaseBackend):
 
     remedy_unreadable: Remedy = "copy"
 
-    def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig) -> None:
+    def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
         self._folder, self._config = folder, config
         self._use_database(Database(folder, embedder=embedder, dim=dim))
 
@@ -307,12 +307,4 @@ def truncate_log(db: sqlite3.Connection) -> bool:
         time.sleep(0.01)
 
 
-def open_store(
-    folder: Path | None,
-    *,
-    embedder: str,
-    dim: int,
-    config: StoreConfig = StoreConfig(),  # noqa: B008
-) -> BackendStore:
-    """The store of the collection in a folder, made if there is none; in memory where the folder is None."""
-    return BackendStore(SqliteBackend(folder, embedder=embedder, dim=dim, config=config))
+open_store = make_opener(SqliteBackend)

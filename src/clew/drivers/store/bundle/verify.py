@@ -11,22 +11,17 @@ from itertools import islice
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
-import numpy as np
-
-from clew.core.calibration import Calibration
 from clew.core.sections import find_section_cycle
 from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Chunk, Section
-from clew.drivers.store.checks import UNIT_TOLERANCE, check_stored_document
+from clew.drivers.store.checks import check_stored_document
 from clew.drivers.store.inspection import inspect_stored
 
 MAX_PART_BYTES = 2 << 30  # of a part, unpacked
 MAX_MANIFEST_BYTES = 256 << 20
 MAX_RATIO = 20  # of a part that is packed once more: Parquet is compressed already
 _FREE_BYTES = 1 << 20  # that any part may have
-_MAX_COSINE_DIFFERENCE = 2.0
-_MIN_REACH = 1e-3
 _MESSAGE_TEXTS = ("message", "channel", "author", "reply_to")
 
 
@@ -34,39 +29,19 @@ class MalformedPart(Exception):
     """A part of an export that does not hold what it should."""
 
 
-def read_part(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> bytes:
-    """The bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
-    check_part_size(archive, name, max_bytes=max_bytes)
-    return archive.read(name)
-
-
-def check_part_size(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> None:
+def check_part_size(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> None:
     """Raises MalformedPart for an entry that unpacks to more than a part may have, KeyError if it is missing."""
-    entry = archive.getinfo(name)
-    limit = MAX_PART_BYTES if max_bytes is None else max_bytes
+    entry, limit = archive.getinfo(name), max_bytes
     if entry.compress_type != ZIP_STORED:
         limit = min(limit, max(_FREE_BYTES, MAX_RATIO * entry.compress_size))
     if entry.file_size > limit:
         raise MalformedPart(f"it unpacks to {entry.file_size} bytes where {limit} are the most")
 
 
-def check_calibration(text: str, embedder: str, dim: int) -> str:
-    """The text of a calibration, empty if it is not for this embedder; MalformedPart unless it can be used as it is."""
-    try:
-        kept = Calibration.from_json(text, embedder)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise MalformedPart(f"its calibration cannot be read ({type(error).__name__}: {error})") from error
-    if kept is None:
-        return ""
-    numbers, centre = (kept.reach, kept.spread, kept.mean), kept.centre
-    if any(type(each) not in (int, float) for each in numbers) or type(kept.chunks) is not int:
-        raise MalformedPart("its calibration has values that are not numbers")
-    limit = _MAX_COSINE_DIFFERENCE
-    if not (_MIN_REACH <= kept.reach <= limit and 0 <= kept.spread <= limit and -1 <= kept.mean <= 1):
-        raise MalformedPart("its calibration has numbers that no cosines have")
-    if centre is not None and (len(centre) != dim or not float(np.linalg.norm(centre)) <= 1 + UNIT_TOLERANCE):
-        raise MalformedPart(f"its calibration has a centre that is not the mean of unit vectors of {dim} dimensions")
-    return text
+def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> bytes:
+    """The bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
+    check_part_size(archive, name, max_bytes=max_bytes)
+    return archive.read(name)
 
 
 def check_columns(table: Any, schema: Any, *, optional: Collection[str] = (), nullable: Collection[str] = ()) -> None:

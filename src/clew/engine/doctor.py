@@ -215,8 +215,8 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
             sample.append(stored)
             count += len(stored.chunks)
     if empty:
-        shown = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
-        problem = f"no search finds {format_count(len(empty), 'document')} without a text, a title at most ({shown})"
+        count_empty = format_count(len(empty), "document")
+        problem = f"no search finds {count_empty} without a text, a title at most ({_name(empty)})"
         yield _advise("sizes", problem, next_step="give them a text, or drop them")
     if count >= MIN_CHUNKS:
         terms = [frozenset(each.hashes.tolist()) for stored in sample for each in stored.terms]

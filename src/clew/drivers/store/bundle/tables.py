@@ -51,12 +51,6 @@ _CHUNKS = pa.schema(
 _LATER_COLUMNS = ("access", "summary_by", "created", "updated", "sections")
 
 
-def _make_chunk_arrays(dim: int) -> Any:
-    """The columns of chunks that hold numbers."""
-    arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
-    return pa.schema(list(arrays.items()))
-
-
 def documents_to_parquet(batch: Sequence[StoredDocument]) -> bytes:
     """A Parquet part with the documents without their chunks; meta is JSON, times are ISO 8601."""
     return _to_parquet(pa.Table.from_pylist([_document_to_row(stored) for stored in batch], schema=_DOCUMENTS))
@@ -81,8 +75,8 @@ def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
 def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
     """The documents of a pair of Parquet parts; MalformedPart, or an error of a library, if they cannot be read."""
     table = _read_table(chunks)
-    check_columns(table, _CHUNKS, nullable=("at",))
-    check_columns(table, _make_chunk_arrays(dim))
+    arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
+    check_columns(table, [*_CHUNKS, *pa.schema(arrays)], nullable=("at",))
     rows = table.select(_CHUNKS.names).to_pylist()
     vectors = _flatten(table, "vector").reshape(len(rows), dim)
     hashes, counts = _flatten(table, "terms"), _flatten(table, "counts")
@@ -93,17 +87,14 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
     for row in records.to_pylist():
         count = row["chunks"]
         here = range(start, start + count)
-        spans = [slice(ends[at - 1] if at else 0, ends[at]) for at in here]
-        packed = [
-            PackedTerms(hashes[span], counts[span], rows[at]["length"]) for at, span in zip(here, spans, strict=True)
-        ]
+        spans = [(at, slice(ends[at - 1] if at else 0, ends[at])) for at in here]
         vector = row["summary_vector"]
         batch.append(
             StoredDocument(
                 _parse_document(row),
                 tuple(_parse_chunk(rows[at], count) for at in here),
                 vectors[start : start + count],
-                tuple(packed),
+                tuple(PackedTerms(hashes[span], counts[span], rows[at]["length"]) for at, span in spans),
                 None if vector is None else np.array(vector, np.float32),
             )
         )

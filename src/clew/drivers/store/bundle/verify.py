@@ -44,7 +44,9 @@ def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -
     return archive.read(name)
 
 
-def check_columns(table: Any, schema: Any, *, optional: Collection[str] = (), nullable: Collection[str] = ()) -> None:
+def check_columns(
+    table: Any, schema: Iterable[Any], *, optional: Collection[str] = (), nullable: Collection[str] = ()
+) -> None:
     """Raises MalformedPart unless the table has the columns of the schema, with their types and without gaps."""
     for field in schema:
         if field.name not in table.column_names:

@@ -18,16 +18,11 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         " AND NOT EXISTS (SELECT FROM signals s WHERE s.row = c.row"
         " AND num_nonnulls(s.vector, s.half) = 1 - coalesce(c.pending, 0))",
     ),
-    *(
-        (
-            "truth",
-            f"has rows of {table} that are of another collection",
-            f"SELECT DISTINCT d.id FROM documents d {join} WHERE d.collection = {{0}} AND x.collection <> {{0}}",
-        )
-        for table, join in (
-            ("chunks", "JOIN chunks x ON x.doc = d.row"),
-            ("signals", "JOIN chunks c ON c.doc = d.row JOIN signals x ON x.row = c.row"),
-        )
+    (
+        "truth",
+        "has chunks or vectors that are of another collection",
+        "SELECT DISTINCT d.id FROM documents d JOIN chunks c ON c.doc = d.row LEFT JOIN signals s ON s.row = c.row"
+        " WHERE d.collection = {0} AND (c.collection <> {0} OR s.collection <> {0})",
     ),
     (
         "filters",

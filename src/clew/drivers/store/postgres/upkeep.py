@@ -43,11 +43,7 @@ DROP_TIMEOUT = "500ms"  # for which searches of other collections may have to wa
 def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig) -> None:
     """Builds the graphs of a collection that are due."""
     state = pool.run_read(lambda connection: read_graph_state(connection, collection.number))
-    tables = (
-        ("signals", state.chunks, state.has_chunk_graph),
-        ("summaries", state.documents, state.has_summary_graph),
-    )
-    due = [(table, rows) for table, rows, exists in tables if rows >= config.exact_below and not exists]
+    due = [(table, rows) for table, rows, exists in state.graphs if rows >= config.exact_below and not exists]
     if due and collection.dim <= MAX_DIM:
         with translate_errors(pool.place), pool.open_connection() as connection:
             for table, rows in due:
@@ -75,9 +71,8 @@ def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> lis
         done = [f"dropped {left} indexes that rebuilds of graphs had left"] if left else []
         done += [f"dropped {emptied} partitions of collections that are gone"] if emptied else []
         done.append(f"vacuumed {len(TABLES)} tables, with about {before:,} deleted rows")
-        state = read_graph_state(connection, collection.number)
-        rows = {"signals": state.chunks, "summaries": state.documents}
-        return done + [line for table, count in rows.items() for line in _rebuild(connection, collection, table, count)]
+        graphs = read_graph_state(connection, collection.number).graphs
+        return done + [line for table, rows, _ in graphs for line in _rebuild(connection, collection, table, rows)]
 
 
 def _rebuild(connection: Connection, collection: OpenCollection, table: str, rows: int) -> list[str]:
@@ -115,6 +110,11 @@ class GraphState:
     has_chunk_graph: bool
     has_summary_graph: bool
 
+    @property
+    def graphs(self) -> tuple[tuple[str, int, bool], ...]:
+        """Tables with a graph, how many rows of them are the collection's, and whether the graph exists."""
+        return ("signals", self.chunks, self.has_chunk_graph), ("summaries", self.documents, self.has_summary_graph)
+
 
 def read_graph_state(connection: Connection, number: int) -> GraphState:
     """The counts and embedder of a collection now, and which of its HNSW graphs exist."""
@@ -133,7 +133,7 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
     if not try_lock(connection, name):
         return
     now = read_graph_state(connection, collection.number)
-    if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
+    if now.embedder != collection.embedder or any(exists for each, _, exists in now.graphs if each == table):
         return
     memory = min(MAX_MEMORY, 64 + rows * (2 * dim + 1000) // 1_000_000)
     # Without parallel workers: with them, some packages of pgvector crash on some processors, and the server ends all

@@ -21,7 +21,7 @@ from clew.drivers.store.inspection import count_rows
 from clew.drivers.store.sqlite import connection, schema, sums
 from clew.drivers.store.sqlite.folder import is_foreign_log, read_last_change, write_last_change
 from clew.drivers.store.sqlite.rows import SqliteSnapshot
-from clew.drivers.store.sqlite.tables import STATEMENTS, VERSION
+from clew.drivers.store.sqlite.schema import STATEMENTS, VERSION
 from clew.drivers.store.sqlite.vectors import find_width
 
 MAX_PROBLEMS = 100  # that SQLite lists

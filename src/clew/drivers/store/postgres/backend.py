@@ -175,8 +175,8 @@ class PostgresBackend(BaseBackend):
         """Mends the tables as one change, then row-level security, triggers and indexes."""
 
         def repair(connection: Connection) -> None:
-            inspect.prepare_repair(connection, self._collection.number, ids)
             self._write(connection, mend, is_change=False)
+            inspect.finish_repair(connection, self._collection.number, ids)
 
         self._pool.run_transaction(repair)
         if any(each.area in ("protection", "index") for each in defects):

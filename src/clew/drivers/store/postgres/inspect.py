@@ -94,11 +94,12 @@ def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
         yield Defect("truth", "the record of an unfinished erasure is damaged")
 
 
-def prepare_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
+def finish_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
     """Deletes what belongs to nothing, and lets the chunks of documents be written anew by the next put."""
     of_ids = " documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)"
     connection.execute(f"DELETE FROM chunks c USING{of_ids} AND c.collection <> d.collection", (number, list(ids)))
-    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
+    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, with new checksums, so that
+    # what is sound of them has to be told before.
     connection.execute(f"UPDATE chunks c SET print = 0 FROM{of_ids}", (number, list(ids)))
     for table, condition in _ORPHANS.items():
         connection.execute(f"DELETE FROM {table} WHERE {condition.format(number)}")

@@ -16,8 +16,7 @@ from clew.core.protocols import Role
 from clew.core.settings import StoreConfig
 from clew.core.types import Matrix, Section
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.engine.doctor.health import inspect_thread
-from clew.engine.doctor.surroundings import check_room
+from clew.engine.doctor import check_room, inspect_thread
 from tests.engine.chosen import OpenEngine, split_paragraphs
 
 WORDS = [

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from clew.core.types import Vector
 
 VERSION = 1
+MIN_REACH, MAX_DIFFERENCE = 1e-3, 2.0  # of cosines
+MAX_SQUARE = 1.01  # of the length of a mean of unit vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,33 @@ class Calibration:
         return json.dumps({"version": self.version, "embedder": self.embedder, **values, "centre": centre})
 
     @classmethod
-    def from_json(cls, text: str, embedder: str) -> "Calibration | None":
-        """The calibration in a text that a store kept; None if there is none for this embedder and version."""
-        kept = json.loads(text) if text else {}
-        if kept.get("version") != VERSION or kept.get("embedder") != embedder or not kept["reach"] > 0:
-            return None
-        centre = np.frombuffer(base64.b64decode(kept.pop("centre")), "<f4")
-        return cls(**kept, centre=centre if len(centre) else None)
+    def from_json(cls, text: str, embedder: str, dim: int | None = None) -> "Calibration | None":
+        """The calibration in a text that a store kept; None if there is none for this embedder and version.
+
+        dim: The width of its vectors, where all of it is to be checked: ValueError unless it can be used as it is.
+        """
+        try:
+            kept = json.loads(text) if text else {}
+            if kept.get("version") != VERSION or kept.get("embedder") != embedder or not kept["reach"] > 0:
+                return None
+            centre = np.frombuffer(base64.b64decode(kept.pop("centre")), "<f4")
+            made = cls(**kept, centre=centre if len(centre) else None)
+        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"it cannot be read ({type(error).__name__}: {error})") from error
+        if dim is not None:
+            made._check(dim)
+        return made
+
+    def _check(self, dim: int) -> None:
+        numbers = (self.reach, self.spread, self.mean)
+        if any(type(each) not in (int, float) for each in numbers) or type(self.chunks) is not int:
+            raise ValueError("it has values that are not numbers")
+        if not (MIN_REACH <= self.reach <= MAX_DIFFERENCE and 0 <= self.spread <= MAX_DIFFERENCE):
+            raise ValueError("it has numbers that no cosines have")
+        if not -1 <= self.mean <= 1:
+            raise ValueError("its mean is that of no cosines")
+        if self.centre is not None and not (len(self.centre) == dim and self.centre @ self.centre <= MAX_SQUARE):
+            raise ValueError(f"its centre is not the mean of unit vectors of {dim} dimensions")
 
 
 def assume_calibration(embedder: str, min_similarity: float) -> Calibration:

@@ -43,6 +43,7 @@ COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     BLOCK: ("doc", "block", "chars", "chunks", "sizes", "sum"),
     STAGED: ("row", "vector"),
 }
+TABLES: Final = {DOCUMENT: "documents", PIECE: "pieces", CHUNK: "chunks", BLOCK: "blocks", STAGED: "staged"}
 KEYS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: ("row",),
     PIECE: ("doc", "n"),
@@ -237,6 +238,10 @@ class Transaction:
         """The number of a new row."""
         self._last += 1
         return self._last
+
+    def number_from(self, last: int) -> None:
+        """Numbers new rows after this one, if it is not before the last."""
+        self._last = max(self._last, last)
 
     def fill(self, rows: Iterable[Row]) -> None:
         """Gives rows that are pending their vector; a backend changes only `vector`, `print` and `pending` of them."""
@@ -436,13 +441,12 @@ class Backend(Protocol):
         """The kind of the index that searches, and the bytes on disk."""
 
     def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
-        """What is wrong with the tables and the index as a whole; quickly, without what takes long."""
+        """What is wrong with what no row says: files, indexes, what is derived; quickly, without what takes long."""
 
-    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
-        """Deletes what belongs to nothing, adds up the counts and builds anew what is derived, as one change.
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
+        """Mends what `inspect` finds, and the rows by `mend`, as one change.
 
         ids: Documents whose chunks are written anew by the next put, even if their `print` is the same.
-        restore: Runs in it, before the counts are added up.
         """
 
     def pack_facets(self, facets: str) -> Any:

@@ -11,20 +11,16 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from clew.core.doctor import Defect, Remedy
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.stored import StagedModel
 from clew.drivers.store.backend import (
-    BLOCK,
     CHUNK,
     COLUMNS,
     DOCUMENT,
     KEYS,
-    PIECE,
     STAGED,
     Backend,
     Head,
@@ -40,15 +36,11 @@ from clew.drivers.store.backend import (
     key_of,
     select,
 )
-from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
-from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.scan import ScanIndex
 
 MAX_ATTEMPTS: Final = 1000  # of a transaction while others are faster
-MAX_STAGED: Final = 1000  # staged vectors whose length is computed
 REQUIRED: Final = ("snapshot", "commit", "read_named", "write_named")
-_COUNTS: Final = ("documents", "chunks", "length", "pending")
 
 
 class OwnSnapshot(Protocol):
@@ -235,39 +227,20 @@ class BaseBackend:
     # -- doctor
 
     def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
-        """What is wrong with the rows as a whole: counts of the head, rows that belong to nothing, staged vectors."""
-        with self.read() as snapshot:
-            for name, count in _count(snapshot).items():
-                stored = getattr(snapshot.head, name)
-                if stored != count:
-                    problem = f"the collection says {stored} {name} where there are {count}"
-                    yield Defect("counts", problem, "", "rebuild")
-            if orphans := _find_orphans(snapshot):
-                yield Defect("orphans", f"{len(orphans)} rows belong to nothing", "", "delete")
-            model, count = snapshot.head.staged, len(snapshot.find(select(STAGED), ()))
-            some = snapshot.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
-            has_wrong = any(not _is_whole(row["vector"], model.dim if model else 0) for row in some)
-            used = snapshot.head.embedder
-            yield from inspect_staged(model.embedder if model else None, used, count, has_wrong=has_wrong)
+        """Nothing is derived from the rows."""
+        return ()
 
-    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
-        """Delete what belongs to nothing and add up the counts."""
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
+        """Mend the rows, and let the chunks of documents be written anew."""
 
-        def mend(tx: Transaction) -> None:
-            restore(tx)
+        def repair(tx: Transaction) -> None:
+            mend(tx)
             docs = [row["row"] for row in tx.find(select(DOCUMENT, id=set(ids)), ("row",))]
             chunks = tx.find(select(CHUNK, doc=docs), COLUMNS[CHUNK])
             tx.remove(chunks)
             tx.add({**row, "print": 0} for row in chunks)  # no fingerprint is 0, so the next put keeps none
-            tx.remove(_find_orphans(tx))
-            if any(each.area == "staged" and each.remedy for each in defects):
-                tx.remove(tx.find(select(STAGED), ()))
-                tx.head = replace(tx.head, staged=None)
-            made = tx.finish(is_change=False) or tx.head
-            off = {name: real - getattr(made, name) for name, real in _count(tx).items()}
-            tx.head = replace(tx.head, **{name: getattr(tx.head, name) + off[name] for name in _COUNTS})
 
-        self.write(mend)
+        self.write(repair, is_change=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,27 +352,3 @@ def find_lost_vectors(snapshot: Snapshot, tx: Transaction, head: Head) -> list[R
         return []
     gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
     return snapshot.find(select(STAGED) if head.staged is None else select(STAGED, row=gone), ())
-
-
-def _count(rows: Snapshot | Transaction) -> dict[str, int]:
-    chunks = rows.find(select(CHUNK), _COUNTS[2:])
-    sums = [sum(row[name] or 0 for row in chunks) for name in _COUNTS[2:]]
-    return dict(zip(_COUNTS, (len(rows.find(select(DOCUMENT), ())), len(chunks), *sums), strict=True))
-
-
-def _find_orphans(rows: Snapshot | Transaction) -> list[Row]:
-    """The pieces, chunks and blocks of documents that are not there, and staged vectors of rows that are not."""
-    known = {row["row"] for row in rows.find(select(DOCUMENT), ())}
-    parts = [
-        row
-        for kind in (PIECE, CHUNK, BLOCK)
-        for row in rows.find(Select(kind), ("doc", "length", "pending") if kind == CHUNK else ("doc",))
-    ]
-    numbers = known | {row["row"] for row in parts if row["kind"] == CHUNK}
-    lost = [row for row in parts if row["doc"] not in known]
-    return lost + [row for row in rows.find(select(STAGED), ()) if row["row"] not in numbers]
-
-
-def _is_whole(vector: Any, dim: int) -> bool:
-    """Whether a vector has its width and unit length."""
-    return len(vector) == dim and bool(abs(float(np.dot(vector, vector)) - 1.0) <= 2 * UNIT_TOLERANCE)

@@ -29,8 +29,7 @@ def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Term
             "the embedder must return one vector per text; nothing was stored"
         )
     if not _are_unit(matrix, dim):  # most are
-        made = matrix[~np.isnan(matrix).all(axis=1)] if len(matrix) and np.isnan(matrix[:, 0]).any() else matrix
-        _check_unit(made, dim, "nothing was stored")
+        _check_unit(matrix[~np.isnan(matrix).all(axis=1)] if matrix.ndim == 2 else matrix, dim, "nothing was stored")
     return matrix
 
 

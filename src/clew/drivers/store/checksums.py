@@ -41,13 +41,6 @@ def matches(stored: Any, *values: Any) -> bool:
     return bool(stored == (_hash_bytes(data) if isinstance(stored, int) else md5(data, usedforsecurity=False).digest()))
 
 
-def matches_chunk(columns: Sequence[Any]) -> bool:
-    """Whether the checksum of a chunk (the last of `rows.chunk_columns`) is that of its columns."""
-    chunk_id, _, _, _, text, headings, context, at, meta, row, doc, piece, number, start, end, stored = columns
-    made = (row, doc, piece, number, start, end, headings, context, at, meta, text, chunk_id)
-    return matches(stored, *made) and start is not None  # labels hide its place where that cannot be added up
-
-
 def check(name: str, stored: Any, *values: Any) -> None:
     """CollectionDamaged unless the stored checksum is that of the columns."""
     if not matches(stored, *values):

@@ -1,15 +1,16 @@
-"""What `doctor` asks of a store, the same for every store: what is wrong with each document, and what is sound of it.
+"""What `doctor` asks of a store, and its repair: decided once, over the rows of any backend.
 
 A row that is not as written is told by its checksum, rows that do not fit together by comparing them. What is derived
 is made again. Of a document whose rows are damaged, the sound ones are kept: its record, its text or messages, and
-where these are damaged, what its chunks say.
+where these are damaged, what its chunks say. A backend adds what only it can know: its file, its indexes, its tables.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,47 +23,51 @@ from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import codec, write
 from clew.drivers.store import rows as made
-from clew.drivers.store.backend import CHUNK, DOCUMENT, PIECE, Backend, Select, Snapshot, Transaction, select
+from clew.drivers.store.backend import (
+    BLOCK,
+    CHUNK,
+    DOCUMENT,
+    PIECE,
+    STAGED,
+    TABLES,
+    Backend,
+    Operator,
+    Row,
+    Select,
+    Snapshot,
+    Transaction,
+    select,
+)
 from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right
-from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chunk
+from clew.drivers.store.checksums import ADVICE, UNCHECKED
 from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.read import read_chunks_by_id, read_stored_documents
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
+MAX_ROWS = 20_000  # chunks whose documents are counted at once
 MAX_PLACED = 2000  # chunks of a thread that are read as a search does: each adds up what stands before it
+MAX_STAGED = 1000  # staged vectors whose length is computed
 ATTEMPTS = 10  # to look at what others change meanwhile
 UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError, AttributeError)  # by damage, and by nothing else
-Row = Sequence[Any]
+RECOVERED, SHOWN = "recovered-", 60  # the id of a document whose record is gone, and characters of it that are told
+_PARTS = {PIECE: ("doc", "text"), BLOCK: ("doc",), CHUNK: ("doc", "length", "pending")}
 T = TypeVar("T")
-
-
-class RawDocument(NamedTuple):
-    """The columns of a document's record, pieces and chunks, whether or not they are as written."""
-
-    record: Row
-    pieces: Sequence[Row]
-    chunks: Sequence[Row]
-
-
-class Listed(NamedTuple):
-    """A document as a list shows it, whether or not its record is as written."""
-
-    id: str
-    chunks: int
-    name: str
 
 
 def inspect_collection(backend: Backend, max_chunks: int | None) -> Inspection:
     """What is wrong with the tables, each document and the index, and how much was checked."""
     try:
-        listed = _list_documents(backend)
+        with backend.read() as snapshot:
+            counted = count_rows(snapshot)
+            defects = list(_inspect_rows(snapshot, counted))
+        listed = list(counted.documents.values())
         chosen = _sample(listed, max_chunks)
-        ids, is_sample = tuple(each.id for each in chosen), len(chosen) < len(listed)
-        defects = [*backend.inspect(is_quick=is_sample), *_inspect_documents(backend, ids)]
+        ids, is_sample = tuple(row["id"] for row in chosen), len(chosen) < len(listed)
+        defects += [*backend.inspect(is_quick=is_sample), *_inspect_documents(backend, ids)]
     except CollectionDamaged as error:  # what cannot be read cannot be looked at further
         return Inspection((Defect("truth", str(error).partition("; ")[0], "", backend.remedy_unreadable),))
-    checked = {"documents": len(chosen), "chunks": sum(each.chunks or 0 for each in chosen)}
-    names = {each.id: each.name for each in listed if each.name}
+    checked = {"documents": len(chosen), "chunks": sum(_to_int(row["chunks"]) for row in chosen)}
+    names = {row["id"]: str(row["uri"] or row["title"]) for row in listed if row["uri"] or row["title"]}
     return Inspection(tuple(defects), checked, ids, is_sample, names)
 
 
@@ -71,55 +76,143 @@ def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
     wrong = (each.document for each in defects if each.remedy in ("rechunk", "keep", "remove") and each.document)
     ids = list(dict.fromkeys(wrong))
 
-    def restore(tx: Transaction) -> None:
-        """Replaces documents that are not whole by what is sound of them, without chunks; those without a text go.
+    def mend(tx: Transaction) -> None:
+        """Decides by what is stored now: another process may have written a document anew since it was found damaged.
 
-        It decides by what is stored now: another process may have written one anew since it was found damaged.
+        Documents that are not whole are replaced by what is sound of them, without chunks; those without a text go.
         """
-        for doc_id in ids:
-            document, remedy = salvage(read_raw(tx, doc_id))
-            if remedy in ("keep", "remove"):
-                write.drop_documents(tx, [doc_id])
-            if document and remedy == "keep":
+        counted = count_rows(tx)
+        tx.number_from(counted.last)
+        tx.head = replace(tx.head, **counted.counts)  # type: ignore[arg-type]
+        tx.remove(counted.strays)
+        found = tx.find(select(DOCUMENT, id=set(ids)), made.RECORD)
+        salvaged = [salvage(tx, row) for row in found]
+        write.drop_documents(tx, [row["id"] for row, (_, to) in zip(found, salvaged, strict=True) if to != "rechunk"])
+        for document in (*counted.lost.values(), *(each for each, remedy in salvaged if remedy == "keep")):
+            if document:
                 write.put_document(tx, document, [])
         write.rebuild_blocks(tx, ids)
+        if any(each.area == "staged" and each.remedy for each in defects):
+            tx.remove(tx.find(select(STAGED), ()))
+            tx.head = replace(tx.head, staged=None)
+        tx.head = replace(tx.head, change=tx.head.change + 1)
 
-    backend.repair(defects, ids, restore)
+    backend.repair(defects, ids, mend)
 
 
-def _list_documents(backend: Backend) -> list[Listed]:
-    with backend.read() as snapshot:
-        rows = snapshot.find(Select(DOCUMENT), ("id", "uri", "title", "chunks"))
-    return [Listed(row["id"], _to_int(row["chunks"]), str(row["uri"] or row["title"])) for row in rows]
+# -- rows
+
+
+@dataclass
+class Counted:
+    """What the rows of a collection add up to: documents by number, counts, and rows of no document (`strays`).
+
+    lost: Documents whose record is gone, by number, as far as their rows are sound.
+    """
+
+    documents: dict[Any, Row]
+    counts: dict[str, int]
+    last: int
+    miscounted: list[str] = field(default_factory=list)
+    strays: list[Row] = field(default_factory=list)
+    lost: dict[Any, Document | None] = field(default_factory=dict)
+
+
+def count_rows(rows: Snapshot | Transaction) -> Counted:
+    """Adds up the rows, those of some documents at a time."""
+    documents = {row["row"]: row for row in rows.find(Select(DOCUMENT), ("id", "uri", "title", "chunks", "chars"))}
+    counts = {"documents": len(documents), "chunks": 0, "length": 0, "pending": 0}
+    counted, numbers = Counted(documents, counts, max(documents, default=0)), set(documents)
+    for docs, where in _split_documents(documents):
+        parts = {kind: rows.find(Select(kind, where), columns) for kind, columns in _PARTS.items()}
+        own, chars = parts[CHUNK], Counter[Any]()
+        for piece in parts[PIECE]:
+            chars[piece["doc"]] += len(piece["text"])
+        chunks = Counter(row["doc"] for row in own)
+        counts["chunks"] += len(own)
+        counts["length"] += sum(_to_int(row["length"]) for row in own)
+        counts["pending"] += sum(row["pending"] == 1 for row in own)
+        sizes = ((documents[doc], chunks[doc], chars[doc]) for doc in docs)
+        counted.miscounted += [row["id"] for row, *real in sizes if [row["chunks"], row["chars"]] != real]
+        counted.strays += [row for some in parts.values() for row in some if row["doc"] not in documents]
+        numbers.update(row["row"] for row in own)
+    counted.last = max(numbers, default=0)
+    for doc in dict.fromkeys(row["doc"] for row in counted.strays if row["kind"] != BLOCK):
+        counted.lost[doc] = salvage(rows, {"row": doc, "id": f"{RECOVERED}{doc}", "uri": ""})[0]
+    counted.strays += [row for row in rows.find(Select(STAGED), ()) if row["row"] not in numbers]
+    return counted
+
+
+def _split_documents(
+    documents: Mapping[int, Row],
+) -> Iterator[tuple[Sequence[int], tuple[tuple[str, Operator, int], ...]]]:
+    """Numbers of documents that have about so many chunks together, and the condition of rows between them."""
+    batch, size, after = list[int](), 0, tuple[tuple[str, Operator, int], ...]()
+    for doc in sorted(documents):
+        if size > MAX_ROWS:
+            yield batch, (*after, ("doc", "<", doc))
+            batch, size, after = [], 0, (("doc", ">", doc - 1),)
+        batch.append(doc)
+        size += 1 + _to_int(documents[doc]["chunks"])
+    yield batch, after
 
 
 def _to_int(value: Any) -> int:
     return value if isinstance(value, int) else 0  # damage may leave a text
 
 
-def read_raw(rows: Snapshot | Transaction, doc_id: str) -> RawDocument | None:
-    """The rows of a document, whether or not they are as written; None if it is not there."""
-    for document in rows.find(select(DOCUMENT, id=[doc_id]), made.RECORD):
-        doc = [document["row"]]
-        pieces = rows.find(replace(select(PIECE, doc=doc), order="n"), made.PIECE_COLUMNS)
-        chunks = rows.find(select(CHUNK, doc=doc), made.CHUNK_COLUMNS)
-        return RawDocument(
-            [document[name] for name in made.RECORD],
-            [made.piece_columns(piece) for piece in pieces],
-            [made.chunk_columns(chunk, document, None) for chunk in chunks],
-        )
-    return None
+def _inspect_rows(snapshot: Snapshot, counted: Counted) -> Iterator[Defect]:
+    """What is wrong with the counts, with rows of no document, and with staged vectors."""
+    head = snapshot.head
+    for name, real in counted.counts.items():
+        if (stored := getattr(head, name)) != real:
+            yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "rebuild")
+    if counted.last > head.last:
+        yield Defect("counts", "there are rows after the last row of the collection", "", "rebuild")
+    for doc_id in counted.miscounted:
+        yield Defect("counts", f"the document {doc_id!r} miscounts its chunks or characters", doc_id, "rechunk")
+    kept = {doc: document for doc, document in counted.lost.items() if document}
+    for document in kept.values():
+        problem = f"the record of the document that begins {document.text[:SHOWN]!r} is gone"
+        advice = f"its text is kept as {document.id}, which nobody sees by a label; add its source again, then drop it"
+        yield Defect("truth", problem, document.id, "keep", next_step=advice)
+    for kind, count in Counter(row["kind"] for row in counted.strays if row.get("doc") not in kept).items():
+        yield Defect("orphans", f"{count} rows of {TABLES[kind]} belong to nothing", "", "delete")
+    if head.staged is None:
+        has_some = snapshot.find(replace(select(STAGED), limit=1), ())
+        problems: dict[str, object] = {"staged vectors are of no model": has_some}
+    else:
+        name, is_whole = head.staged.embedder, _are_staged_whole(snapshot, head.staged.dim)
+        problems = {
+            f"vectors of {name} are staged, which is the model in use": name == head.embedder,
+            f"staged vectors of {name} are not of its width, or not of unit length": not is_whole,
+        }
+    yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
 
 
-def _sample(listed: Sequence[Listed], max_chunks: int | None) -> Sequence[Listed]:
+def _are_staged_whole(snapshot: Snapshot, dim: int) -> bool:
+    """Whether staged vectors have this width and unit length, as far as some of them say."""
+    try:
+        found = snapshot.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
+    except CollectionDamaged:
+        return False
+    vectors = [row["vector"] for row in found]
+    return all(len(each) == dim for each in vectors) and not (vectors and _count_wrong_lengths(np.stack(vectors)))
+
+
+# -- documents
+
+
+def _sample(listed: Sequence[Row], max_chunks: int | None) -> Sequence[Row]:
     """All documents, or random ones that have about so many chunks together: others every day."""
-    if max_chunks is None or sum(each.chunks for each in listed) <= max_chunks:
+    if max_chunks is None or sum(_to_int(row["chunks"]) for row in listed) <= max_chunks:
         return listed
-    chosen, total = list[Listed](), 0
-    for each in random.sample(listed, len(listed)):
-        if not chosen or total + each.chunks <= max_chunks:
-            chosen.append(each)
-            total += each.chunks
+    chosen, total = list[Row](), 0
+    for row in random.sample(listed, len(listed)):
+        size = _to_int(row["chunks"])
+        if not chosen or total + size <= max_chunks:
+            chosen.append(row)
+            total += size
         if total >= max_chunks or len(chosen) >= max_chunks:
             break
     return chosen
@@ -156,35 +249,33 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
         if not isinstance(error, CollectionDamaged):
             problem = f"the document {doc_id!r} cannot be read ({error})"
         with backend.read() as snapshot:
-            raw = read_raw(snapshot, doc_id)
-        yield Defect("truth", problem, doc_id, salvage(raw)[1])
+            rows = snapshot.find(select(DOCUMENT, id=[doc_id]), made.RECORD)
+            yield Defect("truth", problem, doc_id, salvage(snapshot, rows[0])[1] if rows else "")
         return
     yield from _inspect_found(backend, found)
 
 
 def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
+    """What filters see: facets of documents by id, and whether they are pending; facets and seconds of their chunks."""
     with backend.read() as snapshot:
-        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets"))
+        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets", "pending"))
         parts = snapshot.find(select(CHUNK, doc=[row["row"] for row in wholes]), ("id", "facets", "seconds"))
     seen = {row["id"]: (row["facets"], row["seconds"]) for row in parts}
-    return {row["id"]: row["facets"] for row in wholes}, seen
+    return {row["id"]: (row["facets"], row["pending"]) for row in wholes}, seen
 
 
 def _inspect_found(backend: Backend, found: Sequence[StoredDocument]) -> Iterator[Defect]:
-    ids = [each.document.id for each in found]
-    wholes, parts = read_facets(backend, ids)
-    with backend.read() as snapshot:
-        pending = {row["id"] for row in snapshot.find(select(DOCUMENT, id=ids, pending=[1]), ("id",))}
+    wholes, parts = read_facets(backend, [each.document.id for each in found])
 
     def make_facets(document: Document, chunk: Chunk | None = None) -> Any:
         return backend.pack_facets(facets_to_json(document, chunk))
 
     for stored in found:
-        yield from inspect_stored(stored, is_pending=stored.document.id in pending)
         document, name = stored.document, f"the document {stored.document.id!r}"
+        facets, pending = wholes.get(document.id, (None, None))
+        yield from inspect_stored(stored, is_pending=pending == 1)
         seen = [(make_facets(document, chunk), to_timestamp(chunk.at)) for chunk in stored.chunks]
-        if wholes.get(document.id) != make_facets(document) or seen != [parts.get(chunk.id) for chunk in stored.chunks]:
+        if facets != make_facets(document) or seen != [parts.get(chunk.id) for chunk in stored.chunks]:
             problem = f"filters see {name} otherwise than it is (labels, author, time or meta)"
             yield Defect("filters", problem, document.id, "rechunk")
         if is_thread(document) and not _are_places_right(backend, stored.chunks):
@@ -248,32 +339,31 @@ def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float3
     return int((~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)).sum())
 
 
-def inspect_staged(name: str | None, used: str, count: int, *, has_wrong: bool) -> Iterator[Defect]:
-    """What is wrong with staged vectors: of no model, of that in use, of another width or length."""
-    problems = {
-        f"{count} staged vectors are of no model": name is None and count,
-        f"vectors of {name} are staged, which is the model in use": name == used,
-        f"staged vectors of {name} are not of its width, or not of unit length": name is not None and has_wrong,
-    }
-    yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
+# -- what is sound of a document
 
 
-def salvage(raw: RawDocument | None) -> tuple[Document | None, Remedy]:
-    """The document that the sound rows make, and its remedy: `rechunk` where it is whole, else `keep` or `remove`."""
-    if raw is None:
-        return None, ""
-    record = _read_or_none(lambda: codec.parse_record(raw.record))
-    whole = _read_or_none(partial(codec.build_whole_document, record, raw.pieces)) if record else None
+def salvage(rows: Snapshot | Transaction, row: Row) -> tuple[Document | None, Remedy]:
+    """The document that the sound rows make, and its remedy: `rechunk` where it is whole, else `keep` or `remove`.
+
+    row: Its record, whether or not it is as written.
+    """
+    doc = [row["row"]]
+    stored = rows.find(replace(select(PIECE, doc=doc), order="n"), made.PIECE_COLUMNS)
+    record = _read_or_none(lambda: made.parse_record(row))
+    columns = map(made.piece_columns, stored)
+    whole = _read_or_none(partial(codec.build_whole_document, record, columns)) if record else None
     if whole and _are_sections_in_order(whole):
         return whole, "rechunk"
-    chunks = sorted((each for each in raw.chunks if matches_chunk(each)), key=lambda each: (each[11] or 0, each[13]))
-    pieces = [each for each in raw.pieces if matches(each[-1], each[-2], *each[:-2])]
+    found = filter(made.matches_chunk, rows.find(select(CHUNK, doc=doc), made.CHUNK_COLUMNS))
+    chunks = sorted(found, key=lambda each: (each["piece"] or 0, each["start"]))
+    pieces = [each for each in stored if made.matches_piece(each)]
     if not pieces and not chunks:
         return None, "remove"
-    is_split = any(each[11] is not None for each in chunks) or any(each[5] is not None for each in pieces)
-    text, sections = _join_messages(pieces, chunks) if is_split else _join_page(raw, pieces, chunks)
-    if record is None:
-        record = _make_record(raw.record, chunks, sections, THREAD_KIND if is_split else "page")
+    if any(each["piece"] is not None for each in chunks) or any(each["message"] is not None for each in pieces):
+        kind, (text, sections) = THREAD_KIND, _join_messages(pieces, chunks)
+    else:
+        kind, (text, sections) = "page", _join_page(pieces, chunks, is_whole=len(pieces) == len(stored))
+    record = record or _make_record(row, chunks, sections, kind)
     kept = (record.kind, record.title, record.uri, record.summary, record.meta, "", "", record.access)
     return Document(record.id, text, sections, *kept, record.summary_by, record.created, record.updated), "keep"
 
@@ -285,48 +375,46 @@ def _read_or_none(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _make_record(columns: Row, chunks: Sequence[Row], sections: Sequence[Section], kind: str) -> DocumentRecord:
+def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], kind: str) -> DocumentRecord:
     """A record of what is certain: labels are not, so that only who has no filter sees the document."""
-    doc_id, _, uri, *_ = columns
     title = next((section.label for section in sections if section.label), "")
-    channel = next((meta["channel"] for each in chunks if "channel" in (meta := codec.parse_meta(each[8]))), "")
-    uri = uri if doc_id == make_document_id(str(uri)) else ""
-    return DocumentRecord(doc_id, title, uri, kind, meta={"channel": channel} if channel else {}, access=frozenset())
+    channel = next((meta["channel"] for each in chunks if "channel" in (meta := codec.parse_meta(each["meta"]))), "")
+    uri = row["uri"] if row["id"] == make_document_id(str(row["uri"])) else ""
+    return DocumentRecord(row["id"], title, uri, kind, meta={"channel": channel} if channel else {}, access=frozenset())
 
 
-def _join_page(raw: RawDocument, pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
+def _join_page(pieces: Sequence[Row], chunks: Sequence[Row], *, is_whole: bool) -> tuple[str, tuple[Section, ...]]:
     """The text and sections of a page; its text alone as its chunks say it where a piece of it is damaged or gone."""
-    text = "".join(each[1] for each in pieces)
-    if len(pieces) < len(raw.pieces) or len(text) < max((each[14] for each in chunks), default=0):
+    text = "".join(each["text"] for each in pieces)
+    if not is_whole or len(text) < max((each["stop"] for each in chunks), default=0):
         return _join_chunks(chunks) or text, ()
-    sections = _read_or_none(lambda: codec.join_pieces("", pieces)[1]) or ()
+    sections = _read_or_none(lambda: codec.join_pieces("", map(made.piece_columns, pieces))[1]) or ()
     return text, sections if _are_sections_in_order(Document("", text, sections)) else ()
 
 
 def _join_messages(pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
     """The text and sections of the messages whose piece is sound, or a chunk of theirs."""
-    made = {each[0]: each for each in pieces if _has_one_section(each)}
-    for n in {each[11] for each in chunks} - made.keys():
-        own = [each for each in chunks if each[11] == n]
-        text, meta = _join_chunks(own) + SEPARATOR, codec.parse_meta(own[0][8])
+    said = {each["n"]: made.piece_columns(each) for each in pieces if _has_one_section(each)}
+    for n in {each["piece"] for each in chunks} - said.keys():
+        own = [each for each in chunks if each["piece"] == n]
+        text, meta = _join_chunks(own) + SEPARATOR, codec.parse_meta(own[0]["meta"])
         if message := meta.get("message"):
             access = frozenset(map(str, meta["access"])) if "access" in meta else None
-            author, at, guessed = str(meta.get("author", "")), from_iso(own[0][7]), bool(meta.get("guessed"))
+            author, at, guessed = str(meta.get("author", "")), from_iso(own[0]["at"]), bool(meta.get("guessed"))
             section = Section(0, len(text), "", None, message, author, at, None, guessed, access)
             reply = meta.get("reply_to")
-            made[n] = (n, text, codec.sections_to_json([section]), 0, 0, message, reply, None, 0, UNCHECKED)
-    return codec.join_pieces("", [made[n] for n in sorted(made)])
+            said[n] = (n, text, codec.sections_to_json([section]), 0, 0, message, reply, None, 0, UNCHECKED)
+    return codec.join_pieces("", [said[n] for n in sorted(said)])
 
 
 def _has_one_section(piece: Row) -> bool:
-    sections = _read_or_none(lambda: codec.parse_sections(piece[2])) or []
-    return [(each.start, each.end) for each in sections] == [(0, len(piece[1]))]
+    sections = _read_or_none(lambda: codec.parse_sections(piece["sections"])) or []
+    return [(each.start, each.end) for each in sections] == [(0, len(piece["text"]))]
 
 
 def _join_chunks(chunks: Sequence[Row]) -> str:
     """What chunks say, each at its place; blanks where none says anything."""
     text = ""
-    for columns in chunks:
-        said, start = columns[4], columns[13]
-        text = text.ljust(start) + said[max(0, len(text) - start) :]
+    for each in chunks:
+        text = text.ljust(each["start"]) + each["text"][max(0, len(text) - each["start"]) :]
     return text

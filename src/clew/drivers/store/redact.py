@@ -32,7 +32,7 @@ def make_part(document: Row, chunks: Sequence[Row]) -> Part | None:
         return None
     ordered = sorted(chunks, key=made.order_of)
     for row in ordered:
-        if not checksums.matches_chunk(made.chunk_columns(row, document, None)):
+        if not made.matches_chunk(row):
             raise checksums.damaged_error(f"the chunk {row['id']!r} of the document {document['id']!r}")
     messages = (codec.parse_meta(row["meta"]).get("message") for row in ordered)
     return Part(

@@ -114,10 +114,16 @@ def parse_record(row: Mapping[str, Any]) -> DocumentRecord:
     return codec.parse_record(_get_record(row))
 
 
-def chunk_columns(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> list[Any]:
-    """The columns of a chunk, as `inspection` reads them."""
-    shown = [row[name] for name in ("text", "headings", "context", "at", "meta", "row", "doc", "piece", "idx")]
-    return [row["id"], document["id"], before, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
+def matches_chunk(row: Mapping[str, Any]) -> bool:
+    """Whether a chunk is as written, and has a place: labels hide one that cannot be added up."""
+    *columns, stored = get_chunk(row)
+    return checksums.matches(stored, *columns) and row["start"] is not None
+
+
+def matches_piece(row: Mapping[str, Any]) -> bool:
+    """Whether a piece is as written."""
+    *columns, doc, stored = piece_columns(row)
+    return checksums.matches(stored, doc, *columns)
 
 
 def order_of(row: Mapping[str, Any]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from typing import Final, ParamSpec
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.candidates import Candidates, Depth
@@ -16,6 +17,7 @@ from clew.core.languages import LANGUAGES
 from clew.core.lru import LRUCache
 from clew.core.protocols import Embedder, Mode
 from clew.core.receipt import Purge
+from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
@@ -29,6 +31,8 @@ from clew.drivers.store.filtered import FilteredBackend
 from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
 from clew.drivers.store.term_ids import hash_terms, pack_terms
 
+DEFAULTS: Final = StoreConfig()
+P = ParamSpec("P")
 MAX_HITS = 8192  # that are kept for the next search
 MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of documents shown in part
 MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
@@ -505,3 +509,8 @@ class BackendStore:
     def close(self) -> None:
         """Releases all resources; a closed store raises when it is used."""
         self._backend.close()
+
+
+def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, BackendStore]:
+    """What opens the store of a collection over a kind of backend; the collection is made if there is none."""
+    return lambda *args, **options: BackendStore(open_backend(*args, **options))

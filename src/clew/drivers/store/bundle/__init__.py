@@ -12,11 +12,12 @@ import secrets
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
+from clew.core.calibration import Calibration
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
 from clew.core.plural import format_count
 from clew.core.stored import BundlePart, Manifest, StoredDocument
@@ -25,6 +26,7 @@ from clew.drivers.store.batches import MAX_CHARS, MAX_CHUNKS
 FORMAT = 1
 MANIFEST = "manifest.json"
 AGAIN = "nothing was restored; copy it again, or make it again with `clew export`"
+FORGED = "nothing was restored; make it again with `clew export`"  # its hash is right: it was not damaged on the way
 OnProgress = Callable[[int], None]
 PRIVATE = 0o600
 
@@ -75,15 +77,14 @@ def write_bundle(
 
 def read_manifest(path: Path) -> Manifest:
     """The manifest of an export; SourceError if the file is not one, StoreMismatch if it is of a newer Clew."""
-    with _open_archive(path) as archive:
-        try:
-            fields = json.loads(verify.read_part(archive, MANIFEST, max_bytes=verify.MAX_MANIFEST_BYTES))
-            version = int(fields["format"])
-            if version <= FORMAT:
-                return _parse_manifest(fields)
-        except Exception as error:  # zip, its packers and JSON raise errors of many types
-            reason = f"it has no {MANIFEST} that can be read ({error}), so it is not an export of Clew; {AGAIN}"
-            raise SourceError(str(path), reason) from error
+    with (
+        _open_archive(path) as archive,
+        _explain(path, f"it has no {MANIFEST} that can be read", f"so it is not an export of Clew; {AGAIN}"),
+    ):
+        fields = json.loads(verify.read_part(archive, MANIFEST, max_bytes=verify.MAX_MANIFEST_BYTES))
+        version = int(fields["format"])
+        if version <= FORMAT:
+            return _parse_manifest(fields)
     raise StoreMismatch(
         f"{path} was made by a newer Clew (format {version}, this one reads up to {FORMAT}); update this "
         "Clew (`pip install --upgrade clew`), or export again with the older one"
@@ -103,11 +104,8 @@ def _parse_manifest(fields: Any) -> Manifest:
             raise ValueError(f"{value!r} is not of the type {kind.__name__}")
     if len(parts) % 2 or manifest.dim < 1:
         raise ValueError("its parts do not come in pairs, or its vectors have no dimension")
-    if not manifest.calibration:
-        return manifest
-    return replace(
-        manifest, calibration=verify.check_calibration(manifest.calibration, manifest.embedder, manifest.dim)
-    )
+    is_for_embedder = Calibration.from_json(manifest.calibration, manifest.embedder, manifest.dim) is not None
+    return manifest if is_for_embedder else replace(manifest, calibration="")
 
 
 def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest:
@@ -120,7 +118,7 @@ def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest
     seen: set[str] = set()
     documents = chunks = 0
     for batch in read_bundle(path, manifest):
-        with _name_malformed_part(path, "a document of it"):
+        with _explain(path, "a document of it is not as Clew writes it", FORGED):
             verify.check_stored_documents(batch, manifest.dim, seen=seen)
         documents, chunks = documents + len(batch), chunks + sum(len(stored.chunks) for stored in batch)
     if (documents, chunks) != (manifest.documents, manifest.chunks):
@@ -132,18 +130,15 @@ def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest
 
 def _verify_hashes(path: Path, manifest: Manifest, on_progress: OnProgress | None) -> None:
     with _open_archive(path) as archive:
+        names = set(archive.namelist())
         for number, part in enumerate(manifest.parts, 1):
-            try:
+            if part.name not in names:
+                raise SourceError(str(path), f"the part {part.name} is missing; {AGAIN}")
+            with _explain(path, f"the part {part.name} is damaged"):
                 verify.check_part_size(archive, part.name)
                 with archive.open(part.name) as file:
-                    is_sound = hashlib.file_digest(file, "sha256").hexdigest() == part.sha256  # type: ignore[arg-type]
-            except KeyError:
-                raise SourceError(str(path), f"the part {part.name} is missing; {AGAIN}") from None
-            except Exception as error:  # zip and its packers raise errors of many types
-                reason = f"the part {part.name} is damaged ({error}); {AGAIN}"
-                raise SourceError(str(path), reason) from error
-            if not is_sound:
-                raise SourceError(str(path), f"the part {part.name} is damaged: its hash is another; {AGAIN}")
+                    if hashlib.file_digest(file, "sha256").hexdigest() != part.sha256:  # type: ignore[arg-type]
+                        raise verify.MalformedPart("its hash is another")
             if on_progress:
                 on_progress(number)
 
@@ -153,7 +148,7 @@ def read_bundle(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]
     names = [part.name for part in manifest.parts]
     with _open_archive(path) as archive:
         for documents, chunks in zip(names[::2], names[1::2], strict=True):
-            with _name_malformed_part(path, f"the part {documents} or {chunks}"):
+            with _explain(path, f"the part {documents} or {chunks} is not as Clew writes it", FORGED):
                 data = verify.read_part(archive, documents), verify.read_part(archive, chunks)
                 batch = tables.parse_stored_documents(*data, manifest.dim)
             yield batch
@@ -178,23 +173,19 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     except OSError as error:
         raise SourceError(str(path), f"cannot be opened ({error.strerror}); check the path") from error
     with file:
-        try:
+        with _explain(path, "it is not a whole export of Clew"):
             archive = zipfile.ZipFile(file)
-        except Exception as error:  # of a crafted list of parts, not BadZipFile alone
-            reason = f"it is not a whole export of Clew ({error}); {AGAIN}"
-            raise SourceError(str(path), reason) from error
         with archive:
             yield archive
 
 
 @contextmanager
-def _name_malformed_part(path: Path, what: str) -> Iterator[None]:
-    """SourceError for whatever a crafted part makes fail: its hash is right, so it was not damaged on the way."""
+def _explain(path: Path, what: str, advice: str = AGAIN) -> Iterator[None]:
+    """SourceError for whatever a crafted file makes fail: zip, Arrow, JSON and numpy raise errors of many types."""
     try:
         yield
-    except Exception as error:  # Arrow, JSON and numpy raise errors of many types
-        reason = f"{what} is not as Clew writes it ({error}); nothing was restored; make it again with `clew export`"
-        raise SourceError(str(path), reason) from error
+    except Exception as error:
+        raise SourceError(str(path), f"{what} ({error}); {advice}") from error
 
 
 @contextmanager
@@ -213,15 +204,23 @@ def create_unnamed(path: Path) -> Iterator[IO[bytes]]:
 
     Where the file system knows files without a name, a killed process leaves nothing; elsewhere it has a random name.
     """
-    handle = _open_nameless(path.parent)
+    handle, name = _open_nameless(path.parent), ""
     if handle is None:
-        yield from _create_named(path)
-        return
-    with os.fdopen(handle, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-        _give_name(file.fileno(), path)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(handle)
+            if not name:
+                name = str(path.with_name(f".{path.name}.{secrets.token_hex(8)}"))
+                # Python follows the link only where it is given a folder too, which an absolute path makes no use of.
+                os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=handle, follow_symlinks=True)
+        Path(name).replace(path)
+    except BaseException:
+        if name:
+            Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _open_nameless(folder: Path) -> int | None:
@@ -233,36 +232,3 @@ def _open_nameless(folder: Path) -> int | None:
         return os.open(folder, flag | os.O_WRONLY, PRIVATE)
     except OSError:
         return None  # the file system has none, or the folder cannot be written: creating a named one says which
-
-
-def _give_name(handle: int, path: Path) -> None:
-    """Links an open file to a path, in place of what is there."""
-    source = f"/proc/self/fd/{handle}"
-    with suppress(FileExistsError):
-        _link(handle, source, path)
-        return
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    _link(handle, source, fresh)
-    try:
-        fresh.replace(path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
-
-
-def _link(handle: int, source: str, path: Path) -> None:
-    # Python follows the link in /proc only where it is given a folder too, which an absolute path makes no use of.
-    os.link(source, path, src_dir_fd=handle, follow_symlinks=True)
-
-
-def _create_named(path: Path) -> Iterator[IO[bytes]]:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

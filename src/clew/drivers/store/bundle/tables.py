@@ -1,7 +1,8 @@
 """Stored documents as Parquet tables and back, to the last bit."""
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
@@ -13,7 +14,7 @@ from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, Section
 from clew.drivers.store import codec
-from clew.drivers.store.bundle.verify import MalformedPart, check_columns, check_table_size
+from clew.drivers.store.bundle.verify import MAX_PART_BYTES, MalformedPart, check_columns
 
 _TEXT_FIELDS = ("id", "text", "kind", "title", "uri", "summary", "hash", "stamp")
 _SECTION = pa.struct(
@@ -26,6 +27,7 @@ _SECTION = pa.struct(
         ("awaits", pa.string()),
     ]
 )
+_SECTION_FIELDS = [field.name for field in _SECTION]
 _DOCUMENTS = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "text", "kind", "title", "uri", "summary", "meta", "hash", "stamp")),
@@ -47,12 +49,6 @@ _CHUNKS = pa.schema(
 
 # Columns that exports of earlier versions do not have; sections had fewer fields, too.
 _LATER_COLUMNS = ("access", "summary_by", "created", "updated", "sections")
-
-
-def _make_chunk_arrays(dim: int) -> Any:
-    """The columns of chunks that hold numbers."""
-    arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
-    return pa.schema(list(arrays.items()))
 
 
 def documents_to_parquet(batch: Sequence[StoredDocument]) -> bytes:
@@ -79,8 +75,8 @@ def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
 def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
     """The documents of a pair of Parquet parts; MalformedPart, or an error of a library, if they cannot be read."""
     table = _read_table(chunks)
-    check_columns(table, _CHUNKS, nullable=("at",))
-    check_columns(table, _make_chunk_arrays(dim))
+    arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
+    check_columns(table, [*_CHUNKS, *pa.schema(arrays)], nullable=("at",))
     rows = table.select(_CHUNKS.names).to_pylist()
     vectors = _flatten(table, "vector").reshape(len(rows), dim)
     hashes, counts = _flatten(table, "terms"), _flatten(table, "counts")
@@ -91,17 +87,14 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
     for row in records.to_pylist():
         count = row["chunks"]
         here = range(start, start + count)
-        spans = [slice(ends[at - 1] if at else 0, ends[at]) for at in here]
-        packed = [
-            PackedTerms(hashes[span], counts[span], rows[at]["length"]) for at, span in zip(here, spans, strict=True)
-        ]
+        spans = [(at, slice(ends[at - 1] if at else 0, ends[at])) for at in here]
         vector = row["summary_vector"]
         batch.append(
             StoredDocument(
                 _parse_document(row),
                 tuple(_parse_chunk(rows[at], count) for at in here),
                 vectors[start : start + count],
-                tuple(packed),
+                tuple(PackedTerms(hashes[span], counts[span], rows[at]["length"]) for at, span in spans),
                 None if vector is None else np.array(vector, np.float32),
             )
         )
@@ -113,47 +106,43 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
 
 def _read_table(data: bytes) -> Any:
     file = pq.ParquetFile(pa.BufferReader(data))
-    groups = range(file.metadata.num_row_groups)
-    check_table_size(sum(file.metadata.row_group(group).total_byte_size for group in groups))
-    table = file.read()
-    check_table_size(table.nbytes)
+    sizes = (file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
+    if (size := sum(sizes)) > MAX_PART_BYTES or (size := (table := file.read()).nbytes) > MAX_PART_BYTES:
+        raise MalformedPart(f"its table has {size} bytes where {MAX_PART_BYTES} are the most")
     return table
 
 
+def _to_columns(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Fields as columns: meta as JSON, a time as ISO 8601, labels as a list."""
+    return {name: _to_column(getattr(value, name)) for name in names}
+
+
+def _to_column(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return codec.meta_to_json(value)
+    if isinstance(value, datetime):
+        return to_iso(value)
+    return sorted(value) if isinstance(value, Set) else value
+
+
 def _document_to_row(stored: StoredDocument) -> dict[str, Any]:
-    document = stored.document
-    names = ("start", "end", "parent", "label", "id", "author", "page", "guessed", "awaits")
-    sections = [
-        {
-            **{name: getattr(section, name) for name in names},
-            "at": to_iso(section.at),
-            "access": _sort_labels(section.access),
-        }
-        for section in document.sections
-    ]
-    return {
-        **{name: getattr(document, name) for name in _TEXT_FIELDS},
-        "meta": codec.meta_to_json(document.meta),
-        "sections": sections,
+    own = {
+        "sections": [_to_columns(section, _SECTION_FIELDS) for section in stored.document.sections],
         "summary_vector": stored.summary_vector,
         "chunks": len(stored.chunks),
-        "access": _sort_labels(document.access),
-        "summary_by": document.summary_by,
-        "created": to_iso(document.created),
-        "updated": to_iso(document.updated),
     }
+    return _to_columns(stored.document, (name for name in _DOCUMENTS.names if name not in own)) | own
 
 
 def _parse_document(row: dict[str, Any]) -> Document:
-    texts = {name: row[name] for name in _TEXT_FIELDS}
     return Document(
-        **texts,
+        **{name: row[name] for name in _TEXT_FIELDS},
+        created=from_iso(row.get("created")),
+        updated=from_iso(row.get("updated")),
         sections=tuple(map(_parse_section, row["sections"])),
         meta=json.loads(row["meta"]),
         access=row.get("access"),
         summary_by=row.get("summary_by") or "",
-        created=from_iso(row.get("created")),
-        updated=from_iso(row.get("updated")),
     )
 
 
@@ -162,39 +151,19 @@ def _parse_section(row: dict[str, Any]) -> Section:
     return Section(**{**row, "at": from_iso(row["at"]), "access": None if access is None else frozenset(access)})
 
 
-def _sort_labels(access: Set[str] | None) -> list[str] | None:
-    return None if access is None else sorted(access)
-
-
 def _chunk_to_row(chunk: Chunk, terms: PackedTerms) -> dict[str, Any]:
-    return {
-        "id": chunk.id,
-        "document": chunk.doc_id,
-        "text": chunk.text,
-        "context": chunk.context,
-        "at": to_iso(chunk.at),
-        "meta": codec.meta_to_json(chunk.meta),
-        "index": chunk.index,
-        "start": chunk.start,
-        "end": chunk.end,
-        "length": terms.length,
-        "headings": chunk.headings,
-    }
+    own = {"document": chunk.doc_id, "length": terms.length}
+    return _to_columns(chunk, (name for name in _CHUNKS.names if name not in own)) | own
 
 
 def _parse_chunk(row: dict[str, Any], total: int) -> Chunk:
     return Chunk(
-        row["id"],
-        row["document"],
-        row["index"],
-        total,
-        row["text"],
-        row["start"],
-        row["end"],
-        tuple(row["headings"]),
-        row["context"],
-        from_iso(row["at"]),
-        json.loads(row["meta"]),
+        **{name: row[name] for name in ("id", "index", "text", "start", "end", "context")},
+        doc_id=row["document"],
+        total=total,
+        headings=tuple(row["headings"]),
+        at=from_iso(row["at"]),
+        meta=json.loads(row["meta"]),
     )
 
 

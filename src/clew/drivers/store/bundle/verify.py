@@ -6,26 +6,22 @@ its message, or a part of those of its document: a file cannot show what it hide
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
-import numpy as np
-
-from clew.core.calibration import Calibration
 from clew.core.sections import find_section_cycle
 from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Chunk, Section
-from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right, check_stored_document
+from clew.drivers.store.checks import check_stored_document
+from clew.drivers.store.inspection import inspect_stored
 
 MAX_PART_BYTES = 2 << 30  # of a part, unpacked
 MAX_MANIFEST_BYTES = 256 << 20
 MAX_RATIO = 20  # of a part that is packed once more: Parquet is compressed already
 _FREE_BYTES = 1 << 20  # that any part may have
-_MAX_COSINE_DIFFERENCE = 2.0
-_MIN_REACH = 1e-3
 _MESSAGE_TEXTS = ("message", "channel", "author", "reply_to")
 
 
@@ -33,48 +29,24 @@ class MalformedPart(Exception):
     """A part of an export that does not hold what it should."""
 
 
-def read_part(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> bytes:
-    """The bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
-    check_part_size(archive, name, max_bytes=max_bytes)
-    return archive.read(name)
-
-
-def check_part_size(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> None:
+def check_part_size(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> None:
     """Raises MalformedPart for an entry that unpacks to more than a part may have, KeyError if it is missing."""
-    entry = archive.getinfo(name)
-    limit = MAX_PART_BYTES if max_bytes is None else max_bytes
+    entry, limit = archive.getinfo(name), max_bytes
     if entry.compress_type != ZIP_STORED:
         limit = min(limit, max(_FREE_BYTES, MAX_RATIO * entry.compress_size))
     if entry.file_size > limit:
         raise MalformedPart(f"it unpacks to {entry.file_size} bytes where {limit} are the most")
 
 
-def check_table_size(size: int) -> None:
-    """Raises MalformedPart for a table with more bytes than a part may have."""
-    if size > MAX_PART_BYTES:
-        raise MalformedPart(f"its table has {size} bytes where {MAX_PART_BYTES} are the most")
+def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> bytes:
+    """The bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
+    check_part_size(archive, name, max_bytes=max_bytes)
+    return archive.read(name)
 
 
-def check_calibration(text: str, embedder: str, dim: int) -> str:
-    """The text of a calibration, empty if it is not for this embedder; MalformedPart unless it can be used as it is."""
-    try:
-        kept = Calibration.from_json(text, embedder)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise MalformedPart(f"its calibration cannot be read ({type(error).__name__}: {error})") from error
-    if kept is None:
-        return ""
-    numbers, centre = (kept.reach, kept.spread, kept.mean), kept.centre
-    if any(type(each) not in (int, float) for each in numbers) or type(kept.chunks) is not int:
-        raise MalformedPart("its calibration has values that are not numbers")
-    limit = _MAX_COSINE_DIFFERENCE
-    if not (_MIN_REACH <= kept.reach <= limit and 0 <= kept.spread <= limit and -1 <= kept.mean <= 1):
-        raise MalformedPart("its calibration has numbers that no cosines have")
-    if centre is not None and (len(centre) != dim or not float(np.linalg.norm(centre)) <= 1 + UNIT_TOLERANCE):
-        raise MalformedPart(f"its calibration has a centre that is not the mean of unit vectors of {dim} dimensions")
-    return text
-
-
-def check_columns(table: Any, schema: Any, *, optional: Collection[str] = (), nullable: Collection[str] = ()) -> None:
+def check_columns(
+    table: Any, schema: Iterable[Any], *, optional: Collection[str] = (), nullable: Collection[str] = ()
+) -> None:
     """Raises MalformedPart unless the table has the columns of the schema, with their types and without gaps."""
     for field in schema:
         if field.name not in table.column_names:
@@ -93,62 +65,39 @@ def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: s
     `seen` has the ids of the documents and chunks of the file so far, and gets those of this batch.
     """
     for stored in batch:
-        name = stored.document.uri or stored.document.id
         ids = [f"document {stored.document.id}", *(f"chunk {chunk.id}" for chunk in stored.chunks)]
-        if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
-            raise MalformedPart(f"{name}: an id of it comes twice")
+        is_known = len({*ids}) < len(ids) or not seen.isdisjoint(ids)
         seen.update(ids)
-        _check_sections(stored, name)
-        _check_chunks(stored, name)
-        _check_meta(stored, name)
         check_stored_document(stored, dim)
+        if wrong := "an id of it comes twice" if is_known else next(_find_faults(stored), ""):
+            raise MalformedPart(f"{stored.document.uri or stored.document.id}: {wrong}")
 
 
-def _check_sections(stored: StoredDocument, name: str) -> None:
-    sections, at = stored.document.sections, 0
-    if not stored.document.id:
-        raise MalformedPart("a document has no id")
-    if stored.document.kind != THREAD_KIND and any(section.access is not None for section in sections):
-        raise MalformedPart(f"{name}: its sections have labels, which only messages may have")
-    for position, section in enumerate(sections):
-        if section.start != at or section.end < at:
-            raise MalformedPart(f"{name}: section {position} does not begin where the one before it ends")
-        if section.parent is not None and not 0 <= section.parent < len(sections):
-            raise MalformedPart(f"{name}: section {position} is under one that is not there")
-        at = section.end
-    if sections and at != len(stored.document.text):
-        raise MalformedPart(f"{name}: its sections end at {at}, its text at {len(stored.document.text)}")
-    if (cycle := find_section_cycle(sections)) is not None:
-        raise MalformedPart(f"{name}: section {cycle} is its own ancestor")
-
-
-def _check_chunks(stored: StoredDocument, name: str) -> None:
-    document = stored.document
-    for position, (chunk, terms) in enumerate(zip(stored.chunks, stored.terms, strict=True)):
-        if (chunk.doc_id, chunk.index) != (document.id, position) or not chunk.id:
-            raise MalformedPart(f"{name}: chunk {position} is of another document or place")
-        if not 0 <= chunk.start <= chunk.end <= len(document.text):
-            raise MalformedPart(f"{name}: chunk {position} is not a span of its text")
-        if chunk.text != document.text[chunk.start : chunk.end]:
-            raise MalformedPart(f"{name}: the text of chunk {position} is not that of its document")
-        if not are_terms_right(terms) or terms.length > MAX_PART_BYTES:
-            raise MalformedPart(f"{name}: the words of chunk {position} are not in order, or do not fit their counts")
-
-
-def _check_meta(stored: StoredDocument, name: str) -> None:
-    document = stored.document
-    starts = [section.start for section in document.sections]
-    for meta in (document.meta, *(chunk.meta for chunk in stored.chunks)):
-        if type(meta) is not dict:
-            raise MalformedPart(f"{name}: its meta is not a mapping")
-    for position, chunk in enumerate(stored.chunks):
+def _find_faults(stored: StoredDocument) -> Iterator[str]:
+    """What `doctor` finds in a document, and what only a file can have that Clew did not write."""
+    document, chunks, sections = stored.document, stored.chunks, stored.document.sections
+    yield from (each.problem for each in inspect_stored(stored, is_pending=True))
+    size, starts = len(document.text), [section.start for section in sections]
+    if not document.id or not all(chunk.id for chunk in chunks):
+        yield "it has no id, or a chunk of it has none"
+    if sections and [*starts, size] != [0, *(section.end for section in sections)]:
+        yield "its sections do not follow one another from the start of its text to the end"
+    if document.kind != THREAD_KIND and any(section.access is not None for section in sections):
+        yield "its sections have labels, which only messages may have"
+    if find_section_cycle(sections) is not None:
+        yield "a section is its own ancestor"
+    if any(type(meta) is not dict for meta in (document.meta, *(chunk.meta for chunk in chunks))):
+        yield "its meta is not a mapping"
+    for place, (chunk, terms) in enumerate(zip(chunks, stored.terms, strict=True)):
+        if chunk.doc_id != document.id or not 0 <= chunk.start <= chunk.end <= size:
+            yield f"chunk {place} is of another document, or no span of its text"
+        if terms.length > MAX_PART_BYTES:
+            yield f"chunk {place} has more words than fit a part"
         if "message" in chunk.meta and not _is_message_meta(chunk.meta):
-            raise MalformedPart(f"{name}: chunk {position} has a message, channel or author that is not a text")
-        first = max(0, bisect_right(starts, chunk.start) - 1)
-        last = bisect_left(starts, chunk.end)
-        sections = islice(document.sections, first, last)
-        if not _has_labels_of(chunk, sections, document.access):
-            raise MalformedPart(f"{name}: the labels of chunk {position} are not those of its document")
+            yield f"chunk {place} has a message, channel or author that is not a text"
+        own = islice(sections, max(0, bisect_right(starts, chunk.start) - 1), bisect_left(starts, chunk.end))
+        if not _has_labels_of(chunk, own, document.access):
+            yield f"the labels of chunk {place} are not those of its document"
 
 
 def _is_message_meta(meta: Mapping[str, Any]) -> bool:

@@ -18,13 +18,7 @@ from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.core.time import parse_iso_or_none
-from clew.drivers.store.backend import (
-    STAGED,
-    Head,
-    T,
-    Transaction,
-    select,
-)
+from clew.drivers.store.backend import STAGED, Head, T, Transaction, select
 from clew.drivers.store.base import BaseBackend, check_ids, complete_rows, find_lost_vectors
 from clew.drivers.store.embed import check_model_in_use, other_model_error
 from clew.drivers.store.lance import indexes
@@ -36,7 +30,7 @@ from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, ma
 from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
 from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_CLEANINGS = 20  # of files that others change meanwhile
 _OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
@@ -48,7 +42,7 @@ class LanceBackend(BaseBackend):
     With `config.as_of` it shows the version of that time, and only reads.
     """
 
-    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
+    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
         self._url, self._collection, self._config = url, collection, config
         self.embedder, self.dim = embedder, dim
         self._address = parse_address(url)
@@ -308,13 +302,4 @@ def _resume(tx: Transaction) -> None:
     tx.head = replace(tx.head, paused=0.0)
 
 
-def open_store(
-    url: str,
-    *,
-    collection: str,
-    embedder: str,
-    dim: int,
-    config: StoreConfig = StoreConfig(),  # noqa: B008
-) -> BackendStore:
-    """The store of a collection below an address, made if there is none; with `config.as_of`, of the past."""
-    return BackendStore(LanceBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))
+open_store = make_opener(LanceBackend)

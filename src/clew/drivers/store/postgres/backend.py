@@ -24,12 +24,11 @@ from clew.drivers.store.embed import check_model_in_use
 from clew.drivers.store.postgres import binary, inspect, upkeep
 from clew.drivers.store.postgres.collections import estimate_disk_usage
 from clew.drivers.store.postgres.errors import translate_errors
-from clew.drivers.store.postgres.inspect import repair_protection
 from clew.drivers.store.postgres.pool import Pool, check_pooler, fetch_rows
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
 from clew.drivers.store.postgres.search import PostgresIndex
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged, open_collection
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
 
@@ -40,7 +39,7 @@ class PostgresBackend(BaseBackend):
     With `config.access` the server shows it what these labels admit, and it only reads.
     """
 
-    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> None:
+    def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
         opened = open_collection(
             url, collection=collection, embedder=embedder, dim=dim, is_half=config.vectors == "half"
         )
@@ -169,20 +168,19 @@ class PostgresBackend(BaseBackend):
         return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
 
     def inspect(self, *, is_quick: bool) -> list[Defect]:
-        """What is wrong with the tables."""
-        with self._pool.read_state(self._fetch_head) as (connection, head):
-            return list(inspect.inspect_tables(connection, self._collection.number, head))
+        """What is wrong with what is derived, and with what protects the tables."""
+        return self._pool.run_read(lambda pooled: list(inspect.inspect_tables(pooled, self._collection.number)))
 
-    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
         """Mends the tables as one change, then row-level security, triggers and indexes."""
 
         def repair(connection: Connection) -> None:
-            self._write(connection, restore, is_change=True)
-            inspect.repair_tables(connection, self._collection.number, defects, ids)
+            self._write(connection, mend, is_change=False)
+            inspect.finish_repair(connection, self._collection.number, ids)
 
         self._pool.run_transaction(repair)
         if any(each.area in ("protection", "index") for each in defects):
-            self._pool.run_transaction(repair_protection)
+            self._pool.run_transaction(inspect.repair_protection)
 
     def pack_facets(self, facets: str) -> list[int]:
         """Facets are kept as numbers."""
@@ -262,13 +260,4 @@ class PostgresNamed(NamedTexts):
         return float(seconds)
 
 
-def open_store(
-    url: str,
-    *,
-    collection: str,
-    embedder: str,
-    dim: int,
-    config: StoreConfig = StoreConfig(),  # noqa: B008
-) -> BackendStore:
-    """The store of a collection, which is made if there is none; its tables too."""
-    return BackendStore(PostgresBackend(url, collection=collection, embedder=embedder, dim=dim, config=config))
+open_store = make_opener(PostgresBackend)

@@ -1,27 +1,16 @@
-"""The doctor of a server: what the checksums, counts, postings, filters and graphs say of a collection; its repair."""
+"""The doctor of a server: what only its tables, postings, graphs and policies say of a collection; its repair."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 
 from psycopg import Connection
 
 from clew.core.doctor import Area, Defect
-from clew.drivers.store.backend import Head
-from clew.drivers.store.checks import UNIT_TOLERANCE
-from clew.drivers.store.inspection import inspect_staged
 from clew.drivers.store.postgres.pool import fetch_rows
 from clew.drivers.store.postgres.setup import read_schema
 
 # Documents with something wrong in an area: what it is, and the ids of them.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
-    (
-        "counts",
-        "miscounts its chunks or characters",
-        "SELECT d.id FROM documents d WHERE d.collection = {0} AND"
-        " (d.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = d.row)"
-        " OR d.chars <> (SELECT coalesce(sum(length(p.text)), 0) FROM pieces p WHERE p.doc = d.row))",
-    ),
     (
         "vectors",
         "has chunks without a vector",
@@ -29,16 +18,11 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         " AND NOT EXISTS (SELECT FROM signals s WHERE s.row = c.row"
         " AND num_nonnulls(s.vector, s.half) = 1 - coalesce(c.pending, 0))",
     ),
-    *(
-        (
-            "truth",
-            f"has rows of {table} that are of another collection",
-            f"SELECT DISTINCT d.id FROM documents d {join} WHERE d.collection = {{0}} AND x.collection <> {{0}}",
-        )
-        for table, join in (
-            ("chunks", "JOIN chunks x ON x.doc = d.row"),
-            ("signals", "JOIN chunks c ON c.doc = d.row JOIN signals x ON x.row = c.row"),
-        )
+    (
+        "truth",
+        "has chunks or vectors that are of another collection",
+        "SELECT DISTINCT d.id FROM documents d JOIN chunks c ON c.doc = d.row LEFT JOIN signals s ON s.row = c.row"
+        " WHERE d.collection = {0} AND (c.collection <> {0} OR s.collection <> {0})",
     ),
     (
         "filters",
@@ -58,21 +42,14 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         " OR x.low <> c.length OR x.high <> c.length OR x.total <> c.length AND NOT x.capped)",
     ),
 )
-_OF_DOCUMENTS = "collection = {0} AND NOT EXISTS (SELECT FROM documents d WHERE d.row = "
-_OF_CHUNKS = "collection = {0} AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = "
 _ORPHANS = {
-    **{table: f"{_OF_DOCUMENTS}{table}.doc)" for table in ("chunks", "pieces", "blocks")},
-    "summaries": f"{_OF_DOCUMENTS}summaries.row)",
-    "outlines": f"{_OF_DOCUMENTS}outlines.row AND d.kind = outlines.kind)",
-    "signals": f"{_OF_CHUNKS}signals.row)",
-    "postings": f"{_OF_CHUNKS}postings.chunk)",
-    "staged": f"{_OF_DOCUMENTS}staged.row) AND NOT EXISTS (SELECT FROM chunks c WHERE c.row = staged.row)",
-}
-_COUNTS = {
-    "documents": "SELECT count(*) FROM documents WHERE collection = {0}",
-    "chunks": "SELECT count(*) FROM chunks WHERE collection = {0}",
-    "length": "SELECT coalesce(sum(length), 0)::int8 FROM chunks WHERE collection = {0}",
-    "pending": "SELECT count(*) FROM chunks WHERE collection = {0} AND pending = 1",
+    table: f"collection = {{0}} AND NOT EXISTS (SELECT FROM {of} x WHERE x.row = {table}.{column}{same})"
+    for table, column, of, same in (
+        ("summaries", "row", "documents", ""),
+        ("outlines", "row", "documents", " AND x.kind = outlines.kind"),
+        ("signals", "row", "chunks", ""),
+        ("postings", "chunk", "chunks", ""),
+    )
 }
 _NAMED = (
     "FROM named WHERE collection = {0} AND sum <> decode(md5(kind || chr(31) || name || chr(31) || value), 'hex')"
@@ -87,17 +64,20 @@ TABLES = (
     *("staged", "named"),
 )
 _POLICIES = ("own", "seen", "added", "changed", "removed")
+_OPEN = (
+    "SELECT relname FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')"
+    " AND NOT (relrowsecurity AND relforcerowsecurity) AND relname = ANY(%s)"
+)
+_FIRING = (
+    "SELECT c.relname, t.tgname, t.tgenabled IN ('O', 'A') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+    " WHERE c.relnamespace = 'clew'::regnamespace AND NOT t.tgisinternal"
+)
 _INDEX = re.compile(r"CREATE INDEX (\w+) ON [^;]+")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) [^;]+? ON (\w+)\b[^;]+EXECUTE FUNCTION [^;]+")
 
 
-def inspect_tables(connection: Connection, number: int, head: Head) -> Iterator[Defect]:
-    """What is wrong with the tables as a whole."""
-    for name, sql in _COUNTS.items():
-        ((real,),) = fetch_rows(connection, sql.format(number))
-        if getattr(head, name) != real:
-            stored = getattr(head, name)
-            yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "rebuild")
+def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
+    """What is wrong with what is derived, and with what protects the tables."""
     for area, problem, sql in _WRONG:
         for (doc_id,) in fetch_rows(connection, sql.format(number)):
             yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
@@ -107,113 +87,53 @@ def inspect_tables(connection: Connection, number: int, head: Head) -> Iterator[
             yield Defect("orphans", f"{count} rows of {table} belong to nothing", "", "delete")
     for (name,) in fetch_rows(connection, _GRAPHS.format(number)):
         yield Defect("index", f"the graph {name} was not finished; searches scan instead", "", "rebuild")
-    yield from inspect_protection(connection)
+    yield from (defect for defect, _ in find_unprotected(connection))
     if fetch_rows(connection, f"SELECT 1 {_NAMED.format(number, '<>')} LIMIT 1"):
         yield Defect("truth", "a job, a session or what else is kept by name is damaged", "", "delete")
     if fetch_rows(connection, f"SELECT 1 {_NAMED.format(number, '=')}"):
         yield Defect("truth", "the record of an unfinished erasure is damaged")
-    yield from _inspect_staged(connection, number, head)
 
 
-def _inspect_staged(connection: Connection, number: int, head: Head) -> Iterator[Defect]:
-    model = head.staged
-    off = f"vector_dims(vector) <> {model.dim if model else 0} OR NOT abs(vector_norm(vector) - 1) <= {UNIT_TOLERANCE}"
-    sql = f"SELECT count(*), count(*) FILTER (WHERE {off}) FROM staged WHERE collection = {number}"
-    ((count, wrong),) = fetch_rows(connection, sql)
-    yield from inspect_staged(model.embedder if model else None, head.embedder, count, has_wrong=bool(wrong))
-
-
-def repair_tables(connection: Connection, number: int, defects: Sequence[Defect], ids: Sequence[str]) -> None:
-    """Lets the chunks of documents be written anew, deletes what belongs to nothing and adds up the counts again."""
+def finish_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
+    """Deletes what belongs to nothing, and lets the chunks of documents be written anew by the next put."""
     of_ids = " documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)"
     connection.execute(f"DELETE FROM chunks c USING{of_ids} AND c.collection <> d.collection", (number, list(ids)))
-    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
+    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, with new checksums, so that
+    # what is sound of them has to be told before.
     connection.execute(f"UPDATE chunks c SET print = 0 FROM{of_ids}", (number, list(ids)))
     for table, condition in _ORPHANS.items():
         connection.execute(f"DELETE FROM {table} WHERE {condition.format(number)}")
     connection.execute(f"DELETE {_NAMED.format(number, '<>')}")
-    unstaged = ""
-    if any(each.area == "staged" and each.remedy for each in defects):
-        connection.execute(f"DELETE FROM staged WHERE collection = {number}")
-        unstaged = ", staged = NULL"
-    counts = ", ".join(f"{name} = ({sql.format(number)})" for name, sql in _COUNTS.items())
-    connection.execute(
-        f"UPDATE collections SET {counts}, change = change + 1, version = version + 1{unstaged} WHERE number = {number}"
-    )
-
-
-@lru_cache(1)
-def list_indexes() -> Mapping[str, str]:
-    """The indexes by name, with the statement that makes each."""
-    return {made.group(1): made.group(0) for made in _INDEX.finditer(read_schema())}
-
-
-@lru_cache(1)
-def list_triggers() -> Mapping[tuple[str, str], str]:
-    """The triggers by table and name, with the statement that makes each."""
-    return {(made.group(2), made.group(1)): made.group(0) for made in _TRIGGER.finditer(read_schema())}
-
-
-def inspect_protection(connection: Connection) -> Iterator[Defect]:
-    """Tables without row-level security, and policies, triggers and indexes that are missing or switched off."""
-    for table in _list_open_tables(connection):
-        problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
-        yield Defect("protection", problem, "", "protect")
-    for table, name in _list_missing_policies(connection):
-        yield Defect(
-            "protection",
-            f"the policy {name} of the table {table} is missing: labels or collections are not kept apart there",
-            next_step="restore an export into a new database, whose tables have all policies",
-        )
-    for table, name, _ in _list_idle_triggers(connection):
-        problem = f"the trigger {name} of the table {table} is missing or off: what follows from changes is not kept"
-        yield Defect("index", problem, "", "rebuild")
-    for name in _list_missing_indexes(connection):
-        yield Defect("index", f"the index {name} is missing: searches read whole tables instead", "", "rebuild")
 
 
 def repair_protection(connection: Connection) -> None:
     """Switches on, or makes again, what is missing; for the owner of the tables."""
-    for table in _list_open_tables(connection):
-        connection.execute(f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
-    for table, name, is_there in _list_idle_triggers(connection):
-        if is_there:
-            connection.execute(f"ALTER TABLE clew.{table} ENABLE TRIGGER {name}")
-        else:
-            connection.execute(list_triggers()[table, name])
-    for name in _list_missing_indexes(connection):
-        connection.execute(list_indexes()[name])
+    for _, statement in list(find_unprotected(connection)):
+        if statement:
+            connection.execute(statement)
 
 
-def _list_open_tables(connection: Connection) -> list[str]:
-    found = fetch_rows(
-        connection,
-        "SELECT relname FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')"
-        " AND NOT (relrowsecurity AND relforcerowsecurity) AND relname = ANY(%s)",
-        (list(TABLES),),
-    )
-    return [table for (table,) in found]
-
-
-def _list_missing_policies(connection: Connection) -> list[tuple[str, str]]:
-    rows = fetch_rows(connection, "SELECT tablename, policyname FROM pg_policies WHERE schemaname = 'clew'")
-    there = {(table, name) for table, name in rows}
-    wanted = ((table, name) for table in TABLES for name in _POLICIES)
-    return [each for each in wanted if each not in there and each != ("collections", "seen")]
-
-
-def _list_idle_triggers(connection: Connection) -> list[tuple[str, str, bool]]:
-    """The triggers that do not fire: table, name, and whether it is there, switched off."""
-    rows = fetch_rows(
-        connection,
-        "SELECT c.relname, t.tgname, t.tgenabled IN ('O', 'A') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
-        " WHERE c.relnamespace = 'clew'::regnamespace AND NOT t.tgisinternal",
-    )
-    there = {(table, name): is_on for table, name, is_on in rows}
-    return [(*each, each in there) for each in list_triggers() if not there.get(each)]
-
-
-def _list_missing_indexes(connection: Connection) -> list[str]:
-    rows = fetch_rows(connection, "SELECT indexname FROM pg_indexes WHERE schemaname = 'clew'")
-    there = {name for (name,) in rows}
-    return [name for name in list_indexes() if name not in there]
+def find_unprotected(connection: Connection) -> Iterator[tuple[Defect, str]]:
+    """What is missing or off of row-level security, policies, triggers and indexes, and the statement that mends it."""
+    for (table,) in fetch_rows(connection, _OPEN, (list(TABLES),)):
+        problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
+        statement = f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+        yield Defect("protection", problem, "", "protect"), statement
+    there = set(fetch_rows(connection, "SELECT tablename, policyname FROM pg_policies WHERE schemaname = 'clew'"))
+    for table, name in ((table, name) for table in TABLES for name in _POLICIES):
+        if (table, name) not in there and (table, name) != ("collections", "seen"):
+            problem = f"the policy {name} of the table {table} is missing: labels or collections are not kept apart"
+            advice = "restore an export into a new database, whose tables have all policies"
+            yield Defect("protection", problem, next_step=advice), ""
+    is_on = {(table, name): is_on for table, name, is_on in fetch_rows(connection, _FIRING)}
+    for made in _TRIGGER.finditer(read_schema()):
+        name, table = made.groups()
+        if not is_on.get((table, name)):
+            problem = f"the trigger {name} of the table {table} is missing or off: what follows from changes is lost"
+            statement = f"ALTER TABLE clew.{table} ENABLE TRIGGER {name}" if (table, name) in is_on else made.group()
+            yield Defect("index", problem, "", "rebuild"), statement
+    there = set(fetch_rows(connection, "SELECT indexname FROM pg_indexes WHERE schemaname = 'clew'"))
+    for made in _INDEX.finditer(read_schema()):
+        if made.groups() not in there:
+            problem = f"the index {made.group(1)} is missing: searches read whole tables instead"
+            yield Defect("index", problem, "", "rebuild"), made.group()

@@ -16,20 +16,26 @@ from psycopg.types.numeric import Int8
 
 from clew.core.facets import Condition
 from clew.core.stored import Hashes
-from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, KEYS, PIECE, STAGED, Head, Key, Row, Select, Transaction
+from clew.drivers.store.backend import (
+    BLOCK,
+    CHUNK,
+    DOCUMENT,
+    KEYS,
+    PIECE,
+    STAGED,
+    TABLES,
+    Head,
+    Key,
+    Row,
+    Select,
+    Transaction,
+)
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.postgres import binary, pool
 from clew.drivers.store.postgres.pool import fetch_rows
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
 
 BATCH = 1000  # chunks per statement, some megabytes
-_TABLES: Final[Mapping[int, str]] = {
-    DOCUMENT: "documents",
-    PIECE: "pieces",
-    CHUNK: "chunks",
-    BLOCK: "blocks",
-    STAGED: "staged",
-}
 _TYPES: Final = {
     **dict.fromkeys(("row", "doc", "start", "stop", "chars", "print", "revision"), "bigint"),
     **dict.fromkeys(("n", "block", "piece", "idx", "chunks", "length", "pending"), "int"),
@@ -132,7 +138,7 @@ def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str,
 
 def _name_source(number: int, kind: int, names: set[str]) -> str:
     """The table of a kind, and what it is joined with for some columns."""
-    source = f"{_TABLES[kind]} t"
+    source = f"{TABLES[kind]} t"
     if kind == DOCUMENT and names & _OF_SUMMARY:
         source += " LEFT JOIN summaries u ON u.row = t.row"
     if kind == CHUNK and names & _OF_SIGNAL:
@@ -230,7 +236,7 @@ def apply_changes(
 ) -> None:
     """Writes what a transaction decided: at most one statement a table for what goes, and one for what comes."""
     gone, added = _group(tx.removed.keys() - tx.added.keys()), _group(tx.added)
-    if before.staged is not None:
+    if before.staged is not None or gone[STAGED]:
         _remove_staged(connection, collection.number, tx, head)
     for kind in (PIECE, BLOCK, CHUNK, DOCUMENT):
         if gone[kind]:
@@ -287,7 +293,7 @@ def _delete(connection: Connection, number: int, kind: int, keys: Sequence[Key])
     arrays = ", ".join("%s::bigint[]" for _ in names)
     matched = " AND ".join(f"t.{name} = u.{name}" for name in names)
     connection.execute(
-        f"DELETE FROM {_TABLES[kind]} t USING unnest({arrays}) AS u({', '.join(names)})"
+        f"DELETE FROM {TABLES[kind]} t USING unnest({arrays}) AS u({', '.join(names)})"
         f" WHERE {matched} AND t.collection = {number}",
         [binary.encode_bigints([key[at] for key in keys]) for at in range(1, len(names) + 1)],
     )
@@ -299,7 +305,7 @@ def _upsert(connection: Connection, number: int, kind: int, rows: Sequence[Row])
     other = [name for name in names if name not in KEYS[kind]]
     old, new = (", ".join(f"{table}.{name}" for name in other) for table in ("t", "excluded"))
     connection.execute(
-        f"INSERT INTO {_TABLES[kind]} AS t (collection, {', '.join(names)}) SELECT {number}, {values}"
+        f"INSERT INTO {TABLES[kind]} AS t (collection, {', '.join(names)}) SELECT {number}, {values}"
         f" FROM unnest({_list_arrays(names)}) AS u({', '.join(names)}) ON CONFLICT ({keys})"
         f" DO UPDATE SET ({', '.join(other)}) = ROW({new}) WHERE ({old}) IS DISTINCT FROM ({new})",
         [_encode_column(name, rows) for name in names],

@@ -31,6 +31,11 @@ NOTE = (
     "the server's write-ahead log, archives of it, replicas, backups and logs are its operator's, and exports are "
     "their owners': they keep what was erased until they are recycled or removed"
 )
+# The tables that hold rows of a collection, with its own partition.
+_TABLES = (
+    "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
+    " AND relname <> 'format' AND (NOT relispartition OR relname = %s) ORDER BY 1"
+)
 ALL_COLLECTIONS = "*"  # what a connection names to see which collections there are; no collection can have this name
 DROP_TIMEOUT = "500ms"  # for which searches of other collections may have to wait while a partition is dropped
 
@@ -38,11 +43,7 @@ DROP_TIMEOUT = "500ms"  # for which searches of other collections may have to wa
 def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig) -> None:
     """Builds the graphs of a collection that are due."""
     state = pool.run_read(lambda connection: read_graph_state(connection, collection.number))
-    tables = (
-        ("signals", state.chunks, state.has_chunk_graph),
-        ("summaries", state.documents, state.has_summary_graph),
-    )
-    due = [(table, rows) for table, rows, exists in tables if rows >= config.exact_below and not exists]
+    due = [(table, rows) for table, rows, exists in state.graphs if rows >= config.exact_below and not exists]
     if due and collection.dim <= MAX_DIM:
         with translate_errors(pool.place), pool.open_connection() as connection:
             for table, rows in due:
@@ -70,9 +71,8 @@ def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> lis
         done = [f"dropped {left} indexes that rebuilds of graphs had left"] if left else []
         done += [f"dropped {emptied} partitions of collections that are gone"] if emptied else []
         done.append(f"vacuumed {len(TABLES)} tables, with about {before:,} deleted rows")
-        state = read_graph_state(connection, collection.number)
-        rows = {"signals": state.chunks, "summaries": state.documents}
-        return done + [line for table, count in rows.items() for line in _rebuild(connection, collection, table, count)]
+        graphs = read_graph_state(connection, collection.number).graphs
+        return done + [line for table, rows, _ in graphs for line in _rebuild(connection, collection, table, rows)]
 
 
 def _rebuild(connection: Connection, collection: OpenCollection, table: str, rows: int) -> list[str]:
@@ -110,6 +110,11 @@ class GraphState:
     has_chunk_graph: bool
     has_summary_graph: bool
 
+    @property
+    def graphs(self) -> tuple[tuple[str, int, bool], ...]:
+        """Tables with a graph, how many rows of them are the collection's, and whether the graph exists."""
+        return ("signals", self.chunks, self.has_chunk_graph), ("summaries", self.documents, self.has_summary_graph)
+
 
 def read_graph_state(connection: Connection, number: int) -> GraphState:
     """The counts and embedder of a collection now, and which of its HNSW graphs exist."""
@@ -128,7 +133,7 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
     if not try_lock(connection, name):
         return
     now = read_graph_state(connection, collection.number)
-    if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
+    if now.embedder != collection.embedder or any(exists for each, _, exists in now.graphs if each == table):
         return
     memory = min(MAX_MEMORY, 64 + rows * (2 * dim + 1000) // 1_000_000)
     # Without parallel workers: with them, some packages of pgvector crash on some processors, and the server ends all
@@ -183,11 +188,11 @@ def _list_leftovers(connection: Connection, name: str) -> list[str]:
     return [left for (left,) in fetch_rows(connection, sql, (f"^{name}_cc(new|old)[0-9]*$",))]
 
 
-def is_owner(connection: Connection, table: str) -> bool:
-    """Whether the role owns a table, or may act for who does."""
-    sql = "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)"
-    ((is_owner,),) = fetch_rows(connection, sql, (f"clew.{table}",))
-    return bool(is_owner)
+def is_owner(connection: Connection, table: str | None = None) -> bool:
+    """Whether the role owns a table that there is, or all of them, or may act for who does."""
+    which = "relnamespace = to_regnamespace('clew') AND relkind = 'r'" if table is None else "oid = to_regclass(%s)"
+    sql = f"SELECT bool_and(pg_has_role(current_user, relowner, 'USAGE')) FROM pg_class WHERE {which}"
+    return bool(fetch_rows(connection, sql, () if table is None else (f"clew.{table}",))[0][0])
 
 
 def try_lock(connection: Connection, name: str) -> bool:
@@ -200,8 +205,8 @@ def rewrite_tables(pool: Pool, number: int) -> Purge:
     """Rewrites the tables of a collection without dead rows, and their statistics, as far as the role may."""
     with translate_errors(pool.place), pool.open_connection() as connection:
         ((role,),) = fetch_rows(connection, "SELECT current_user::text")
-        tables = _list_tables(connection, number)
-        if not _owns_tables(connection):
+        tables = [name for (name,) in fetch_rows(connection, _TABLES, (f"postings_{number}",))]
+        if not is_owner(connection):
             names = ", ".join(f"clew.{table}" for table in tables)
             text = (
                 f"the role {role} may not rewrite the tables, whose files keep deleted rows until then; their "
@@ -209,7 +214,7 @@ def rewrite_tables(pool: Pool, number: int) -> Purge:
             )
             return Purge(forbidden=(text,))
         again = _rewrite(connection, tables)
-        analyse_whole(connection)
+        connection.execute("ANALYZE clew.postings")  # the statistics of the whole are apart from those of partitions
         rewritten = f"VACUUM (FULL, ANALYZE) of {len(tables) - len(again)} of {len(tables)} tables"
         return Purge((rewritten,), tuple(again), tuple(_rewrite_statistics(connection, role)))
 
@@ -217,29 +222,8 @@ def rewrite_tables(pool: Pool, number: int) -> Purge:
 def rewrite_named(pool: Pool) -> None:
     """Removes the dead rows of what is kept by name, where the role may."""
     with translate_errors(pool.place), pool.open_connection() as connection:
-        if _owns_tables(connection):
+        if is_owner(connection):
             _rewrite(connection, ("named",))
-
-
-def _list_tables(connection: Connection, number: int) -> list[str]:
-    """The tables that hold rows of a collection, and those of its partition."""
-    found = fetch_rows(
-        connection,
-        "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
-        " AND relname <> 'format' ORDER BY 1",
-    )
-    foreign = list_foreign_partitions(connection, number)
-    return [name for (name,) in found if name not in foreign]
-
-
-def _owns_tables(connection: Connection) -> bool:
-    """Whether the role of a connection may rewrite the tables."""
-    ((owns,),) = fetch_rows(
-        connection,
-        "SELECT bool_and(pg_has_role(current_user, relowner, 'USAGE')) FROM pg_class"
-        " WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'",
-    )
-    return bool(owns)
 
 
 def _rewrite(connection: Connection, tables: Sequence[str]) -> list[str]:
@@ -283,13 +267,13 @@ def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
 
 def empty_partition(connection: Connection, number: int) -> None:
     """Empties the partition of a collection, in a transaction; other roles than its owner delete row by row."""
-    if _owns_partition(connection, number):
+    if is_owner(connection, f"postings_{number}"):
         connection.execute(f"TRUNCATE clew.postings_{number}")
 
 
 def drop_partition(connection: Connection, number: int) -> bool:
     """Drops the partition of a collection that is gone, outside of a transaction; False if that must wait."""
-    if not _owns_partition(connection, number):
+    if not is_owner(connection, f"postings_{number}"):
         return False
     try:
         with connection.transaction():
@@ -311,27 +295,3 @@ def drop_left_partitions(connection: Connection) -> int:
             " EXCEPT SELECT number FROM clew.collections ORDER BY 1",
         )
     return sum(drop_partition(connection, number) for (number,) in found)
-
-
-def list_foreign_partitions(connection: Connection, number: int) -> Sequence[str]:
-    """The partitions that hold no row of a collection."""
-    found = fetch_rows(
-        connection,
-        "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relispartition"
-        " AND relkind = 'r' AND relname <> %s",
-        (f"postings_{number}",),
-    )
-    return [name for (name,) in found]
-
-
-def analyse_whole(connection: Connection) -> None:
-    """Makes the statistics of the whole table anew, which are kept apart from those of its partitions."""
-    connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier("clew", "postings")))
-
-
-def _owns_partition(connection: Connection, number: int) -> bool:
-    statement = (
-        "SELECT coalesce((SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class"
-        " WHERE oid = to_regclass(%s)), false)"
-    )
-    return bool(fetch_rows(connection, statement, (f"clew.postings_{number}",))[0][0])

@@ -22,9 +22,8 @@ from clew.drivers.store.sqlite import connection, inspect, schema, sums
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.index import SqliteIndex
-from clew.drivers.store.sqlite.inspect import rewrite_rows
 from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
@@ -34,7 +33,7 @@ class SqliteBackend(BaseBackend):
 
     remedy_unreadable: Remedy = "copy"
 
-    def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig) -> None:
+    def __init__(self, folder: Path | None, *, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
         self._folder, self._config = folder, config
         self._use_database(Database(folder, embedder=embedder, dim=dim))
 
@@ -54,14 +53,20 @@ class SqliteBackend(BaseBackend):
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """The result of a transaction; SQLite lets one process write at a time, so it is decided once."""
         with self._database.write_transaction() as (db, state):
-            tx = Transaction(make_snapshot(self._database, db, state))
-            result = decide(tx)
-            head = tx.finish(is_change=is_change)
-            if head is not None:
-                apply_changes(db, tx, head, state)
+            result, head = self._write(db, state, decide, is_change=is_change)
         if head is not None and head.last > state.last:
             self.index.keep_up(head)
         return result
+
+    def _write(
+        self, db: sqlite3.Connection, state: Head, decide: Callable[[Transaction], T], *, is_change: bool
+    ) -> tuple[T, Head | None]:
+        tx = Transaction(make_snapshot(self._database, db, state))
+        result = decide(tx)
+        head = tx.finish(is_change=is_change)
+        if head is not None:
+            apply_changes(db, tx, head, state)
+        return result, head
 
     def named(self, kind: str) -> "SqliteNamed":
         """The values of a kind."""
@@ -166,26 +171,21 @@ class SqliteBackend(BaseBackend):
         return self.index.get_name(), measure_disk_usage(self._folder) if self._folder else 0
 
     def inspect(self, *, is_quick: bool) -> Iterator[Defect]:
-        """What is wrong with the file, the tables and the index."""
-        with self._database.read_transaction() as (db, state):
-            yield from inspect.inspect_tables(db, state, is_quick=is_quick)
+        """What is wrong with the file and the index."""
+        with self._database.read_transaction() as (db, _):
+            yield from inspect.inspect_file(db, is_quick=is_quick)
         yield from inspect_while_unchanged(lambda: self.head().change, lambda: self.index.inspect(is_quick=is_quick))
 
-    def repair(self, defects: Sequence[Defect], ids: Sequence[str], restore: Callable[[Transaction], None]) -> None:
+    def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
         """Mends the tables; every index is then too far behind, and is built again by the next search."""
         self.index.discard()
         if any(each.remedy == "copy" for each in defects):
             with self._database.reader as db:
-                rewrite_rows(db)
+                inspect.rewrite_rows(db)
             return  # what is wrong with the rows is asked anew
         with self._database.write_transaction() as (db, state):
-            inspect.prepare_repair(db, ids)
-            tx = Transaction(make_snapshot(self._database, db, state))
-            restore(tx)
-            head = tx.finish(is_change=True)
-            if head is not None:
-                apply_changes(db, tx, head, state)
-            inspect.finish_repair(db, defects)
+            inspect.prepare_repair(db, ids, state.change + 1)
+            self._write(db, state, mend, is_change=False)
 
     def close(self) -> None:
         """Closes the index and the database."""
@@ -307,12 +307,4 @@ def truncate_log(db: sqlite3.Connection) -> bool:
         time.sleep(0.01)
 
 
-def open_store(
-    folder: Path | None,
-    *,
-    embedder: str,
-    dim: int,
-    config: StoreConfig = StoreConfig(),  # noqa: B008
-) -> BackendStore:
-    """The store of the collection in a folder, made if there is none; in memory where the folder is None."""
-    return BackendStore(SqliteBackend(folder, embedder=embedder, dim=dim, config=config))
+open_store = make_opener(SqliteBackend)

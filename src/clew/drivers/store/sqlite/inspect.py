@@ -1,4 +1,4 @@
-"""The doctor of a folder: what SQLite, the checksums and the counts say of a collection, and its repair.
+"""The doctor of a folder: what only SQLite can say of a collection, and its repair.
 
 A collection that is refused as a whole (a log of another, missing changes, a damaged file or record) is accepted here.
 """
@@ -17,76 +17,40 @@ from clew.core.pattern import compile_pattern
 from clew.core.time import parse_iso_or_none
 from clew.drivers.store import codec
 from clew.drivers.store.backend import Head
-from clew.drivers.store.checks import UNIT_TOLERANCE
-from clew.drivers.store.inspection import inspect_staged
+from clew.drivers.store.inspection import count_rows
 from clew.drivers.store.sqlite import connection, schema, sums
 from clew.drivers.store.sqlite.folder import is_foreign_log, read_last_change, write_last_change
-from clew.drivers.store.sqlite.tables import STATEMENTS, VERSION
-from clew.drivers.store.sqlite.vectors import find_width, unpack_vector
+from clew.drivers.store.sqlite.rows import SqliteSnapshot
+from clew.drivers.store.sqlite.schema import STATEMENTS, VERSION
+from clew.drivers.store.sqlite.vectors import find_width
 
 MAX_PROBLEMS = 100  # that SQLite lists
-MAX_STAGED = 1000  # staged vectors whose length is computed
-RECOVERED, SHOWN = "recovered-", 60  # the id of a document whose record is gone, and characters of it that are told
 _PART = compile_pattern(r"\s*CREATE INDEX (\w+) ")
 _PARTS = [made.group(1) for statement in STATEMENTS if (made := _PART.match(statement))]
-COUNTS = {
-    "documents": "SELECT count(*) FROM documents",
-    "chunks": "SELECT count(*) FROM chunks",
-    "length": "SELECT coalesce(sum(length), 0) FROM signals",
-    "pending": "SELECT count(*) FROM chunks WHERE pending = 1",
-}
-LAST = "SELECT max((SELECT coalesce(max(row), 0) FROM chunks), (SELECT coalesce(max(row), 0) FROM documents))"
-# The numbers of documents that have sound rows, and no record.
-ORPHANED = " UNION ".join(
-    f"SELECT doc FROM {table} WHERE doc NOT IN (SELECT row FROM documents) AND sum = {sums.FIXED[table]}"
-    for table in ("pieces", "chunks")
-)
-_ORPHANS = {
-    **dict.fromkeys(("pieces", "blocks", "chunks"), f"doc NOT IN (SELECT row FROM documents UNION {ORPHANED})"),
-    "signals": "row NOT IN (SELECT row FROM chunks)",
-    "staged": "row NOT IN (SELECT row FROM chunks) AND row NOT IN (SELECT row FROM documents)",
-}
-# Documents whose record is gone: where each begins, and a record for each that matches no checksum.
-_LOST = f"""SELECT doc, coalesce(
-  (SELECT CAST(text AS BLOB) FROM pieces WHERE doc = lost.doc ORDER BY n LIMIT 1),
-  (SELECT CAST(text AS BLOB) FROM chunks WHERE doc = lost.doc ORDER BY piece, idx LIMIT 1)) FROM ({ORPHANED}) lost"""
-_ADD_RECORDS = f"""INSERT INTO documents
-  SELECT doc, '{RECOVERED}' || doc, '', '', '', '', '', 0, 0, '', '{{}}', NULL, '', NULL, NULL, 0, 0, '[]', NULL, NULL,
-  0 FROM ({ORPHANED})"""
-# Documents with something wrong in an area: what it is, and the ids of them.
-_WRONG: tuple[tuple[Area, str, str], ...] = (
-    (
-        "counts",
-        "miscounts its chunks or characters",
-        "SELECT d.id FROM documents d WHERE d.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = d.row)"
-        " OR d.chars <> (SELECT coalesce(sum(text_chars(CAST(p.text AS BLOB))), 0) FROM pieces p WHERE p.doc = d.row)",
-    ),
-    (
-        "vectors",
-        "has chunks without a vector",
-        "SELECT DISTINCT d.id FROM chunks c JOIN documents d ON d.row = c.doc"
-        " LEFT JOIN signals s ON s.row = c.row WHERE s.row IS NULL OR (length(s.vector) = 0) <> (c.pending IS 1)"
-        " OR c.pending <> 1",
-    ),
-)
-# Rows that are read by nothing else here: what they are.
-_SUMMED = {
-    "gone": "a record of a removed chunk",
-    "named": "a job, a session or what else is kept by name",
-    "staged": "a vector of the model that is not in use",
-}
-_NAMED_SUM = "row_sum(kind, name, CAST(value AS BLOB))"  # damage may leave no text
-_ERASING = "kind <> 'erasing'"  # without its record, an erasure would not be finished
 _KEYS = {"pieces": "doc {0}, n {0}", "blocks": "doc {0}, block {0}", "gone": "change {0}, row {0}"}  # else rowid
+_BARE = (
+    "SELECT DISTINCT d.id FROM chunks c JOIN documents d ON d.row = c.doc LEFT JOIN signals s ON s.row = c.row"
+    " WHERE s.row IS NULL OR (length(s.vector) = 0) <> (c.pending IS 1) OR c.pending <> 1"
+)
+_NAMED = "sum <> row_sum(kind, name, CAST(value AS BLOB))"  # damage may leave no text
+_ERASING = "kind = 'erasing'"  # without its record, an erasure would not be finished
+# Rows that can be done without, and which of them belong to nothing or are damaged.
+_LOOSE: tuple[tuple[Area, str, str, str], ...] = (
+    ("orphans", "{} rows of signals belong to nothing", "signals", "row NOT IN (SELECT row FROM chunks)"),
+    ("truth", "a record of a removed chunk is damaged", "gone", f"sum <> {sums.FIXED['gone']}"),
+    ("truth", "a vector of the model that is not in use is damaged", "staged", f"sum <> {sums.FIXED['staged']}"),
+    ("truth", "a job, a session or what else is kept by name is damaged", "named", f"{_NAMED} AND NOT {_ERASING}"),
+)
 # A record whose number is damaged gets the one with which it matches its checksum.
 _RENUMBER = (
-    f"UPDATE OR IGNORE documents SET row = lost.doc FROM ({ORPHANED}) lost WHERE row NOT IN (SELECT doc FROM pieces)"
+    "UPDATE OR IGNORE documents SET row = lost.doc FROM (SELECT doc FROM pieces UNION SELECT doc FROM chunks) lost"
+    " WHERE lost.doc NOT IN (SELECT row FROM documents) AND row NOT IN (SELECT doc FROM pieces)"
     f" AND sum = row_sum({', '.join('lost.doc' if name == 'row' else name for name in sums.RECORD)})"
 )
 
 
-def inspect_tables(db: sqlite3.Connection, state: Head, *, is_quick: bool) -> Iterator[Defect]:
-    """What is wrong with the file and the tables; quickly, without comparing indexes with tables."""
+def inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]:
+    """What is wrong with the file, and with rows that nothing else reads; quickly, without comparing indexes."""
     check = "quick_check" if is_quick else "integrity_check"
     for (problem,) in db.execute(f"PRAGMA {check}({MAX_PROBLEMS})").fetchall():
         if problem != "ok":
@@ -95,89 +59,33 @@ def inspect_tables(db: sqlite3.Connection, state: Head, *, is_quick: bool) -> It
     for name in _PARTS:
         if name not in there:
             yield Defect("index", f"{name} is missing among the indexes of the tables", "", "copy")
-    yield from _inspect_rows(db)
-    yield from _inspect_staged(db, state)
-
-
-def _inspect_rows(db: sqlite3.Connection) -> Iterator[Defect]:
-    """What is wrong with the counts, and with rows that belong to nothing or are of no document."""
-    for name, sql in COUNTS.items():
-        ((stored,), (real,)) = (db.execute(each).fetchone() for each in (f"SELECT {name} FROM meta", sql))
-        if stored != real:
-            yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "rebuild")
-    if db.execute(f"SELECT last < ({LAST}) FROM meta").fetchone()[0]:
-        yield Defect("counts", "there are rows after the last row of the collection", "", "rebuild")
-    for area, problem, sql in _WRONG:
-        for (doc_id,) in db.execute(sql):
-            yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
-    for doc, text in db.execute(_LOST):
-        start = bytes(text).decode("utf-8", "replace")[:SHOWN]
-        problem, name = f"the record of the document that begins {start!r} is gone", f"{RECOVERED}{doc}"
-        advice = f"its text is kept as {name}, which nobody sees by a label; add its source again, then drop {name}"
-        yield Defect("truth", problem, name, "keep", next_step=advice)
-    for table, condition in _ORPHANS.items():
+    for (doc_id,) in db.execute(_BARE):
+        yield Defect("vectors", f"the document {doc_id!r} has chunks without a vector", doc_id, "rechunk")
+    for area, problem, table, condition in _LOOSE:
         (count,) = db.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()
         if count:
-            yield Defect("orphans", f"{count} rows of {table} belong to nothing", "", "delete")
-    for table, what in _SUMMED.items():
-        if db.execute(f"SELECT 1 FROM {table} WHERE {_name_wrong(table)} LIMIT 1").fetchone():
-            yield Defect("truth", f"{what} is damaged", "", "delete")
-    if db.execute(f"SELECT 1 FROM named WHERE sum <> {_NAMED_SUM} AND NOT {_ERASING}").fetchone():
+            yield Defect(area, problem.format(count), "", "delete")
+    if db.execute(f"SELECT 1 FROM named WHERE {_NAMED} AND {_ERASING}").fetchone():
         yield Defect("truth", "the record of an unfinished erasure is damaged")
 
 
-def _name_wrong(table: str) -> str:
-    """The condition of rows that are not as written and can be done without."""
-    return f"sum <> {_NAMED_SUM} AND {_ERASING}" if table == "named" else f"sum <> {sums.FIXED[table]}"
-
-
-def _inspect_staged(db: sqlite3.Connection, state: Head) -> Iterator[Defect]:
-    model = state.staged
-    (count,) = db.execute("SELECT count(*) FROM staged").fetchone()
-    dim = model.dim if model else 0
-    vectors = db.execute(f"SELECT vector FROM staged LIMIT {MAX_STAGED}")
-    has_wrong = any(not _is_whole(vector, dim) for (vector,) in vectors)
-    yield from inspect_staged(model.embedder if model else None, state.embedder, count, has_wrong=has_wrong)
-
-
-def _is_whole(data: bytes, dim: int) -> bool:
-    """Whether a vector has its width and unit length."""
-    if len(data) not in (2 * dim, 4 * dim):
-        return False
-    vector = unpack_vector(data, dim)
-    return bool(abs(float(vector @ vector) - 1.0) <= 2 * UNIT_TOLERANCE)
-
-
-def prepare_repair(db: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Adds records that are gone, and lets the chunks of documents be written anew by the next put."""
-    db.execute(_ADD_RECORDS)
+def prepare_repair(db: sqlite3.Connection, ids: Sequence[str], change: int) -> None:
+    """Deletes what can be done without, and lets the chunks of documents be written anew by the next put."""
+    for _, _, table, condition in _LOOSE:
+        db.execute(f"DELETE FROM {table} WHERE {condition}")
+    db.execute("DELETE FROM gone")
     found = f"row_sum({', '.join(sums.FOUND_BY)})"
     for columns in db.execute(f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE found_sum <> {found}").fetchall():
         sql = "UPDATE documents SET facets = ?, vector = NULL WHERE row = ?"
         with suppress(ValueError, TypeError):  # the record is damaged too
             db.execute(sql, (codec.record_to_facets(columns), columns[-1]))
     db.execute(f"UPDATE documents SET found_sum = {found}")
-    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
+    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, and leave tombstones.
     docs = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
     db.execute(f"UPDATE chunks SET print = 0 WHERE doc IN ({docs})", (json.dumps(list(ids)),))
-    # They are counted until then, and leave tombstones.
-    db.execute("UPDATE signals SET length = 0 WHERE typeof(length) <> 'integer'")
+    db.execute("UPDATE chunks SET length = 0 WHERE typeof(length) <> 'integer'")
     db.execute("UPDATE signals SET terms = x'' WHERE typeof(terms) <> 'blob'")
-
-
-def finish_repair(db: sqlite3.Connection, defects: Sequence[Defect]) -> None:
-    """Deletes rows that belong to nothing or are damaged and can be done without, and adds up the counts."""
-    for table, condition in _ORPHANS.items():
-        db.execute(f"DELETE FROM {table} WHERE {condition}")
-    for table in _SUMMED:
-        db.execute(f"DELETE FROM {table} WHERE {_name_wrong(table)}")
-    db.execute("DELETE FROM gone")
-    columns = {name: db.execute(sql).fetchone()[0] for name, sql in COUNTS.items()}
-    if any(each.area == "staged" and each.remedy for each in defects):
-        db.execute("DELETE FROM staged")
-        columns["staged"] = None
-    change, last = db.execute(f"SELECT change + 1, max(last, ({LAST})) FROM meta").fetchone()
-    sums.write_meta(db, **columns, last=last, change=change, pruned=change)
+    sums.write_meta(db, pruned=change)
 
 
 def accept_what_is_there(folder: Path, embedder: str, known: Sequence[str]) -> Iterator[Defect]:
@@ -284,17 +192,16 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
         stored = db.execute("SELECT embedder, dim, created FROM meta").fetchone()
         if stored is None:
             raise schema.record_gone_error(place)
-        counted = {name: db.execute(sql).fetchone()[0] for name, sql in COUNTS.items()}
+        counted = count_rows(SqliteSnapshot(db, lambda: Head("", 0), model="", place=place))
         (revision,) = db.execute("SELECT coalesce(max(revision), 0) FROM documents").fetchone()
-        (last,) = db.execute(LAST).fetchone()
         (vector,) = db.execute("SELECT vector FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone() or (b"",)
         change = max(last_change, revision) + 1
         made = {
-            **counted,
+            **counted.counts,
             "embedder": _find_embedder(db, place, stored[0], embedder, known),
             "dim": find_width(vector) or stored[1],
             "change": change,
-            "last": last,
+            "last": counted.last,
             "pruned": change,
             "birth": uuid.uuid4().hex,
             "created": stored[2] if parse_iso_or_none(str(stored[2])) else None,

@@ -15,13 +15,13 @@ from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, get_facet_field, get_facet_values
 from clew.drivers.store import checksums, codec
 from clew.drivers.store.backend import (
-    BLOCK,
     CHUNK,
     COLUMNS,
     DOCUMENT,
     KEYS,
     PIECE,
     STAGED,
+    TABLES,
     Head,
     Key,
     Row,
@@ -35,13 +35,6 @@ from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
 from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
 
 MAX_VALUES = 500  # in one condition, else they are a JSON list
-_TABLES: Final[Mapping[int, str]] = {
-    DOCUMENT: "documents",
-    PIECE: "pieces",
-    CHUNK: "chunks",
-    BLOCK: "blocks",
-    STAGED: "staged",
-}
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
 _get_signal, _get_found_by, _get_staged = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY), itemgetter("row", "vector")
@@ -52,12 +45,12 @@ _STORED: Final[Mapping[int, tuple[str, ...]]] = {
 }
 _WRITTEN: Final = {**_STORED, DOCUMENT: (*_STORED[DOCUMENT], "found_sum"), STAGED: (*_STORED[STAGED], "sum")}
 _INSERT: Final = {
-    kind: f"INSERT INTO {_TABLES[kind]}({', '.join(names).replace('document_kind', 'kind')})"
+    kind: f"INSERT INTO {TABLES[kind]}({', '.join(names).replace('document_kind', 'kind')})"
     f" VALUES({', '.join('?' * len(names))})"
     for kind, names in _WRITTEN.items()
 }
 _DELETE: Final = {
-    kind: f"DELETE FROM {_TABLES[kind]} WHERE {' AND '.join(f'{name} = ?' for name in names)}"
+    kind: f"DELETE FROM {TABLES[kind]} WHERE {' AND '.join(f'{name} = ?' for name in names)}"
     for kind, names in KEYS.items()
 }
 # Without statistics, SQLite would read all messages of a thread instead of looking a few up.
@@ -195,7 +188,7 @@ def _make_query(
     if filters and kind == CHUNK:
         conditions.append(f"({filters})")
     read = [_name_column(kind, name) for name in names]
-    source = f"{_TABLES[kind]} t{hint}"
+    source = f"{TABLES[kind]} t{hint}"
     if kind == CHUNK and (filters or any(each.startswith("s.") for each in read)):
         source += " LEFT JOIN signals s ON s.row = t.row"
     sql = f"SELECT {', '.join(read)} FROM {source}"

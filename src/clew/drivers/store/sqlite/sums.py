@@ -29,7 +29,6 @@ FIXED = {
 def register_functions(connection: sqlite3.Connection) -> None:
     """Gives a connection the functions that compute checksums."""
     functions = {
-        "text_chars": (lambda data: len(data.decode("utf-8", "replace")), 1),  # SQLite's own counts up to a NUL
         "row_sum": (checksums.hash_values, -1),
         "signal_sum": (lambda *columns: checksums.hash_signal(columns), 8),
     }

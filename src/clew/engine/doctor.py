@@ -1,0 +1,499 @@
+"""The verb that checks a collection and repairs it: what is stored, how well it serves, and what is around it."""
+
+import os
+import random
+import re
+import shutil
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clew.core.calibration import Calibration
+from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Inspection, Remedy
+from clew.core.errors import ClewError, SettingsError
+from clew.core.plural import format_count
+from clew.core.protocols import Store
+from clew.core.stored import StoredDocument
+from clew.core.thread import THREAD_KIND, is_thread
+from clew.core.time import to_timestamp
+from clew.core.types import Document, Matrix
+from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.tuned import TunedSettings, read_tuned_settings
+from clew.engine.add import calibrate, make_ingest_context
+from clew.engine.languages import describe_foreign_languages
+from clew.index.add.calibrate import MIN_CHUNKS as MIN_CALIBRATED
+from clew.index.add.pipeline import store_document
+from clew.index.add.prepare import Prepared, Recipe
+from clew.index.chunk.terms import count_document_terms
+from clew.index.enrich.summary import Summariser, Summary
+from clew.index.read.load import is_there
+from clew.index.read.sections import get_source_uri
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+    from clew.engine.opened import Opened
+
+MAX_ROUNDS = 5  # of a repair
+MAX_CHUNKS = 5000  # about so many are read unless `full`
+MAX_EXAMINED = 2000  # chunks: what these say holds for the others
+BATCH = 32  # documents read at once
+EMBEDDED, EMBEDDED_FULL = 32, 256  # chunks that are embedded again, by a model on this machine alone
+MAX_DOCUMENTS, MAX_DOCUMENTS_FULL = 64, 512  # that they are taken from, and summaries
+MIN_COSINE = 0.95  # of a stored vector and that of the same text, made again
+MIN_CHUNKS = 20  # of which a share says something
+MAX_COLLAPSED = 0.98  # mean cosine of texts that have little in common
+MAX_COMMON_TERMS = 0.5  # mean share of the terms that such texts have in common
+MAX_SAME_VECTOR = 0.1  # share of chunks whose vector another text has too …
+MIN_DIM = 64  # … where it is not chance: in few dimensions short texts coincide
+MAX_COPIES = 0.2  # share of chunks that are in another document too
+MAX_TOO_LONG = 0.1  # share of chunks longer than the model reads at once
+TINY, MAX_TINY = 8, 0.5  # tokens of a chunk that says little, and the share of them
+_SKETCH = 12  # smallest hashes of the terms of a chunk: texts with the same are all but the same
+_DULL = "the embedder does not tell them apart; run `clew reembed --to` another model"
+_FOREIGN = (
+    "open it with the embedder that filled it; if there is none, make a new collection and add the sources, since "
+    "nothing here says which model the vectors are of"
+)
+MAX_FILES = 2000  # whose state is asked for
+MIN_FREE = 64 << 20  # bytes
+MAX_LOG = 256 << 20  # bytes of a log that nobody writes back
+FOR_OTHERS = stat.S_IRWXO
+IS_POSIX = os.name == "posix"
+_QUOTED = re.compile(r"'([^'\n]+)'")
+_warn, _advise = partial(Defect, severity="warning"), partial(Defect, severity="advice")
+
+
+def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> DoctorReport:
+    """Checks what is stored and returns what is wrong; `repair` makes right what can be made so.
+
+    Of a large collection a random sample of the documents is read, another one each time, and all of them with `full`
+    or `repair`; tables, counts and files are checked as a whole. One that others write to meanwhile may show a defect
+    that is gone when it is checked again. What is derived is built again from the texts. A text that is sound is kept,
+    whatever else of its document is damaged; only a text that is not, nor said by its chunks, is removed, and named.
+    """
+    opened, started = engine.opened, monotonic()
+    opened.check_unbounded()
+    store = opened.store
+    if not isinstance(store, Inspectable):
+        raise SettingsError("this store cannot be checked: it has no `inspect` and `repair`")
+    defects, found = _examine(opened, store, full=full or repair)
+    if repair:
+        defects = _repair(engine, store, defects)
+    named = [replace(each, problem=_name_documents(each, found.names)) for each in defects]
+    named.sort(key=lambda each: SEVERITIES.index(each.severity))
+    return DoctorReport(tuple(named), found.checked, monotonic() - started, found.is_sample)
+
+
+def _repair(engine: "Engine", store: Inspectable, defects: list[Defect]) -> list[Defect]:
+    """Repair until nothing else is found: a file first, and a repair may show what another defect hid."""
+    done, left = dict[tuple[str, str], Defect](), defects
+    for _ in range(MAX_ROUNDS):
+        todo = [each for each in left if each.remedy == "copy"] or [each for each in left if each.remedy]
+        if not todo:
+            break
+        store.repair(todo)
+        with suppress(ClewError):  # what was to be removed may have been added anew meanwhile
+            there = {each.id for each in engine.opened.store.documents()}
+            todo = [each for each in todo if each.remedy != "remove" or each.document not in there]
+        _rebuild(engine, todo)
+        engine.opened.store.flush()
+        done |= {(each.area, each.problem): each for each in todo}
+        before, left = left, _examine(engine.opened, store, full=True)[0]
+        if left == before:
+            break
+    return _compare(list(done.values()), left)
+
+
+def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:
+    """Everything that is wrong, and what the store said."""
+    found = store.inspect(max_chunks=None if full else MAX_CHUNKS)
+    defects = list(found.defects)
+    damaged = {each.document for each in defects if each.document}
+    if found.checked:  # else nothing can be read
+        defects += [each for each in _find_missing_summaries(opened) if each.document not in damaged]
+        sound = [doc_id for doc_id in found.documents if doc_id not in damaged]
+        defects += inspect_health(opened, random.sample(sound, len(sound)), full=full)
+    return [*defects, *inspect_surroundings(opened)], found
+
+
+def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
+    """The defects as they are after a repair: what is not found any more is repaired, and what is new is added."""
+    problems = {(each.area, each.problem) for each in left}
+    known = {(each.area, each.problem) for each in defects}
+    now = [replace(each, is_repaired=(each.area, each.problem) not in problems) for each in defects]
+    return now + [each for each in left if (each.area, each.problem) not in known]
+
+
+def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
+    """Makes again what a store cannot: chunks, summaries, the calibration, and who may read its files."""
+    opened = engine.opened
+    context = make_ingest_context(opened, None)
+    recipe = context.make_recipe(embedder=opened.embedder, llm=None, on_warning=lambda _: None)
+    for doc_id in dict.fromkeys(each.document for each in defects if each.remedy in ("rechunk", "keep")):
+        with suppress(ClewError):
+            _rebuild_chunks(doc_id, store=opened.store, recipe=recipe)
+    kept = {each.document for each in defects if each.remedy == "keep"}
+    bare = [each for each in _find_missing_summaries(opened) if each.remedy or each.document in kept]
+    for doc_id in dict.fromkeys(each.document for each in (*defects, *bare) if _is_of_summary(each)):
+        with suppress(ClewError):
+            _rebuild_summary(doc_id, store=opened.store, recipe=recipe)
+    if any(each.area == "calibration" and each.remedy for each in defects):
+        with suppress(ClewError):
+            calibrate(engine)
+    if opened.folder and any(each.remedy == "protect" for each in defects):
+        with suppress(OSError):
+            protect_files(opened.folder)
+
+
+def _rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
+    """Cuts and embeds a stored document again and replaces its chunks; its summary stays, with its vector."""
+    document = store.document(doc_id)
+    summary = Summary(document.summary, document.summary_by)
+    prepared = Prepared(document, recipe.chunker(document), summary=summary)
+    store_document(prepared, {}, store, recipe, instead_of=document.text)
+    store.embed_pending(recipe.embedder, documents=[doc_id])
+
+
+def _rebuild_summary(doc_id: str, *, store: Store, recipe: Recipe) -> None:
+    """Embeds the stored summary of a document again; one that has none gets an extract of its text."""
+    document = store.document(doc_id)
+    made = Summary(document.summary, document.summary_by)
+    summary = made if made.text else Summariser().summarise(document)
+    store.summarise(doc_id, summary.text, by=summary.by, expected_text=document.text)
+    store.embed_pending(recipe.embedder, documents=[doc_id])
+
+
+def _is_of_summary(defect: Defect) -> bool:
+    return defect.area == "summaries" or (defect.area == "embeddings" and defect.remedy == "rebuild")
+
+
+def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
+    """The problem of a defect with its documents named as a person knows them: by address or title."""
+    problem = _QUOTED.sub(lambda found: repr(names[found[1]]) if found[1] in names else found[0], defect.problem)
+    name = repr(names.get(defect.document, ""))
+    return problem if defect.document not in names or name in problem else f"{problem} (in {name})"
+
+
+def _find_missing_summaries(opened: "Opened") -> Iterator[Defect]:
+    """The pages without a summary, of a collection whose settings ask for one."""
+    if opened.settings.ingestion.summaries == "none":
+        return
+    remedy: Remedy = "" if opened.settings.ingestion.summaries == "llm" else "rebuild"
+    with suppress(ClewError):  # named already
+        for each in opened.store.documents():
+            if each.kind != THREAD_KIND and each.chunks and not each.summary:
+                problem = f"the document {each.id!r} has no summary"
+                yield Defect("summaries", problem, each.id, remedy, next_step="" if remedy else "run `clew backfill`")
+
+
+# -- how well it serves
+
+
+def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Iterator[Defect]:
+    """What is wrong with how these documents can be found, and with what the models say of some of them."""
+    sample, empty, count = list[StoredDocument](), list[str](), 0
+    for stored in _read_documents(opened, ids):
+        document = stored.document
+        if is_thread(document):
+            yield from inspect_thread(document, gap=timedelta(hours=opened.settings.threads.gap_hours))
+        if not stored.chunks and any(map(str.isalnum, document.text)):
+            problem = f"no search finds the document {document.id!r}: it has no chunks"
+            yield Defect("sizes", problem, document.id, "rechunk")
+        elif not stored.chunks:
+            empty.append(repr(document.id))
+        if count < MAX_EXAMINED:
+            sample.append(stored)
+            count += len(stored.chunks)
+    if empty:
+        count_empty = format_count(len(empty), "document")
+        problem = f"no search finds {count_empty} without a text, a title at most ({_name(empty)})"
+        yield _advise("sizes", problem, next_step="give them a text, or drop them")
+    if count >= MIN_CHUNKS:
+        terms = [frozenset(each.hashes.tolist()) for stored in sample for each in stored.terms]
+        yield from _inspect_vectors(np.concatenate([stored.vectors for stored in sample]), terms)
+        yield from _inspect_copies([stored.document.id for stored in sample for _ in stored.chunks], terms)
+        yield from _inspect_sizes(sample, opened)
+    with suppress(ClewError):  # an index that cannot be read was named before
+        if found := describe_foreign_languages(opened):
+            yield _advise("languages", found[0], next_step=found[1])
+    documents = sample[: MAX_DOCUMENTS_FULL if full else MAX_DOCUMENTS]
+    yield from _inspect_terms(opened, documents)
+    yield from _inspect_embeddings(opened, documents, EMBEDDED_FULL if full else EMBEDDED)
+    yield from _inspect_calibration(opened)
+    staged = opened.store.staged_model()
+    if staged and not staged.was_used and staged.embedder != opened.embedder.name:
+        problem = f"vectors of {staged.embedder} are kept beside those in use, of a switch that was not finished"
+        advice = f"`clew reembed --to {staged.embedder}` goes on with them, `clew reembed --discard` deletes them"
+        yield _advise("staged", problem, next_step=advice)
+
+
+def _read_documents(opened: "Opened", ids: Sequence[str]) -> Iterator[StoredDocument]:
+    """The documents that can be read, a few at a time."""
+    for start in range(0, len(ids), BATCH):
+        with suppress(ClewError):  # changed meanwhile; what is damaged was named before
+            yield from opened.store.stored_documents(ids[start : start + BATCH])
+
+
+def _inspect_vectors(vectors: Matrix, terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
+    """Whether vectors tell texts apart: one vector for many texts, or all vectors in one place."""
+    by_vector: dict[bytes, set[frozenset[int]]] = defaultdict(set)
+    for vector, own in zip(vectors, terms, strict=True):
+        by_vector[vector.tobytes()].add(own)
+    shared = sum(len(texts) for texts in by_vector.values() if len(texts) > 1)
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    cosine = float(mean @ mean)
+    if vectors.shape[1] >= MIN_DIM and shared > MAX_SAME_VECTOR * len(vectors):
+        problem = f"{shared} of {len(vectors)} chunks have the vector of another text"
+        yield _warn("embeddings", problem, next_step=_DULL)
+    elif cosine > MAX_COLLAPSED and _measure_common_terms(terms) < MAX_COMMON_TERMS:
+        problem = f"the vectors of different texts are almost the same (mean cosine {cosine:.3f})"
+        yield _warn("embeddings", problem, next_step=_DULL)
+
+
+def _measure_common_terms(terms: Sequence[frozenset[int]]) -> float:
+    """The mean share of terms that chunks far from each other in the sample have in common."""
+    far = len(terms) // 2
+    pairs = [(some, terms[(place + far) % len(terms)]) for place, some in enumerate(terms)]
+    return float(np.mean([len(a & b) / max(1, len(a | b)) for a, b in pairs]))
+
+
+def _inspect_copies(doc_ids: Sequence[str], terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
+    """Whether much of what is stored is in several documents."""
+    places: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for doc_id, own in zip(doc_ids, terms, strict=True):
+        places[tuple(sorted(own)[:_SKETCH])].append(doc_id)
+    copies = [
+        doc_id for sketch, ids in places.items() if len(sketch) == _SKETCH and len(set(ids)) > 1 for doc_id in ids
+    ]
+    total = len(terms)
+    if len(copies) > MAX_COPIES * total:
+        names = ", ".join(map(repr, sorted(set(copies))[:3]))
+        problem = f"{len(copies)} of {total} chunks are almost the same as one of another document (as in {names})"
+        yield _advise("duplicates", problem, next_step="drop the copies, so that results are not filled with them")
+
+
+def _inspect_sizes(sample: Sequence[StoredDocument], opened: "Opened") -> Iterator[Defect]:
+    """Chunks longer than the model reads at once, and pages cut into pieces that say nothing."""
+    texts = [chunk.embed_text for stored in sample for chunk in stored.chunks]
+    tokens, limit = opened.embedder.count(texts), opened.embedder.max_tokens
+    too_long = sum(count > limit for count in tokens)
+    if too_long > MAX_TOO_LONG * len(tokens):
+        reads = f"the {limit} tokens that {opened.embedder.name} reads at once"
+        advice = "set ingestion.chunk_size to fewer tokens and add the sources again"
+        yield _advise("sizes", f"{too_long} of {len(tokens)} chunks are longer than {reads}", next_step=advice)
+    is_cut = (not is_thread(each.document) and len(each.chunks) > 2 for each in sample for _ in each.chunks)
+    cut = [count for count, is_one in zip(tokens, is_cut, strict=True) if is_one]
+    tiny = sum(count < TINY for count in cut)
+    if len(cut) >= MIN_CHUNKS and tiny > MAX_TINY * len(cut):
+        problem = f"{tiny} of {len(cut)} chunks of pages have fewer than {TINY} tokens"
+        advice = "look at one with `clew read`; a file may have been read as the wrong format"
+        yield _advise("sizes", problem, next_step=advice)
+
+
+def inspect_thread(document: Document, *, gap: timedelta) -> Iterator[Defect]:
+    """What speaks against how messages were joined: answers before their question, guesses over a long silence."""
+    name, sections = f"the thread {document.id!r}", document.sections
+    ids = Counter(section.id for section in sections if section.id)
+    if doubled := [id_ for id_, count in ids.items() if count > 1]:
+        problem = f"{name} has the message {doubled[0]!r} more than once"
+        yield _warn("threads", problem, document.id, next_step="add the messages again")
+    if waiting := [section for section in sections if section.awaits and section.awaits in ids]:
+        problem = f"the message {waiting[0].id!r} of {name} waits for one that is there"
+        yield _warn("threads", problem, document.id, next_step="add the message again")
+    silences = [
+        to_timestamp(section.at) - to_timestamp(parent.at)
+        for section in sections
+        if section.guessed and section.parent is not None and 0 <= section.parent < len(sections)
+        if section.at is not None and (parent := sections[section.parent]).at is not None
+    ]
+    early, late = sum(each < 0 for each in silences), sum(each > gap.total_seconds() for each in silences)
+    for count, what in ((early, "answer one that was written later"), (late, "bridge more than threads.gap_hours")):
+        if count:
+            problem = f"{format_count(count, 'guessed reply', 'guessed replies')} of {name} {what}"
+            advice = "add its messages again with the settings that are in use"
+            yield _warn("threads", problem, document.id, next_step=advice)
+
+
+def _inspect_terms(opened: "Opened", found: Sequence[StoredDocument]) -> Iterator[Defect]:
+    """The documents of which searches by word miss something: their words are not those that the analyser finds."""
+    language = opened.settings.ingestion.language
+    wrong = [stored.document.id for stored in found if not _has_right_terms(stored, language)]
+    if len(wrong) > len(found) // 2 and len(wrong) > 1:
+        problem = f"the words of {len(wrong)} of {len(found)} documents are not those that the analyser finds in them"
+        advice = "they were added with another ingestion.language or version; add the sources again"
+        yield _warn("postings", problem, next_step=advice)
+        return
+    for doc_id in wrong:
+        problem = f"words of the document {doc_id!r} are not those that the analyser finds in it"
+        yield Defect("postings", problem, doc_id, "rechunk")
+
+
+def _has_right_terms(stored: StoredDocument, language: str) -> bool:
+    right = count_document_terms(stored.document, stored.chunks, language=language)
+    pairs = zip(map(pack_terms, right), stored.terms, strict=True)
+    return all(np.array_equal(wanted.hashes, terms.hashes) for wanted, terms in pairs)
+
+
+def _inspect_embeddings(opened: "Opened", found: Sequence[StoredDocument], limit: int) -> Iterator[Defect]:
+    """The documents whose vectors are not those of their texts; all together where they are of another model."""
+    if not getattr(opened.embedder, "is_local", False):
+        return
+    name, longest = opened.embedder.name, max((len(each.chunks) for each in found), default=0)
+    chunks = ((each, place) for place in range(longest) for each in found if place < len(each.chunks))
+    taken = list(islice(chunks, limit))  # the first of each document, then the second
+    summaries = [each for each in found if each.summary_vector is not None and each.document.summary][:limit]
+    texts = [each.chunks[place].embed_text for each, place in taken] + [each.document.summary for each in summaries]
+    if not texts:
+        return
+    stored = np.stack([each.vectors[place] for each, place in taken] + [each.summary_vector for each in summaries])
+    try:
+        made = opened.embedder.embed(texts, role="passage")
+    except ClewError as error:
+        advice = "see what the error says; searches need the embedder too"
+        yield Defect("embeddings", f"{name} failed to embed a text ({error})", next_step=advice)
+        return
+    foreign = np.einsum("ij,ij->i", made, stored) < MIN_COSINE
+    wrong = int(foreign[: len(taken)].sum())
+    if wrong > len(taken) // 2 and foreign.sum() > 2:
+        problem = f"{wrong} of {len(taken)} vectors are not those that {name} makes of their texts"
+        yield Defect("embeddings", problem, next_step=_FOREIGN)
+        return
+    for doc_id in dict.fromkeys(each.document.id for (each, _), is_off in zip(taken, foreign, strict=False) if is_off):
+        problem = f"a vector of the document {doc_id!r} is not that of its text"
+        yield Defect("embeddings", problem, doc_id, "rechunk")
+    for each, is_off in zip(summaries, foreign[len(taken) :], strict=True):
+        if is_off:
+            problem = f"the vector of the summary of the document {each.document.id!r} is not that of its text"
+            yield Defect("embeddings", problem, each.document.id, "rebuild")
+
+
+def _inspect_calibration(opened: "Opened") -> Iterator[Defect]:
+    """Whether the relevance is calibrated for the embedder, in a collection that is large enough."""
+    embedder = opened.embedder
+    try:
+        kept = Calibration.from_json(opened.store.calibration(), embedder.name, embedder.dim)
+    except ClewError:
+        return  # named already
+    except ValueError:
+        yield Defect("calibration", "the calibration cannot be read", "", "rebuild")
+        return
+    if kept is None and opened.store.stats().chunks >= MIN_CALIBRATED:
+        yield _warn("calibration", f"the relevance is not calibrated for {embedder.name}", "", "rebuild")
+
+
+# -- what is around it
+
+
+def inspect_surroundings(opened: "Opened") -> Iterator[Defect]:
+    """What is wrong around a collection."""
+    yield from inspect_sources(opened)
+    yield from inspect_unfinished(opened)
+    if opened.folder and opened.folder.is_dir():
+        yield from inspect_permissions(opened.folder)
+        yield from inspect_disk(opened.folder)
+
+
+def inspect_sources(opened: "Opened") -> Iterator[Defect]:
+    """Documents whose files are gone, or have changed since they were read."""
+    try:
+        records = [each for each in opened.store.documents() if each.stamp]
+    except ClewError:  # named already
+        return
+    files = {get_source_uri(each): each.stamp for each in records}
+    chosen = random.sample(sorted(files), min(MAX_FILES, len(files)))
+    gone = sorted(uri for uri in chosen if not is_there(Path(opened.root, uri)))
+    changed = sorted(uri for uri in chosen if uri not in gone and has_changed(Path(opened.root, uri), files[uri]))
+    if gone and len(gone) == len(chosen):
+        problem = f"none of the files that {format_count(len(records), 'document')} were read from is there"
+        advice = "they may be on another machine or share; if they moved, add them from their new place"
+        yield _advise("sources", problem, next_step=advice)
+    elif gone:
+        problem = f"{len(gone)} of {len(chosen)} files are gone, and what was in them is still found ({_name(gone)})"
+        yield _warn("sources", problem, next_step="`clew add FOLDER --sync` drops their documents")
+    if changed:
+        problem = f"{len(changed)} of {len(chosen)} files have changed since they were read ({_name(changed)})"
+        yield _warn("sources", problem, next_step="`clew add` them again")
+
+
+def has_changed(path: Path, stamp: str) -> bool:
+    """Whether a file is not the one that a stamp was made of, as far as its time and size say."""
+    when, size, *_ = [*stamp.split(" "), "", ""]
+    if not (when.isdigit() and size.isdigit()):  # it was young when it was read: `add` compares its text
+        return False
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return (status.st_mtime_ns, status.st_size) != (int(when), int(size))
+
+
+def _name(uris: list[str]) -> str:
+    return ", ".join(uris[:3]) + (", …" if len(uris) > 3 else "")
+
+
+def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
+    """An erasure that was broken off, and tuned settings of another embedder."""
+    is_erasing, tuned = False, list[TunedSettings]()
+    with suppress(ClewError):  # what is damaged was named already
+        is_erasing = bool(opened.store.eraser().pending())
+    with suppress(ClewError):
+        tuned = read_tuned_settings(opened.records)
+    if is_erasing:
+        problem = "an erasure was not finished: what it was to remove may still be on the disk"
+        yield _warn("truth", problem, next_step="`clew erase` finishes it, also without a name")
+    if tuned and tuned[-1].embedder != opened.embedder.name:
+        problem = f"settings were tuned for {tuned[-1].embedder} and are not used with {opened.embedder.name}"
+        yield _advise("calibration", problem, next_step="`clew tune` again, or `clew tune --rollback`")
+
+
+def inspect_permissions(folder: Path) -> Iterator[Defect]:
+    """Files that everybody on the machine may read or write, and those that this user may not."""
+    if not IS_POSIX:
+        return
+    if open_ := [path.name for path in _list_own(folder) if path.stat().st_mode & FOR_OTHERS]:
+        problem = f"everybody on this machine may read or change {_name(open_)} of {folder}"
+        yield _warn("protection", problem, "", "protect")
+    files = [path for path in _list_own(folder) if path.is_file()]
+    if denied := [path.name for path in files if not os.access(path, os.R_OK | os.W_OK)]:
+        advice = "it can be searched, not added to; give this user the right to write, or use its owner"
+        yield _advise("protection", f"this user may not change {_name(denied)} of {folder}", next_step=advice)
+
+
+def protect_files(folder: Path) -> None:
+    """Takes the rights of everybody else from a folder and what is Clew's in it."""
+    for path in _list_own(folder):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~FOR_OTHERS)
+
+
+def _list_own(folder: Path) -> list[Path]:
+    """The folder, and the files of the database in it."""
+    return [folder, *(path for path in sorted(folder.glob("clew.*")) if path.is_file() and not path.is_symlink())]
+
+
+def inspect_disk(folder: Path) -> Iterator[Defect]:
+    """Whether there is room for what is to come, and logs that have grown."""
+    size = sum(path.stat().st_size for path in folder.glob("clew.db*") if path.is_file())
+    yield from check_room(shutil.disk_usage(folder).free, size)
+    log = folder / "clew.db-wal"
+    if log.is_file() and log.stat().st_size > MAX_LOG:
+        problem = f"the log of changes has grown to {log.stat().st_size >> 20} MB"
+        advice = "a process that reads all the time keeps it; close the ones that need not be open"
+        yield _advise("disk", problem, next_step=advice)
+
+
+def check_room(free: int, size: int) -> Iterator[Defect]:
+    """Whether so many free bytes are enough for a collection of this size: a new index takes about as much again."""
+    if free < max(MIN_FREE, size):
+        problem = f"{free >> 20} MB are free on the disk, and the collection has {size >> 20} MB"
+        advice = "make room: an index that is built again takes about as much as the collection"
+        yield _warn("disk", problem, next_step=advice)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Progress, Settings, SettingsError
+from clew import Document, Engine, Filter, Progress, Settings, SettingsError, record
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
@@ -89,6 +89,27 @@ def test_a_model_that_fails_loses_nothing_and_backfill_goes_on(place: str, monke
         assert len(model.texts) == len(set(model.texts)) == 12
         plain.add_documents(PAGES)
         assert stored(engine) == stored(plain)
+
+
+def test_a_trace_and_a_reason_count_what_is_pending_within_the_filter(place: str) -> None:
+    model = Watched()
+    with Engine.open(place, embedder=model) as engine:
+        engine.add_documents(PAGES[:4])
+        model.works = 0
+        engine.add_documents([Document("late", "The buoy is red.")])
+        late, early = (Filter(documents=frozenset(each)) for each in (("late", "p0"), ("p0", "p1")))
+        with record() as trace:
+            engine.search("gauge 3")
+        assert trace.find_note("pending") == "4 of 5 chunks are searchable by meaning, the others by words"
+        with record() as trace:
+            engine.search("gauge 3", where=late)
+        assert trace.find_note("pending") == "1 of 2 chunks are searchable by meaning, the others by words"
+        with record() as trace:
+            engine.within(early).search("gauge 3")
+        assert trace.find_note("pending") is None
+        only = engine.within(Filter(documents=frozenset({"late"})))
+        for reason in (only.context("xylophone").reason, only.ask("What is a xylophone?").context.reason):
+            assert "0 of 1 chunks are searchable by meaning" in reason
 
 
 def test_the_next_add_makes_what_is_left(place: str) -> None:

@@ -253,6 +253,9 @@ class Store(Protocol):
     def stats(self) -> StoreStats:
         """The counts, the embedder and its dimension, the change number, and the kind and size of the index."""
 
+    def describe_pending(self) -> str:
+        """How many chunks are searchable by meaning, in words; empty, at next to no cost, if all of them are."""
+
     def change_number(self) -> int:
         """A number that grows with every change of the collection, at next to no cost: caches are keyed by it."""
 

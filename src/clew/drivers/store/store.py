@@ -486,6 +486,11 @@ class BackendStore:
                 pending = len(snapshot.find(select(CHUNK, pending=[1]), ("row",)))
         return StoreStats(documents, chunks, head.embedder, head.dim, head.change, kind, size, pending=pending)
 
+    def describe_pending(self) -> str:
+        """How many chunks are searchable by meaning, in words; empty if all of them are."""
+        stats = self.stats() if self._read_head().pending else None
+        return stats.describe_pending() if stats and stats.pending else ""
+
     def change_number(self) -> int:
         """The number of the last change."""
         return self._read_head().change

@@ -111,6 +111,8 @@ class Finder:
                 trace.notes["strategy"] = name
                 if query.text:
                     trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
+                if not trace.is_brief and (pending := self._store.describe_pending()):
+                    trace.notes["pending"] = pending
             hits = self._results.get(key) if key else None
             if hits is None:
                 is_stepwise = prepared or (trace.is_recorded and not trace.is_brief)

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,25 @@ def test_a_trace_and_a_reason_count_what_is_pending_within_the_filter(place: str
         only = engine.within(Filter(documents=frozenset({"late"})))
         for reason in (only.context("xylophone").reason, only.ask("What is a xylophone?").context.reason):
             assert "0 of 1 chunks are searchable by meaning" in reason
+
+
+def test_others_see_that_vectors_will_be_made_while_texts_are_still_stored(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.drivers.store.store.monotonic", count(step=10).__next__)
+    seen: list[bool] = []
+    with Engine.open(place, embedder="hashed") as engine, Engine.open(place, embedder="hashed") as other:
+
+        def look(progress: Progress) -> None:
+            if progress.stage == "adding" and progress.done:
+                stats = other.status()
+                assert stats.pending
+                seen.append(stats.is_embedding)
+
+        engine.add_documents(PAGES, on_progress=look)
+        assert seen
+        assert all(seen)
+        assert not other.status().is_embedding  # nothing is pending
 
 
 def test_the_next_add_makes_what_is_left(place: str) -> None:

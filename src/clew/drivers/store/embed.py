@@ -21,6 +21,7 @@ from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Se
 from clew.drivers.store.entries import add_vector_to_print
 from clew.drivers.store.named import claim_documents
 
+PENDING = "pending"  # the beginning of the names of claims on vectors that are to be made
 WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
 SLICE = 64  # texts of a call; at most this many are embedded again after a crash
 MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is tried with
@@ -143,7 +144,7 @@ def _claim(run: _Run, rows: list[Row]) -> Iterator[tuple[list[Row], Callable[[],
     if len(rows) <= SLICE:
         yield rows, lambda: None
         return
-    claims, kind = run.backend.named("claims"), "staged" if run.is_staged else "pending"
+    claims, kind = run.backend.named("claims"), "staged" if run.is_staged else PENDING
     names = {row["row"]: f"{kind} {row['row'] // WINDOW}" for row in rows}
     free, since = claim_documents(claims, set(names.values()), owner=run.owner, seconds=CLAIM_SECONDS), time.monotonic()
 

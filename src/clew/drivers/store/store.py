@@ -6,6 +6,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.candidates import Candidates, Depth
@@ -21,12 +22,13 @@ from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
+from clew.core.workers import make_worker_name
 from clew.drivers.store import checks, embed, inspection, read, threads, write
 from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_new_entries
 from clew.drivers.store.filtered import FilteredBackend
-from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
+from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents, has_claims
 from clew.drivers.store.term_ids import hash_terms, pack_terms
 
 MAX_HITS = 8192  # that are kept for the next search
@@ -34,6 +36,7 @@ MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of do
 MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
 LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
+ANNOUNCE_SECONDS = 5.0
 MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
@@ -108,6 +111,7 @@ class BackendStore:
         self.whole = self
         self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
         self._languages: LRUCache[dict[str, int]] = LRUCache(1)  # by change number
+        self._announced = monotonic()  # when others were told last that vectors will be made here
         self._holds_state = False
         self._state: Head | None = None  # that is held
 
@@ -183,11 +187,20 @@ class BackendStore:
         self._backend.write(
             lambda tx: write.put_document(tx, document, new.entries, expected_text=expected_text, summary_vector=vector)
         )
+        self._announce_vectors()
 
     def put_many(self, documents: Sequence[NewDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
+        self._announce_vectors()
+
+    def _announce_vectors(self) -> None:
+        """Tells others every few seconds that whoever puts documents here will make their vectors."""
+        if (now := monotonic()) - self._announced > ANNOUNCE_SECONDS:
+            owner, self._announced = make_worker_name(), now
+            claims, name = self._backend.named("claims"), f"{embed.PENDING} of {owner}"
+            claim_documents(claims, [name], owner=owner, seconds=3 * ANNOUNCE_SECONDS)
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
@@ -484,7 +497,9 @@ class BackendStore:
             documents, chunks = (sum(1 for _ in each) for each in (self.documents(), self.scan()))
             with self._backend.read() as snapshot:
                 pending = len(snapshot.find(select(CHUNK, pending=[1]), ("row",)))
-        return StoreStats(documents, chunks, head.embedder, head.dim, head.change, kind, size, pending=pending)
+        is_embedding = pending > 0 and has_claims(self.whole._backend.named("claims"), embed.PENDING)
+        counts = documents, chunks, head.embedder, head.dim, head.change
+        return StoreStats(*counts, kind, size, pending=pending, is_embedding=is_embedding)
 
     def describe_pending(self) -> str:
         """How many chunks are searchable by meaning, in words; empty if all of them are."""

@@ -68,7 +68,10 @@ def watch(ctx: typer.Context, *, jobs: JobIds = None, as_json: o.Json = False) -
         named = [engine.job(each) for each in jobs or ()]
         ids = [job.id for job in named or [job for job in known if not job.is_finished] or known[-1:]]
         with progress.report_progress() as on_progress:
-            _follow_jobs(ctx, engine, ids, _make_job_reporter(on_progress))
+            try:
+                _follow_jobs(ctx, engine, ids, _make_job_reporter(on_progress))
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt("watching ended; the jobs go on (`clew jobs` lists them)") from None
         ended = [engine.job(each) for each in ids]
     if as_json:
         render.print_json({"jobs": ended})

@@ -132,6 +132,29 @@ def test_others_see_that_vectors_will_be_made_while_texts_are_still_stored(
         assert not other.status().is_embedding  # nothing is pending
 
 
+def test_the_time_left_is_estimated_by_the_length_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "SLICE", 8)
+    now, left = 0.0, dict[float, float]()
+
+    class Slow(HashedEmbedder):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            nonlocal now
+            now += sum(map(len, texts))  # a second a character
+            return super().embed(texts, role=role)
+
+    def look(progress: Progress) -> None:
+        if progress.stage == "embedding" and progress.seconds_left is not None:
+            left[now] = progress.seconds_left
+
+    monkeypatch.setattr("clew.index.add.embed.monotonic", lambda: now)
+    long = [Document(f"l{n}", f"The log of day {n}: {'rain and wind ' * 40}") for n in range(40)]
+    with Engine.open(":memory:", embedder=Slow()) as engine:
+        engine.add_documents([*PAGES, *long], on_progress=look)
+    end = max(left)
+    for moment, estimate in left.items():  # short texts are embedded first
+        assert estimate == pytest.approx(end - moment, rel=0.2, abs=1)
+
+
 def test_the_next_add_makes_what_is_left(place: str) -> None:
     model = Watched(works=0)
     with Engine.open(place, embedder=model) as engine:

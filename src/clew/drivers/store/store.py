@@ -255,14 +255,14 @@ class BackendStore:
         """The model of the staged vectors, if there are any."""
         return self._read_head().staged
 
-    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
         return embed.stage_vectors(self._backend, embedder, on_progress)
 
     def embed_pending(
         self,
         embedder: Embedder,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int, float], None] | None = None,
         documents: Collection[str] | None = None,
     ) -> tuple[int, dict[str, str]]:
         """Makes the pending vectors, of all documents or of some; how many, and why not, by document."""

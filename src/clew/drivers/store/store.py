@@ -24,7 +24,18 @@ from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
 from clew.core.workers import make_worker_name
 from clew.drivers.store import checks, embed, inspection, read, threads, write
-from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
+from clew.drivers.store.backend import (
+    CHUNK,
+    DOCUMENT,
+    Backend,
+    Head,
+    NamedRows,
+    RowScores,
+    T,
+    Transaction,
+    Values,
+    select,
+)
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_new_entries
 from clew.drivers.store.filtered import FilteredBackend
@@ -72,6 +83,24 @@ class HitCache:
     def clear(self) -> None:
         """Forgets all hits, after a write that does not change the change number."""
         self._clears[0] += 1
+
+
+class CountedRows:
+    """Named values that belong to the content: the change number grows with them, so that a lost log is noticed."""
+
+    def __init__(self, backend: Backend, kind: str) -> None:
+        self._backend, self._rows = backend, backend.named(kind)
+        self.read, self.clock = self._rows.read, self._rows.clock
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes values, which is then counted."""
+
+        def count(tx: Transaction) -> None:
+            tx.head = replace(tx.head, change=tx.head.change + 1)
+
+        result = self._rows.change(decide, names)
+        self._backend.write(count, is_change=False)
+        return result
 
 
 class StoreEraser:
@@ -132,8 +161,8 @@ class BackendStore:
 
     @property
     def keys(self) -> NamedRows:
-        """The keys of a server."""
-        return self._backend.named("keys")
+        """The keys of a server; to change one is a change of the collection."""
+        return CountedRows(self._backend, "keys")
 
     def within(self, where: Filter) -> "BackendStore":
         """The same store as far as a filter admits it, which only reads."""
@@ -481,12 +510,7 @@ class BackendStore:
 
     def set_calibration(self, text: str) -> None:
         """Keeps a text about the collection; the change number grows."""
-
-        def count_change(tx: Transaction) -> None:
-            tx.head = replace(tx.head, change=tx.head.change + 1)
-
-        self._backend.named("calibration").change(lambda values: values.update({"": text}))
-        self._backend.write(count_change, is_change=False)
+        CountedRows(self._backend, "calibration").change(lambda values: values.update({"": text}))
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""

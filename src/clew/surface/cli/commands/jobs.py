@@ -150,7 +150,7 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
 
     def report(job: "Job") -> None:
         if job.state != "queued":
-            on_progress(Progress(f"job {job.id}", job.done, job.total, "documents"))
+            on_progress(Progress(f"job {job.id}, {job.stage or 'starting'}", job.done, job.total, ""))
 
     return report
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta, tzinfo
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
@@ -241,6 +241,29 @@ def test_a_filter_within_a_filter_is_narrower(engine: Engine) -> None:
     inner = engine.within(Filter(access={"staff"})).within(Filter(authors={"ben"}))
     assert [hit.chunk.text for hit in inner.search("pizza merger", k=9)] == ["I order the pizza"]
     assert [hit.chunk.text for hit in inner.search("pizza merger", k=9, where=Filter(authors={"boss"}))] == []
+
+
+class Zone(tzinfo):
+    """A time zone that does not say which one it is."""
+
+    def __init__(self, hours: int) -> None:
+        self._offset = timedelta(hours=hours)
+
+    def utcoffset(self, _: datetime | None) -> timedelta:
+        return self._offset
+
+    def __repr__(self) -> str:
+        return "Zone()"
+
+
+def test_filters_that_look_alike_show_what_each_admits(engine: Engine) -> None:
+    late, early = (Filter(since=NOON.replace(hour=14, tzinfo=Zone(hours))) for hours in (0, 5))
+    assert repr(late) == repr(early)
+    for where, count in ((late, 1), (early, 3)):
+        for each in (engine.within(where).search("pizza merger", k=9), engine.search("pizza merger", k=9, where=where)):
+            assert len([hit for hit in each if hit.document.kind == "thread"]) == count
+        (thread,) = engine.within(where).list(Filter(kinds={"thread"}))
+        assert (thread.chunks, engine.within(where).status().chunks) == (count, count)
 
 
 def test_results_are_not_cached_across_boundaries(engine: Engine) -> None:

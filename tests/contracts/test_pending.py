@@ -83,7 +83,7 @@ def test_the_newest_come_first_and_texts_of_like_length_together(
     store, model, told = make_store(), Model(), list[tuple[int, int]]()
     for n in range(3):
         put_words(store, bundle(f"d{n}", [f"anchor {'long ' * (n % 2 + 1)}{n}", f"bell {n}"]))
-    assert store.embed_pending(model, lambda done, total: told.append((done, total))) == (6, {})
+    assert store.embed_pending(model, lambda done, total, _: told.append((done, total))) == (6, {})
     assert [len(call) for call in model.calls] == [2, 2, 2]
     assert {text[-1] for call in model.calls[:2] for text in call} == {"1", "2"}
     assert [len(text) for text in (*model.calls[0], *model.calls[1])] == sorted(

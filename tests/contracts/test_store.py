@@ -859,7 +859,7 @@ def test_work_of_another_model_that_was_broken_off_goes_on(
     assert store.stats().embedder == MODEL
     assert len(store.search_vectors(vector(1), 9)) == 5
     model = Other()
-    assert store.stage_vectors(model, lambda done, total: told.append((done, total))) == 3
+    assert store.stage_vectors(model, lambda done, total, _: told.append((done, total))) == 3
     assert told == [(0, 3), (2, 3), (3, 3)]
     assert len(model.texts) == 3
     put(store, bundle("late", ["deck"]))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
@@ -242,6 +243,29 @@ def test_a_filter_within_a_filter_is_narrower(engine: Engine) -> None:
     assert [hit.chunk.text for hit in inner.search("pizza merger", k=9, where=Filter(authors={"boss"}))] == []
 
 
+class Zone(tzinfo):
+    """A time zone that does not say which one it is."""
+
+    def __init__(self, hours: int) -> None:
+        self._offset = timedelta(hours=hours)
+
+    def utcoffset(self, _: datetime | None) -> timedelta:
+        return self._offset
+
+    def __repr__(self) -> str:
+        return "Zone()"
+
+
+def test_filters_that_look_alike_show_what_each_admits(engine: Engine) -> None:
+    late, early = (Filter(since=NOON.replace(hour=14, tzinfo=Zone(hours))) for hours in (0, 5))
+    assert repr(late) == repr(early)
+    for where, count in ((late, 1), (early, 3)):
+        for each in (engine.within(where).search("pizza merger", k=9), engine.search("pizza merger", k=9, where=where)):
+            assert len([hit for hit in each if hit.document.kind == "thread"]) == count
+        (thread,) = engine.within(where).list(Filter(kinds={"thread"}))
+        assert (thread.chunks, engine.within(where).status().chunks) == (count, count)
+
+
 def test_results_are_not_cached_across_boundaries(engine: Engine) -> None:
     asked: dict[str, Any] = {"k": 9, "strategy": "lexical"}
     whole = engine.search("merger pizza", **asked)
@@ -283,10 +307,33 @@ def test_why_not_names_nothing_but_what_was_asked_for(engine: Engine, tmp_path: 
         engine.within(staff).plan(file)
 
 
-def test_a_thread_is_read_by_its_address_though_its_first_message_is_hidden(engine: Engine) -> None:
+def test_a_thread_is_read_by_its_address_without_hidden_messages_and_no_guess_is_confirmed(engine: Engine) -> None:
     inner = engine.within(Filter(authors={"ben"}))
-    assert inner.read("ops/m1").text.split() == ["I", "order", "the", "pizza"]
-    assert inner.read("ops/m1").uri == "ops/m3"
+    assert inner.read("ops/m3").text.split() == ["I", "order", "the", "pizza"]
+    assert inner.read(inner.read("ops/m3").id).uri == "ops/m3"
+    for hidden, absent in (("ops/m1", "ops/m7"), ("thread:ops/m1", "thread:ops/m7"), ("m1", "m7")):
+        told = [inner.why_not("pizza", name) for name in (hidden, absent)]
+        assert told[0].stage == told[1].stage == "not ingested"
+        assert told[0].reason.replace(hidden, absent) == told[1].reason
+        for name in (hidden, absent):
+            with pytest.raises(NotFound, match=f"there is no document '{name}'"):
+                inner.read(name)
+
+
+def test_a_message_that_is_hidden_does_not_change_when_a_thread_was_written(engine: Engine) -> None:
+    inner = engine.within(Filter(access={"staff"}))
+
+    def list_times() -> list[tuple[datetime | None, datetime | None]]:
+        (record,) = inner.list()
+        document, hit = inner.read(record.id), inner.search("pizza")[0]
+        return [(each.created, each.updated) for each in (record, document, hit.document)]
+
+    assert list_times() == [(MESSAGES[1].at, MESSAGES[2].at)] * 3
+    secret = replace(MESSAGES[0], text="The merger is on again", id="m4", at=NOON.replace(hour=15), reply_to="m3")
+    engine.add_messages([secret])
+    assert list_times() == [(MESSAGES[1].at, MESSAGES[2].at)] * 3
+    (whole,) = engine.list(Filter(kinds={"thread"}))
+    assert whole.updated != MESSAGES[2].at
 
 
 def test_labels_of_sections_are_for_messages_alone(engine: Engine) -> None:

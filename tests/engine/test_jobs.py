@@ -51,6 +51,16 @@ def test_jobs_run_in_the_order_they_were_queued_and_on_job_hears_of_them(open_en
     assert (queued[0], "running", 1) in heard
 
 
+def test_a_job_tells_how_far_each_stage_is(open_engine: OpenEngine, pages: Path) -> None:
+    engine = open_engine(embedder="hashed")
+    engine.enqueue_add(pages)
+    heard: dict[str, tuple[int, int | None]] = {}
+    engine.run_jobs(on_job=lambda job: heard.update({job.stage: (job.done, job.total)}))
+    chunks = engine.status().chunks
+    assert list(heard)[-3:] == ["adding", "embedding", "added"]
+    assert (heard["adding"], heard["embedding"], heard["added"]) == ((6, 6), (chunks, chunks), (6, 6))
+
+
 def test_the_settings_and_options_of_the_one_who_queued_it_hold(open_engine: OpenEngine, pages: Path) -> None:
     long = pages / "long.md"
     long.write_text("# Long\n\n" + "\n\n".join(f"Paragraph {n} about the tide at Lowport." for n in range(40)))

@@ -4,12 +4,13 @@ import math
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Progress, Settings, SettingsError
+from clew import Document, Engine, Filter, Progress, Settings, SettingsError, record
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
@@ -89,6 +90,69 @@ def test_a_model_that_fails_loses_nothing_and_backfill_goes_on(place: str, monke
         assert len(model.texts) == len(set(model.texts)) == 12
         plain.add_documents(PAGES)
         assert stored(engine) == stored(plain)
+
+
+def test_a_trace_and_a_reason_count_what_is_pending_within_the_filter(place: str) -> None:
+    model = Watched()
+    with Engine.open(place, embedder=model) as engine:
+        engine.add_documents(PAGES[:4])
+        model.works = 0
+        engine.add_documents([Document("late", "The buoy is red.")])
+        late, early = (Filter(documents=frozenset(each)) for each in (("late", "p0"), ("p0", "p1")))
+        with record() as trace:
+            engine.search("gauge 3")
+        assert trace.find_note("pending") == "4 of 5 chunks are searchable by meaning, the others by words"
+        with record() as trace:
+            engine.search("gauge 3", where=late)
+        assert trace.find_note("pending") == "1 of 2 chunks are searchable by meaning, the others by words"
+        with record() as trace:
+            engine.within(early).search("gauge 3")
+        assert trace.find_note("pending") is None
+        only = engine.within(Filter(documents=frozenset({"late"})))
+        for reason in (only.context("xylophone").reason, only.ask("What is a xylophone?").context.reason):
+            assert "0 of 1 chunks are searchable by meaning" in reason
+
+
+def test_others_see_that_vectors_will_be_made_while_texts_are_still_stored(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.drivers.store.store.monotonic", count(step=10).__next__)
+    seen: list[bool] = []
+    with Engine.open(place, embedder="hashed") as engine, Engine.open(place, embedder="hashed") as other:
+
+        def look(progress: Progress) -> None:
+            if progress.stage == "adding" and progress.done:
+                stats = other.status()
+                assert stats.pending
+                seen.append(stats.is_embedding)
+
+        engine.add_documents(PAGES, on_progress=look)
+        assert seen
+        assert all(seen)
+        assert not other.status().is_embedding  # nothing is pending
+
+
+def test_the_time_left_is_estimated_by_the_length_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "SLICE", 8)
+    now, left = 0.0, dict[float, float]()
+
+    class Slow(HashedEmbedder):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            nonlocal now
+            now += sum(map(len, texts))  # a second a character
+            return super().embed(texts, role=role)
+
+    def look(progress: Progress) -> None:
+        if progress.stage == "embedding" and progress.seconds_left is not None:
+            left[now] = progress.seconds_left
+
+    monkeypatch.setattr("clew.index.add.embed.monotonic", lambda: now)
+    long = [Document(f"l{n}", f"The log of day {n}: {'rain and wind ' * 40}") for n in range(40)]
+    with Engine.open(":memory:", embedder=Slow()) as engine:
+        engine.add_documents([*PAGES, *long], on_progress=look)
+    end = max(left)
+    for moment, estimate in left.items():  # short texts are embedded first
+        assert estimate == pytest.approx(end - moment, rel=0.2, abs=1)
 
 
 def test_the_next_add_makes_what_is_left(place: str) -> None:

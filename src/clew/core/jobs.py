@@ -16,10 +16,11 @@ FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"}
 class Job:
     """One piece of long work: what was asked for, how far it is, and what came of it.
 
-    `request` and `result` are JSON; the result of an `add` has the fields of its Report. `total` is None while it is
-    unknown. `worker` is who has it or had it last, `attempts` how many workers have begun it, `heartbeat` the time of
-    the store's clock, in seconds, at which the worker was last known to live. `host` is the machine whose files it
-    reads; empty if any machine can do it.
+    `request` and `result` are JSON; the result of an `add` has the fields of its Report. `done` and `total` count
+    what the `stage` works on, such as files found or texts embedded, and after an `add` its documents; `total` is None
+    while it is unknown. `worker` is who has it or had it last, `attempts` how many workers have begun it, `heartbeat`
+    the time of the store's clock, in seconds, at which the worker was last known to live. `host` is the machine whose
+    files it reads; empty if any machine can do it.
     """
 
     id: str

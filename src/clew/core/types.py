@@ -263,6 +263,7 @@ class StoreStats:
     without_contexts: int = 0  # documents of which a model failed to write contexts
     languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`
     pending: int = 0  # chunks that are found by words alone, because their vectors are still to be made
+    is_embedding: bool = False  # whether a process is making them
 
     def describe_pending(self) -> str:
         """How many chunks have their vectors, in words."""

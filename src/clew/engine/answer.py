@@ -78,7 +78,7 @@ def ask(
     probe = find_probe_hits(opened, query, settings) if opened.llm is None and strategy == PROBE else None
     found = opened.finder.find(query, strategy, shape) if probe is None else probe[: query.k]
     context = assemble_context(opened, query, found, session=session, settings=shape)
-    if not found and context.reason == NO_MATCH and (unknown := whole.unknown_names(where)):
+    if not found and context.reason.startswith(NO_MATCH) and (unknown := whole.unknown_names(where)):
         context = replace(context, reason="; ".join(unknown))
     hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
     numbers = context.numbers if session else {}

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clew import drivers
-from clew.core import flush
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
 from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState
 from clew.core.protocols import LLM
@@ -144,14 +143,10 @@ def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | 
     tell = on_job or (lambda _: None)
     tell(job)
     with Lease(queue, job, engine.settings.jobs.lease) as lease:
-        done, total = job.done, job.total
 
         def on_progress(progress: Progress) -> None:
-            nonlocal done, total
-            if progress.unit not in (flush.UNIT, "texts"):  # a job counts what it adds
-                done, total = progress.done, progress.total
-            lease.report(progress.stage, done, total)
-            tell(replace(job, stage=progress.stage, done=done, total=total))
+            lease.report(progress.stage, progress.done, progress.total)
+            tell(replace(job, stage=progress.stage, done=progress.done, total=progress.total))
             if stop.is_set():
                 raise StopJob("queued")
 
@@ -206,6 +201,8 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
         now = worker.opened
         if now.store is not opened.store:  # it was switched to another model
             engine.opened = engine.opened.with_store(now.store, now.embedder, now.embedder_config)
+    count = len(report.added) + len(report.changed) + report.skipped
+    on_progress(Progress("added", count, count, "documents"))
     kept = report.passed_over[:MAX_KEPT_PASSED_OVER]  # a repository may have very many
     return {**asdict(replace(report, passed_over=kept)), "passed_over_counts": report.passed_over_counts}
 

@@ -30,6 +30,7 @@ from clew.core.scripts import UNSPACED, list_scripts
 from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
+from clew.core.thread import THREAD_KIND
 from clew.core.types import Hit
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
@@ -229,15 +230,12 @@ def resolve_document(opened: Opened, name: str) -> str:
     from clew.index.read.uri import resolve_document_ids
 
     for candidate in resolve_document_ids(name, opened.root):
-        if any(True for _ in opened.store.documents(Filter(documents=frozenset({candidate})))):
-            return candidate
+        for record in opened.store.documents(Filter(documents=frozenset({candidate}))):
+            if candidate == name or record.kind != THREAD_KIND:  # a thread's id is made of a message that may be hidden
+                return candidate
     ids = {record.uri or record.id: record.id for record in opened.store.documents()}
     if name in ids:
         return ids[name]
-    if opened.boundary != EVERYTHING:  # a thread whose first message is hidden has another address here
-        named = [record.id for record in opened.store.whole.documents() if record.uri == name]
-        for record in opened.store.documents(Filter(documents=frozenset(named))) if named else ():
-            return record.id
     hint = format_suggestion(name, ids) or "`clew list` shows the documents"
     raise NotFound(f"there is no document {name!r}; {hint}")
 

@@ -152,9 +152,9 @@ def context(
     if left_out:
         count = get_token_counter(settings.context.tokenizer)
         return note_irrelevant_hits(made, left_out, count, settings.context)
-    if not hits and made.reason == NO_MATCH and settings.search.has_floor:
+    if not hits and made.reason.startswith(NO_MATCH) and settings.search.has_floor:
         return replace(made, reason="no hit reaches search.min_similarity and search.min_relevance")
-    if not hits and made.reason == NO_MATCH and (unknown := engine.unknown_names(where)):
+    if not hits and made.reason.startswith(NO_MATCH) and (unknown := engine.unknown_names(where)):
         return replace(made, reason="; ".join(unknown))
     return made
 
@@ -226,6 +226,8 @@ def assemble_context(
     made = retry_concurrent_change(build)
     if not hits and opened.boundary == EVERYTHING and not opened.store.stats().chunks:
         return replace(made, reason="the collection is empty")
+    if not hits and (pending := opened.store.describe_pending()):
+        return replace(made, reason=f"{made.reason}; {pending}")
     return made
 
 

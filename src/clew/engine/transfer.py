@@ -118,12 +118,12 @@ def reembed(
         raise SettingsError(f"the collection already has vectors of {before.embedder}; name another model")
     budget, done, stopped = CostBudget({model.name: Price(opened.settings.embedder.price)}, max_cost), 0, ""
 
-    def report_embedded(count: int, total: int) -> None:
+    def report_embedded(count: int, total: int, share: float) -> None:
         nonlocal done
         done = count
         if on_progress:
             spent = monotonic() - started
-            left = spent / count * (total - count) if count else None
+            left = spent / share * (1 - share) if share else None
             on_progress(Progress("embedding", count, total, "texts", count / spent if count else 0.0, left))
 
     options = RayOptions(ray, workers, gpus)

@@ -30,6 +30,7 @@ READS: dict[str, Callable[[BackendStore, str], object]] = {
     "chunks_by_id": lambda store, _: store.chunks_by_id([f"m{n}_chunk_0" for n in range(4)]),
     "close": lambda store, _: store.close(),
     "count_terms": lambda store, _: store.count_terms(["pizza"]),
+    "describe_pending": lambda store, _: store.describe_pending(),
     "document": lambda store, thread: store.document(thread),
     "documents": lambda store, _: list(store.documents()),
     "find_candidates": lambda store, _: [

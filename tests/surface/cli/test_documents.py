@@ -196,6 +196,23 @@ def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
     assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0
 
 
+def test_a_search_says_once_what_is_not_yet_searchable_by_meaning(fresh: "Clew") -> None:
+    fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
+    count = fresh("status", "--json").json["chunks"]
+    told = f"0 of {count} chunks are searchable by meaning, the others by words"
+    for command in ("search", "context", "ask"):
+        assert fresh(command, "signing keys").err.count(told) == 1
+        assert fresh(command, "signing keys", "--json").json["trace"]["steps"]
+    (hits, trace) = (fresh("search", "signing keys", "--json").json[name] for name in ("hits", "trace"))
+    assert hits
+    assert trace["steps"][0]["notes"]["pending"] == told
+    assert told in fresh("search", "xylophone").out
+    page = next(Path("pages").iterdir())
+    assert "0 of " in fresh("search", "signing keys", "--document", str(page)).err
+    fresh("backfill")
+    assert "searchable by meaning" not in fresh("search", "signing keys").err
+
+
 LONG = "# Tides\n\n" + "\n\n".join(
     f"## Part {n}\n\n" + " ".join(f"The gauge number {n * 50 + m} was read." for m in range(50)) for n in range(6)
 )

@@ -126,6 +126,19 @@ def test_watching_without_an_id_shows_the_outcome_of_the_last_job(fresh: Clew) -
     assert (watched.code, [job["id"] for job in watched.json["jobs"]]) == (0, [good])
 
 
+def test_an_interrupted_watch_says_that_the_jobs_go_on(fresh: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    job_id = queue(fresh, "pages/vault.md")
+    monkeypatch.setattr("clew.surface.cli.commands.jobs.sleep", interrupt)
+    watched = fresh("jobs", "watch", job_id)
+    assert watched.code == 130
+    assert watched.err.splitlines()[-1] == "clew: watching ended; the jobs go on (`clew jobs` lists them)"
+    assert "saved" not in watched.err
+    assert fresh("jobs", "show", job_id, "--json").json["state"] == "queued"
+
+
 @pytest.mark.slow
 def test_hints_repeat_the_collection_that_was_given(fresh: Clew) -> None:
     given = ("--path", "my store", "--collection", "ops")

@@ -5,9 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.surface.cli.conftest import Clew
 
 HEAVY = (
     "numpy",
@@ -94,6 +99,48 @@ def test_a_terminal_gets_colour_and_a_pipe_does_not(collection: Path) -> None:
     assert process.returncode == 0
     assert b"\x1b" not in err  # a pipe
     assert b"\x1b[1;33mkeys\x1b[0m" in shown
+
+
+SLOW_MODEL = """
+import pathlib, time
+from clew.drivers.embed.hashed import HashedEmbedder
+made, calls = HashedEmbedder.embed, []
+def embed(self, texts, *, role):
+    calls.append(texts)
+    if len(calls) > 1:
+        pathlib.Path("waiting").touch()
+        time.sleep(600)
+    return made(self, texts, role=role)
+HashedEmbedder.embed = embed
+"""  # it answers the first call, and not the second
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_an_interrupt_ends_an_add_at_once_and_keeps_what_it_made(fresh: "Clew") -> None:
+    for number in range(150):
+        Path("pages", f"{number}.md").write_text(f"# Page {number}\n\nThe gauge {number} is read at noon.")
+    Path("slow").mkdir()
+    Path("slow", "sitecustomize.py").write_text(SLOW_MODEL)
+    env = {**clean_env(), "PYTHONPATH": os.pathsep.join(["slow", os.environ.get("PYTHONPATH", "")])}
+    words = [sys.executable, "-m", "clew", "add", "pages"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as work:
+        try:
+            while not Path("waiting").exists():
+                assert work.poll() is None, work.stderr and work.stderr.read()
+                time.sleep(0.05)
+            status = fresh("status").out
+            assert "64 of 156 chunks are searchable by meaning, the others by words; a running process" in status
+            assert "backfill" not in status
+            work.send_signal(signal.SIGINT)
+            _, err = work.communicate(timeout=30)  # the model would take ten minutes
+        finally:
+            work.kill()
+    assert work.returncode == 130, err
+    assert "interrupted; everything finished until now is saved" in err
+    assert "64 of 156 chunks" in fresh("status").out
+    assert "`clew backfill` makes their vectors" in fresh("status").out
+    assert "92 embedded" in fresh("backfill").out
+    assert "pending" not in fresh("status").out
 
 
 @pytest.mark.slow

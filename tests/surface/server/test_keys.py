@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -262,5 +263,58 @@ def test_keys_that_cannot_be_reached_are_an_error(folder: Path, place: str, kind
         said = " ".join(run(folder, *words, status=6).stderr.split())
         assert "cannot be reached" in said
         assert "begin without keys" in said
+    served = CliRunner().invoke(app, ["--path", str(folder), "serve"])
+    assert (served.exit_code, "cannot be reached" in served.stderr) == (6, True)
+
+
+@pytest.mark.parametrize("loss", ["folder", "another", "lance", "rows"])
+def test_a_server_refuses_when_its_keys_are_gone(
+    tmp_path: Path, folder: Path, request: pytest.FixtureRequest, loss: str
+) -> None:
+    store = str(folder)
+    if loss in ("lance", "rows"):
+        store = request.getfixturevalue("postgres_database")() if loss == "rows" else f"lance://{tmp_path}/lake"
+        fill(store)
+    token = run(store, "add", "admin").stdout.strip()
+    asked = {"query": "vault key"}
+    with serving(store) as running:
+        assert running.post("/v1/search", asked).status_code == 401
+        assert running.post("/v1/search", asked, headers=bearer(token)).status_code == 200
+        if loss == "rows":
+            with psycopg.connect(store, autocommit=True) as db:
+                db.execute("DELETE FROM clew.named WHERE kind = 'keys'")
+        else:
+            shutil.rmtree((tmp_path / "lake" if loss == "lance" else folder) / ".server")
+        if loss == "another":
+            run(store, "add", "other")
+        for headers in ({}, bearer(token)):
+            refused = running.post("/v1/search", asked, headers=headers)
+            assert refused.status_code == 502, refused.text
+            assert "cannot read its keys" in refused.json()["error"]["message"]
+
+
+def test_a_server_whose_keys_are_reset_needs_none(folder: Path) -> None:
+    run(folder, "add", "admin")
+    with serving(folder) as running:
+        assert running.post("/v1/search", {"query": "vault key"}).status_code == 401
+        run(folder, "reset")
+        assert running.post("/v1/search", {"query": "vault key"}).status_code == 200
+
+
+def test_a_lost_log_of_the_keys_is_noticed(folder: Path) -> None:
+    run(folder, "add", "admin")
+    home, kept = folder / ".server", folder.parent / "kept"
+    with serving(folder) as running:
+        shutil.copytree(home, kept)
+        running.server.keys.revoke("admin")
+        shutil.copy(home / "clew.db", kept)  # as after a crash, but without the log that has the change
+        shutil.copy(home / "clew.change", kept)
+    shutil.rmtree(home)
+    kept.rename(home)
+    for log in home.glob("clew.db-*"):
+        log.unlink()
+    said = " ".join(run(folder, status=6).stderr.split())
+    assert "cannot be reached" in said
+    assert "changes are missing" in said
     served = CliRunner().invoke(app, ["--path", str(folder), "serve"])
     assert (served.exit_code, "cannot be reached" in served.stderr) == (6, True)

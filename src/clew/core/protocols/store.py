@@ -127,7 +127,7 @@ class Store(Protocol):
     def embed_pending(
         self,
         embedder: Embedder,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int, float], None] | None = None,
         documents: Collection[str] | None = None,
     ) -> tuple[int, dict[str, str]]:
         """Makes the vectors of chunks and summaries that were put without one, of all documents or of some.
@@ -139,11 +139,12 @@ class Store(Protocol):
     def staged_model(self) -> StagedModel | None:
         """The model of the staged vectors, which are stored beside those in use; None if there are none."""
 
-    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
         """Stages vectors of another model for all chunks and summaries that lack one, and returns how many were made.
 
         Searches and writes go on meanwhile. Called again, it continues where it stopped, and catches up with changes.
-        StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done and the total.
+        StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done, the total,
+        and the share of the text that is done.
         """
 
     def switch_to_staged(self, embedder: Embedder) -> "Store":
@@ -252,6 +253,9 @@ class Store(Protocol):
 
     def stats(self) -> StoreStats:
         """The counts, the embedder and its dimension, the change number, and the kind and size of the index."""
+
+    def describe_pending(self) -> str:
+        """How many chunks are searchable by meaning, in words; empty, at next to no cost, if all of them are."""
 
     def change_number(self) -> int:
         """A number that grows with every change of the collection, at next to no cost: caches are keyed by it."""

@@ -21,6 +21,7 @@ from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Se
 from clew.drivers.store.entries import add_vector_to_print
 from clew.drivers.store.named import claim_documents
 
+PENDING = "pending"  # the beginning of the names of claims on vectors that are to be made
 WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
 SLICE = 64  # texts of a call; at most this many are embedded again after a crash
 MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is tried with
@@ -28,7 +29,7 @@ PROBE = "Is the model there?"
 CLAIM_SECONDS = 60.0  # for which rows are left to the process that embeds them
 WAIT_SECONDS = 0.5  # between two looks at what others have claimed
 MAX_ATTEMPTS = 100  # to switch while others change the collection
-OnProgress = Callable[[int, int], None]  # how many are done, of how many
+OnProgress = Callable[[int, int, float], None]  # how many are done, of how many, and their share of the text
 _TEXTS = {CHUNK: ("doc", "print", "text", "headings", "context"), DOCUMENT: ("summary", "vector", "pending")}
 
 
@@ -43,6 +44,8 @@ class _Run:
     is_staged: bool = False
     total: int = 0
     done: int = 0
+    chars: int = 0  # of all
+    done_chars: int = 0
     chunks: int = 0  # of those that are done
     failures: int = 0  # in a row
     failed: dict[int, str] = field(default_factory=dict)  # why there is no vector, by row
@@ -50,7 +53,8 @@ class _Run:
 
     def report(self) -> None:
         if self.on_progress and self.total:
-            self.on_progress(self.done, max(self.total, self.done))
+            share = self.done_chars / max(self.chars, self.done_chars, 1)
+            self.on_progress(self.done, max(self.total, self.done), share)
 
 
 def embed_pending(
@@ -93,7 +97,8 @@ def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress 
 
 
 def _make_vectors(run: _Run) -> None:
-    run.total = sum(len(rows) for _, rows in _list_missing(run))
+    for _, rows in _list_missing(run):
+        run.total, run.chars = run.total + len(rows), run.chars + _count_chars(rows)
     run.report()  # a call may take long
     is_left = run.total > 0
     while is_left:
@@ -143,7 +148,7 @@ def _claim(run: _Run, rows: list[Row]) -> Iterator[tuple[list[Row], Callable[[],
     if len(rows) <= SLICE:
         yield rows, lambda: None
         return
-    claims, kind = run.backend.named("claims"), "staged" if run.is_staged else "pending"
+    claims, kind = run.backend.named("claims"), "staged" if run.is_staged else PENDING
     names = {row["row"]: f"{kind} {row['row'] // WINDOW}" for row in rows}
     free, since = claim_documents(claims, set(names.values()), owner=run.owner, seconds=CLAIM_SECONDS), time.monotonic()
 
@@ -191,7 +196,7 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
         return
     run.failures = 0
     made = _write_vectors(run, kind, rows, vectors)
-    run.done += made
+    run.done, run.done_chars = run.done + made, run.done_chars + _count_chars(rows)
     run.chunks += made if kind == CHUNK else 0
 
 
@@ -201,6 +206,11 @@ def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
     if len(embedded) != len(rows):
         raise CountMismatch(f"count mismatch: {embedder.name} gave {len(embedded)} vectors for {len(rows)} texts")
     return checks.check_embeddings(embedded, len(rows), embedder)
+
+
+def _count_chars(rows: Sequence[Row]) -> int:
+    """How long the texts are, by which the time that they take is estimated: short ones are embedded first."""
+    return sum(len(row["summary" if row["kind"] == DOCUMENT else "text"]) for row in rows)
 
 
 def _get_text(row: Row) -> str:

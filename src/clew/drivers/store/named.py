@@ -235,15 +235,23 @@ def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, se
 
     def claim(values: Values) -> set[str]:
         now = rows.clock()
-        over = (
-            name for name, (by, until) in values.items() if not now < until <= now + MAX_CLAIM or is_dead_worker(by)
-        )
-        _drop(values, list(over))
+        _drop(values, [name for name, each in values.items() if not _is_claimed(each, now)])
         free = {doc_id for doc_id in doc_ids if values.get(doc_id, (owner, 0))[0] == owner}
         values.update({doc_id: [owner, now + seconds] for doc_id in free})
         return free
 
     return rows.change(claim) if doc_ids else set()
+
+
+def has_claims(rows: NamedRows, prefix: str) -> bool:
+    """Whether a process has a claim whose name begins so."""
+    now = rows.clock()
+    return any(name.startswith(prefix) and _is_claimed(each, now) for name, each in rows.read().items())
+
+
+def _is_claimed(claim: Sequence[Any], now: float) -> bool:
+    by, until = claim
+    return now < until <= now + MAX_CLAIM and not is_dead_worker(by)
 
 
 class NamedRecords:

@@ -1,7 +1,8 @@
 """A document of which only some chunks may be seen, without the rest.
 
 The rest of its text is blank, so that positions stay true, its other sections are gone, and so is what was made of the
-whole: its summary, a title taken from a hidden message, the messages before a chunk that are kept as its context.
+whole: its summary, a title taken from a hidden message, the messages before a chunk that are kept as its context, and
+when it was written, in place of which are the times of the first and the last message that are shown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,8 @@ class Part:
     messages: tuple[str, ...]  # that they are of, by id, in order
     chars: int
     text: str  # of the first
+    created: str | None = None  # the times of the first and the last
+    updated: str | None = None
 
 
 def make_part(document: Row, chunks: Sequence[Row]) -> Part | None:
@@ -40,6 +43,8 @@ def make_part(document: Row, chunks: Sequence[Row]) -> Part | None:
         tuple(dict.fromkeys(str(each) for each in messages if each is not None)),
         sum(len(row["text"]) for row in ordered),
         ordered[0]["text"],
+        ordered[0]["at"],
+        ordered[-1]["at"],
     )
 
 
@@ -51,7 +56,8 @@ def redact_row(row: Row, part: Part) -> Row:
         channel = str(record.meta.get("channel", ""))
         first = part.messages[0] if part.messages else ""
         shown |= {"title": make_thread_title(channel, part.text), "uri": make_thread_uri(channel, first)}
-    return row | shown | {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
+    times = {"created": part.created, "updated": part.updated}
+    return row | shown | times | {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
 
 
 def redact_chunk(chunk: Chunk, part: Part) -> Chunk:
@@ -84,6 +90,8 @@ def redact_document(document: Document, record: DocumentRecord, chunks: Sequence
         summary_by="",
         hash="",
         stamp="",
+        created=record.created,
+        updated=record.updated,
     )
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import Final, ParamSpec
 
 from clew.core.analyse import UNKNOWN, make_language_term
@@ -23,12 +24,24 @@ from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
+from clew.core.workers import make_worker_name
 from clew.drivers.store import checks, embed, inspection, read, threads, write
-from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, NamedRows, RowScores, Transaction, select
+from clew.drivers.store.backend import (
+    CHUNK,
+    DOCUMENT,
+    Backend,
+    Head,
+    NamedRows,
+    RowScores,
+    T,
+    Transaction,
+    Values,
+    select,
+)
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.entries import make_entries, make_new_entries
 from clew.drivers.store.filtered import FilteredBackend
-from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents
+from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents, has_claims
 from clew.drivers.store.term_ids import hash_terms, pack_terms
 
 DEFAULTS: Final = StoreConfig()
@@ -38,6 +51,7 @@ MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of do
 MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
 LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
+ANNOUNCE_SECONDS = 5.0
 MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
@@ -73,6 +87,24 @@ class HitCache:
     def clear(self) -> None:
         """Forgets all hits, after a write that does not change the change number."""
         self._clears[0] += 1
+
+
+class CountedRows:
+    """Named values that belong to the content: the change number grows with them, so that a lost log is noticed."""
+
+    def __init__(self, backend: Backend, kind: str) -> None:
+        self._backend, self._rows = backend, backend.named(kind)
+        self.read, self.clock = self._rows.read, self._rows.clock
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes values, which is then counted."""
+
+        def count(tx: Transaction) -> None:
+            tx.head = replace(tx.head, change=tx.head.change + 1)
+
+        result = self._rows.change(decide, names)
+        self._backend.write(count, is_change=False)
+        return result
 
 
 class StoreEraser:
@@ -112,6 +144,7 @@ class BackendStore:
         self.whole = self
         self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
         self._languages: LRUCache[dict[str, int]] = LRUCache(1)  # by change number
+        self._announced = monotonic()  # when others were told last that vectors will be made here
         self._holds_state = False
         self._state: Head | None = None  # that is held
 
@@ -132,8 +165,8 @@ class BackendStore:
 
     @property
     def keys(self) -> NamedRows:
-        """The keys of a server."""
-        return self._backend.named("keys")
+        """The keys of a server; to change one is a change of the collection."""
+        return CountedRows(self._backend, "keys")
 
     def within(self, where: Filter) -> "BackendStore":
         """The same store as far as a filter admits it, which only reads."""
@@ -187,11 +220,20 @@ class BackendStore:
         self._backend.write(
             lambda tx: write.put_document(tx, document, new.entries, expected_text=expected_text, summary_vector=vector)
         )
+        self._announce_vectors()
 
     def put_many(self, documents: Sequence[NewDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
+        self._announce_vectors()
+
+    def _announce_vectors(self) -> None:
+        """Tells others every few seconds that whoever puts documents here will make their vectors."""
+        if (now := monotonic()) - self._announced > ANNOUNCE_SECONDS:
+            owner, self._announced = make_worker_name(), now
+            claims, name = self._backend.named("claims"), f"{embed.PENDING} of {owner}"
+            claim_documents(claims, [name], owner=owner, seconds=3 * ANNOUNCE_SECONDS)
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
@@ -246,14 +288,14 @@ class BackendStore:
         """The model of the staged vectors, if there are any."""
         return self._read_head().staged
 
-    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
         return embed.stage_vectors(self._backend, embedder, on_progress)
 
     def embed_pending(
         self,
         embedder: Embedder,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int, float], None] | None = None,
         documents: Collection[str] | None = None,
     ) -> tuple[int, dict[str, str]]:
         """Makes the pending vectors, of all documents or of some; how many, and why not, by document."""
@@ -472,12 +514,7 @@ class BackendStore:
 
     def set_calibration(self, text: str) -> None:
         """Keeps a text about the collection; the change number grows."""
-
-        def count_change(tx: Transaction) -> None:
-            tx.head = replace(tx.head, change=tx.head.change + 1)
-
-        self._backend.named("calibration").change(lambda values: values.update({"": text}))
-        self._backend.write(count_change, is_change=False)
+        CountedRows(self._backend, "calibration").change(lambda values: values.update({"": text}))
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
@@ -488,7 +525,14 @@ class BackendStore:
             documents, chunks = (sum(1 for _ in each) for each in (self.documents(), self.scan()))
             with self._backend.read() as snapshot:
                 pending = len(snapshot.find(select(CHUNK, pending=[1]), ("row",)))
-        return StoreStats(documents, chunks, head.embedder, head.dim, head.change, kind, size, pending=pending)
+        is_embedding = pending > 0 and has_claims(self.whole._backend.named("claims"), embed.PENDING)
+        counts = documents, chunks, head.embedder, head.dim, head.change
+        return StoreStats(*counts, kind, size, pending=pending, is_embedding=is_embedding)
+
+    def describe_pending(self) -> str:
+        """How many chunks are searchable by meaning, in words; empty if all of them are."""
+        stats = self.stats() if self._read_head().pending else None
+        return stats.describe_pending() if stats and stats.pending else ""
 
     def change_number(self) -> int:
         """The number of the last change."""

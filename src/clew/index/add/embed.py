@@ -24,9 +24,9 @@ def embed_pending(
     """
     started, before = monotonic(), store.stats().pending
 
-    def report(count: int, of: int) -> None:
+    def report(count: int, of: int, share: float) -> None:
         spent = monotonic() - started
-        left = spent / count * (of - count) if count else None
+        left = spent / share * (1 - share) if share else None
         if on_progress:
             on_progress(Progress("embedding", count, of, "texts", count / spent if count else 0.0, left))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from clew.core.calibration import Calibration
 from clew.core.errors import DriverMissing, SettingsError
+from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
@@ -111,6 +112,8 @@ class Finder:
                 trace.notes["strategy"] = name
                 if query.text:
                     trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
+                if not trace.is_brief and (pending := self._store.describe_pending()):
+                    trace.notes["pending"] = pending
             hits = self._results.get(key) if key else None
             if hits is None:
                 is_stepwise = prepared or (trace.is_recorded and not trace.is_brief)
@@ -249,7 +252,7 @@ class Finder:
 
         Within a filter the index is asked: to look through the channels would take as long as there are many.
         """
-        key = f"{self._store.change_number()} {self._boundary!r}"
+        key = f"{self._store.change_number()} {expand_filter(self._boundary)}"
         found = self._messages.get(key)
         if found is None:
             if self._boundary == EVERYTHING:
@@ -264,7 +267,8 @@ class Finder:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
         if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return ""
-        asked = f"{replace(query, vector=None)!r} {self._boundary!r}"
+        seen = map(expand_filter, (self._boundary, query.where))  # filters may look alike and admit something else
+        asked = f"{replace(query, vector=None)!r} {tuple(seen)}"
         return digest(str(self._store.change_number()), name, asked, repr(settings))
 
 

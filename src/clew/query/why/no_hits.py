@@ -14,4 +14,5 @@ def explain_no_hits(stats: StoreStats, where: Filter, unknown_names: Sequence[st
         return "; ".join(unknown_names)
     if where != EVERYTHING:
         return "nothing matches within the filters; remove one of them to search more"
-    return "nothing in the collection matches the query"
+    pending = f"; {stats.describe_pending()}" if stats.pending else ""
+    return f"nothing in the collection matches the query{pending}"

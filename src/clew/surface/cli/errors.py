@@ -162,8 +162,9 @@ class ClewGroup(LazyGroup):
             raise
         except BrokenPipeError:
             raise typer.Exit(_discard_stdout()) from None
-        except KeyboardInterrupt:
-            message, name, code = "interrupted; everything finished until now is saved", "Interrupted", INTERRUPTED
+        except KeyboardInterrupt as error:
+            told = str(error) or "interrupted; everything finished until now is saved"
+            message, name, code = repeat_options(told, ctx.obj), "Interrupted", INTERRUPTED
         except ClewError as error:
             message, name, code = repeat_options(str(error), ctx.obj), type(error).__name__, get_exit_code(error)
             _print_traceback_if_verbose(error)

@@ -13,6 +13,7 @@ from clew.surface.cli import options as o
 
 if TYPE_CHECKING:
     from clew.core.filter import Filter
+    from clew.core.trace import Trace
     from clew.core.types import Message
     from clew.engine import Engine
 
@@ -228,6 +229,14 @@ def warn_of_unknown_names(engine: "Engine", where: "Filter") -> None:
 
     for sentence in engine.unknown_names(where):
         render.print_line((sentence, "yellow"), err=True)
+
+
+def warn_of_pending_vectors(trace: "Trace") -> None:
+    """Reports on stderr how many chunks are not yet searchable by meaning, as a search has noted it."""
+    from clew.surface.cli import render
+
+    if pending := trace.find_note("pending"):
+        render.print_line((str(pending), "yellow"), err=True)
 
 
 def _resolve_documents(names: Sequence[str], engine: "Engine", rest: "Filter") -> list[str]:

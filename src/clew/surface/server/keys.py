@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Rights = Literal["read", "write"]
 PREFIX: Final = "clew"
 LOOK_SECONDS: Final = 1.0  # between two looks for the first key in a database, each with a connection of its own
-_MADE: Final = ""  # the name of a value that stays when the last key is dropped
+_MADE: Final = ""  # the name of a value that stays when the last key is dropped, and is False after `reset`
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,17 @@ class Keys:
         self._lock = threading.Lock()
         self._store: BackendStore | None = None
         self._look_again = 0.0
+        self._file: tuple[int, int] | None = None  # the one that was opened, of a folder
+        self._was_made = False
         self.place = f"{mask_secrets(path)} ({drivers.SERVER})"
 
     def exists(self) -> bool:
         """Whether a key was ever made; then one is needed everywhere, until `reset`."""
-        return bool(self._read())
+        made: bool | None = self._read([_MADE]).get(_MADE)
+        if made is None and self._was_made:
+            raise DriverFailed(f"the keys in {self.place} are gone; restore a backup, or start the server again")
+        self._was_made = made is not None
+        return bool(made)
 
     def read(self) -> dict[str, Key]:
         """Return the keys by id, as they are now."""
@@ -148,10 +154,15 @@ class Keys:
 
     def reset(self) -> None:
         """Remove all keys: a server on this machine then needs none."""
+
+        def reset(values: "Values") -> None:
+            values.clear()
+            values[_MADE] = False
+
         with self._named_failures():
             rows = self._open(create=False)
             if rows:
-                rows.change(lambda values: values.clear())
+                rows.change(reset)
 
     def close(self) -> None:
         """Close the store of the keys."""
@@ -163,7 +174,16 @@ class Keys:
             if self._store is None and (create or monotonic() >= self._look_again):
                 self._store = drivers.open_server_store(self._path, self._config, create=create)
                 self._look_again = monotonic() + (LOOK_SECONDS if drivers.is_address(self._path) else 0)
+                self._file = self._identify_file() if self._store else None
+            if self._store and self._file != self._identify_file():
+                raise DriverFailed("another database was put in its place; start the server again")
             return self._store.keys if self._store else None
+
+    def _identify_file(self) -> tuple[int, int] | None:
+        """The file of a folder's keys, since who has a file open can still read it after it is gone; OSError then."""
+        folder = drivers.find_collection_folder(self._path, drivers.SERVER)
+        found = (folder / "clew.db").stat() if folder else None
+        return found and (found.st_dev, found.st_ino)
 
     def _read(self, names: Collection[str] | None = None) -> "Values":
         with self._named_failures():
@@ -175,7 +195,7 @@ class Keys:
 
         def change(values: "Values") -> Key:
             key = decide(self._parse(values))
-            values.setdefault(_MADE, True)
+            values[_MADE] = True
             values[key.id] = {**key.to_json(), "hash": key.hash}
             if not keeps:
                 del values[key.id]

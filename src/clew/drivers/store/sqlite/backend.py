@@ -254,7 +254,7 @@ class SqliteNamed(NamedTexts):
                 db.execute("PRAGMA secure_delete = OFF")
 
     def _change(self, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
-        with self._database.write_transaction(any_model=True) as (db, state):
+        with self._database.write_transaction(any_model=True) as (db, _):
             before = self._load(db, names)
             result, after = change_texts(before, decide)
             gone = [(self._kind, name) for name in before.keys() - after.keys()]
@@ -264,8 +264,6 @@ class SqliteNamed(NamedTexts):
                 " ON CONFLICT(kind, name) DO UPDATE SET value = excluded.value, sum = excluded.sum",
                 [(self._kind, name, value) for name, value in after.items() if before.get(name) != value],
             )
-            if self._kind == "keys" and before != after:  # so that a lost log is noticed
-                sums.write_meta(db, change=state.change + 1)
         if gone and self._kind == "erasing":
             with self._database.reader as db:
                 truncate_log(db)

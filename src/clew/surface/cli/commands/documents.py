@@ -256,7 +256,9 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
         render.print_json(shown)
         return
     if stats.pending:
-        hint = repeat_options("`clew backfill` makes their vectors", ctx.obj)
+        hint = "a running process makes their vectors"
+        if not stats.is_embedding:
+            hint = repeat_options("`clew backfill` makes their vectors", ctx.obj)
         shown["pending"] = f"{stats.pending:,}: {stats.describe_pending()}; {hint}"
     else:
         del shown["pending"]

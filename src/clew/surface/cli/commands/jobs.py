@@ -68,7 +68,10 @@ def watch(ctx: typer.Context, *, jobs: JobIds = None, as_json: o.Json = False) -
         named = [engine.job(each) for each in jobs or ()]
         ids = [job.id for job in named or [job for job in known if not job.is_finished] or known[-1:]]
         with progress.report_progress() as on_progress:
-            _follow_jobs(ctx, engine, ids, _make_job_reporter(on_progress))
+            try:
+                _follow_jobs(ctx, engine, ids, _make_job_reporter(on_progress))
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt("watching ended; the jobs go on (`clew jobs` lists them)") from None
         ended = [engine.job(each) for each in ids]
     if as_json:
         render.print_json({"jobs": ended})
@@ -147,7 +150,7 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
 
     def report(job: "Job") -> None:
         if job.state != "queued":
-            on_progress(Progress(f"job {job.id}", job.done, job.total, "documents"))
+            on_progress(Progress(f"job {job.id}, {job.stage or 'starting'}", job.done, job.total, ""))
 
     return report
 

@@ -265,6 +265,12 @@ class Zone(tzinfo):
     def utcoffset(self, _: datetime | None) -> timedelta:
         return self._offset
 
+    def dst(self, _: datetime | None) -> None:
+        return None
+
+    def tzname(self, _: datetime | None) -> None:
+        return None
+
     def __repr__(self) -> str:
         return "Zone()"
 

@@ -1188,11 +1188,21 @@ def test_a_scan_goes_on_while_documents_change(make_store: MakeStore, monkeypatc
 
 def test_a_chunk_says_more_of_itself_than_its_document(make_store: MakeStore) -> None:
     store = make_store()
-    put(store, bundle("log", ["anchor"], meta={"channel": "deck", "lang": "en"}, chunk_meta={"channel": "port"}))
-    assert collect_ids(
-        store.search_vectors(vector(1), 5, Filter(channels=frozenset({"port"}), meta={"lang": "en"}))
-    ) == {"log/anchor/0"}
-    assert store.search_vectors(vector(1), 5, Filter(channels=frozenset({"deck"}))) == []
+    put(store, bundle("log", ["anchor"], meta={"team": "deck", "lang": "en"}, chunk_meta={"team": "port"}))
+    found = store.search_vectors(vector(1), 5, Filter(meta={"team": "port", "lang": "en"}))
+    assert collect_ids(found) == {"log/anchor/0"}
+    assert store.search_vectors(vector(1), 5, Filter(meta={"team": "deck"})) == []
+
+
+def test_a_chunk_is_in_the_channel_of_its_document(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor", "bell"], meta={"channel": "deck"}, chunk_meta={"channel": "port"}))
+    deck, port = (Filter(channels=frozenset({name})) for name in ("deck", "port"))
+    assert collect_ids(store.search_vectors(vector(1), 5, deck)) == {"log/anchor/0", "log/bell/0"}
+    assert store.search_vectors(vector(1), 5, port) == []
+    assert (store.channels(), store.latest_chunks("port", 5)) == (["deck"], [])
+    assert [chunk.meta["channel"] for chunk in store.within(deck).chunks("log")] == ["deck", "deck"]
+    assert list(store.within(port).documents()) == []
 
 
 def test_a_change_of_what_is_said_of_a_document_is_seen(make_store: MakeStore) -> None:

@@ -18,7 +18,7 @@ from clew.compat import find_similar_messages, message_with_context, query_rag_f
 from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings
 from clew.core.trace import record
-from clew.core.types import Section
+from clew.core.types import Chunk, Section
 from clew.drivers.llm.scripted import ScriptedLLM
 from tests.engine.chosen import OpenEngine
 from tests.engine.histories import AUTHORS, CHANNELS, NOON, QUESTION, History, admits, make_filter, make_history
@@ -243,6 +243,19 @@ def test_a_filter_within_a_filter_is_narrower(engine: Engine) -> None:
     assert [hit.chunk.text for hit in inner.search("pizza merger", k=9, where=Filter(authors={"boss"}))] == []
 
 
+def test_an_enricher_moves_no_chunk_to_another_channel(open_engine: OpenEngine) -> None:
+    def move(_: Document, chunks: list[Chunk]) -> list[Chunk]:
+        return [*chunks[:1], *(replace(chunk, meta={**chunk.meta, "channel": "hull"}) for chunk in chunks[1:])]
+
+    settings = Settings(ingestion=IngestionConfig(chunk_size=16, chunk_overlap=0))
+    made = open_engine(embedder="hashed", enrichers=[move], settings=settings)
+    text = "# One\n\nThe deck is swept at noon by all.\n\n# Two\n\nThe hull is red, and nobody sees it."
+    made.add_documents([Document("log", text, meta={"channel": "deck"})])
+    deck, hull = (made.within(Filter(channels={name})) for name in ("deck", "hull"))
+    assert (deck.read("log").text, len(deck.search("hull deck", k=9))) == (text, deck.status().chunks)
+    assert (hull.search("hull"), list(hull.list()), made.channels()) == ([], [], ["deck"])
+
+
 class Zone(tzinfo):
     """A time zone that does not say which one it is."""
 
@@ -251,6 +264,12 @@ class Zone(tzinfo):
 
     def utcoffset(self, _: datetime | None) -> timedelta:
         return self._offset
+
+    def dst(self, _: datetime | None) -> None:
+        return None
+
+    def tzname(self, _: datetime | None) -> None:
+        return None
 
     def __repr__(self) -> str:
         return "Zone()"

@@ -13,10 +13,11 @@ import pytest
 from clew import Document, Engine, Filter, Progress, Settings, SettingsError, record
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
-from clew.core.settings import EmbedderConfig
+from clew.core.settings import EmbedderConfig, IngestionConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import embed
+from clew.drivers.store.store import BackendStore
 from tests.engine.conftest import STORES
 
 PAGES = [Document(f"p{number}", f"# Page {number}\n\nThe gauge {number} is read at noon.") for number in range(12)]
@@ -217,3 +218,33 @@ def test_what_it_replaces_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match=r"embedder\.fast is not a setting; every `add` stores words first"):
         override_settings(Settings(), {"embedder.fast": "wordllama"})
+
+
+def test_a_restore_of_what_was_pending_keeps_vectors_that_were_made_since(place: str, tmp_path: Path) -> None:
+    model, file = Watched(works=0), tmp_path / "early.clew"
+    settings = Settings(ingestion=IngestionConfig(summaries="extractive"))
+    with Engine.open(place, embedder=model, settings=settings) as engine:
+        engine.add_documents(PAGES)
+        engine.export(file)
+        model.works = None
+        engine.backfill()
+        made = stored(engine)
+        engine.restore(file)
+        assert engine.status().pending == 0
+        assert stored(engine) == made
+        assert all(each.summary_vector is not None for each in engine.opened.store.stored_documents())
+
+
+def test_claims_of_a_clock_that_is_far_ahead_hold_nobody_up(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "SLICE", 2)
+    model = Watched(works=0)
+    with Engine.open(place, embedder=model) as engine:
+        engine.add_documents(PAGES)
+        store = engine.opened.store
+        assert isinstance(store, BackendStore)
+        claims = store._backend.named("claims")
+        ahead = claims.clock() + 86_400
+        claims.change(lambda values: values.update({f"pending {n}": ["elsewhere/1/2", ahead] for n in range(9)}))
+        assert not engine.status().is_embedding
+        model.works = None
+        assert engine.backfill().embedded == 12

@@ -1,7 +1,7 @@
 """Entries: chunks with their vectors and terms as the columns that a store writes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 
 from xxhash import xxh3_64_intdigest
@@ -48,10 +48,13 @@ def make_new_entries(new: NewDocument, dim: int) -> DocumentEntries:
 def make_entries(
     document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
 ) -> list[Entry]:
-    """The chunks of a document as entries."""
+    """The chunks of a document as entries; they are in its channel, since a filter by channel shows all or nothing."""
     entries: list[Entry] = []
+    channel = document.meta.get("channel")
     facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
     for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
+        if channel is not None and chunk.meta.get("channel", channel) != channel:
+            chunk = replace(chunk, meta={**chunk.meta, "channel": channel})
         packed, at, meta = pack_terms(chunk_terms), to_timestamp(chunk.at), repr(chunk.meta)
         facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
         filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")

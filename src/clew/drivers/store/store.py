@@ -240,9 +240,7 @@ class BackendStore:
         given = checks.check_stored_document(stored, self._backend.dim)
         entries = make_entries(given.document, given.chunks, given.vectors, given.terms)
         vector = given.summary_vector
-        self._backend.write(
-            lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector, keeps_vector=False)
-        )
+        self._backend.write(lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all or none; ConcurrentChange if one is not the one that was read."""

@@ -28,7 +28,6 @@ def put_document(
     *,
     expected_text: str | None = None,
     summary_vector: Vector | None = None,
-    keeps_vector: bool = True,
 ) -> None:
     """Replaces a document and its chunks; a chunk that has not changed keeps the number of its row."""
     old = tx.find_one(select(DOCUMENT, id=[document.id]), made.WHOLE)
@@ -42,7 +41,7 @@ def put_document(
         chunks = tx.find(select(CHUNK, doc=doc), _OLD)
         old_pieces = tx.find(select(PIECE, doc=doc), _OLD_PIECE)
         tx.remove([old])
-        if vector is None and keeps_vector and document.summary and document.summary == old["summary"]:
+        if vector is None and document.summary and document.summary == old["summary"]:
             vector = old["vector"]
         else:
             _drop_staged(tx, old)

@@ -304,23 +304,24 @@ def test_a_chunk_that_is_moved_to_another_document_is_cured_by_one_repair(tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["page", "thread"])
-def test_a_text_whose_record_is_gone_is_kept_and_named(tmp_path: Path, kind: str) -> None:
-    with Engine.open(tmp_path, embedder="hashed:32") as engine:
-        fill(engine)
-        lost = find_thread(engine) if kind == "thread" else "d1"
-        texts = show(engine)[0]
-        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
-            (row,) = db.execute("SELECT row FROM documents WHERE id = ?", (lost,)).fetchone()
-            db.execute("DELETE FROM documents WHERE id = ?", (lost,))
-        report = engine.doctor(repair=True)
-        assert report.is_sound
-        (told,) = [each for each in report.defects if each.remedy == "keep"]
-        assert texts[lost][:16] in told.problem
-        assert f"kept as recovered-{row}" in told.advice
-        assert engine.doctor(full=True).defects == ()
-        texts[f"recovered-{row}"] = texts.pop(lost)
-        assert show(engine)[0] == texts
-        assert f"recovered-{row}" in {hit.document.id for hit in engine.search("rota vault", k=50)}
+def test_a_text_whose_record_is_gone_is_kept_and_named(
+    open_engine: OpenEngine, request: pytest.FixtureRequest, kind: str
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    lost = find_thread(engine) if kind == "thread" else "d1"
+    texts = show(engine)[0]
+    make_change(request, engine)(f"DELETE FROM documents WHERE id = '{lost}'")
+    report = engine.doctor(repair=True)
+    assert report.is_sound
+    (told,) = [each for each in report.defects if each.remedy == "keep"]
+    assert texts[lost][:16] in told.problem
+    assert told.document.startswith("recovered-")
+    assert f"kept as {told.document}" in told.advice
+    assert engine.doctor(full=True).defects == ()
+    texts[told.document] = texts.pop(lost)
+    assert show(engine)[0] == texts
+    assert told.document in {hit.document.id for hit in engine.search("rota vault", k=50)}
 
 
 COLUMNS = {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clew.drivers.store.bm25 import Floats
 
 SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
-MAX_KNOWN = 192  # searches whose results are kept: those of a batch, and what is asked for each of them
+MAX_KNOWN = 512  # searches whose results are kept: those of a batch, and what is asked for each of them
 T = TypeVar("T")
 
 

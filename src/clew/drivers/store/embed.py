@@ -69,11 +69,10 @@ def embed_pending(
     if not run.failed:
         return run.chunks, {}
     with backend.read() as snapshot:
-        chunks = snapshot.find(select(CHUNK, row=list(run.failed)), ("row", "doc"))
-        owners = {row["row"]: row["doc"] for row in chunks}
+        owners: dict[int, int] = dict(snapshot.find(select(CHUNK, row=list(run.failed)), ("row", "doc")))
         reasons = {owners.get(row, row): reason for row, reason in run.failed.items()}
         found = snapshot.find(select(DOCUMENT, row=list(reasons)), ("row", "id"))
-    return run.chunks, {row["id"]: reasons[row["row"]] for row in found}
+    return run.chunks, {doc_id: reasons[row] for row, doc_id in found}
 
 
 def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
@@ -118,12 +117,13 @@ def _list_missing(run: _Run) -> Iterator[tuple[int, list[Row]]]:
             with run.backend.read() as snapshot:
                 conditions: list[Any] = [] if run.is_staged else [("pending", "in", [1])]
                 if run.documents is not None:
-                    found = snapshot.find(select(DOCUMENT, id=run.documents), ("row",))
-                    conditions.append(("row" if kind == DOCUMENT else "doc", "in", [row["row"] for row in found]))
+                    named = [row for (row,) in snapshot.find(select(DOCUMENT, id=run.documents), ("row",))]
+                    conditions.append(("row" if kind == DOCUMENT else "doc", "in", named))
                 conditions += [] if before is None else [("row", "<", before)]
-                found = snapshot.find(Select(kind, tuple(conditions), order="-row", limit=WINDOW), ("row", *columns))
+                wanted = Select(kind, tuple(conditions), order="-row", limit=WINDOW)
+                found = Transaction(snapshot).find(wanted, columns)
                 numbers = [row["row"] for row in found] if run.is_staged else []
-                known = {row["row"] for row in snapshot.find(select(STAGED, row=numbers), ("row",))}
+                known = {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))}
             if not found:
                 break
             before = found[-1]["row"]
@@ -164,10 +164,10 @@ def _drop_made(run: _Run, rows: list[Row]) -> list[Row]:
     numbers = [row["row"] for row in rows]
     with run.backend.read() as snapshot:
         if run.is_staged:
-            made = {row["row"] for row in snapshot.find(select(STAGED, row=numbers), ("row",))}
+            made = {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))}
             return [row for row in rows if row["row"] not in made]
         kind = rows[0]["kind"] if rows else CHUNK
-        left = {row["row"] for row in snapshot.find(select(kind, row=numbers, pending=[1]), ("row",))}
+        left = {row for (row,) in snapshot.find(select(kind, row=numbers, pending=[1]), ("row",))}
     return [row for row in rows if row["row"] in left]
 
 

@@ -22,7 +22,7 @@ from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import codec, write
 from clew.drivers.store import rows as made
-from clew.drivers.store.backend import CHUNK, DOCUMENT, PIECE, Backend, Select, Snapshot, Transaction, select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, PIECE, Backend, Select, Transaction, select
 from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right
 from clew.drivers.store.checksums import ADVICE, UNCHECKED, matches, matches_chunk
 from clew.drivers.store.entries import facets_to_json
@@ -90,14 +90,14 @@ def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
 def _list_documents(backend: Backend) -> list[Listed]:
     with backend.read() as snapshot:
         rows = snapshot.find(Select(DOCUMENT), ("id", "uri", "title", "chunks"))
-    return [Listed(row["id"], _to_int(row["chunks"]), str(row["uri"] or row["title"])) for row in rows]
+    return [Listed(doc_id, _to_int(chunks), str(uri or title)) for doc_id, uri, title, chunks in rows]
 
 
 def _to_int(value: Any) -> int:
     return value if isinstance(value, int) else 0  # damage may leave a text
 
 
-def read_raw(rows: Snapshot | Transaction, doc_id: str) -> RawDocument | None:
+def read_raw(rows: Transaction, doc_id: str) -> RawDocument | None:
     """The rows of a document, whether or not they are as written; None if it is not there."""
     for document in rows.find(select(DOCUMENT, id=[doc_id]), made.RECORD):
         doc = [document["row"]]
@@ -156,7 +156,7 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
         if not isinstance(error, CollectionDamaged):
             problem = f"the document {doc_id!r} cannot be read ({error})"
         with backend.read() as snapshot:
-            raw = read_raw(snapshot, doc_id)
+            raw = read_raw(Transaction(snapshot), doc_id)
         yield Defect("truth", problem, doc_id, salvage(raw)[1])
         return
     yield from _inspect_found(backend, found)
@@ -165,17 +165,16 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
 def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What filters see: the facets of documents by id, and facets and seconds of their chunks by id."""
     with backend.read() as snapshot:
-        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets"))
-        parts = snapshot.find(select(CHUNK, doc=[row["row"] for row in wholes]), ("id", "facets", "seconds"))
-    seen = {row["id"]: (row["facets"], row["seconds"]) for row in parts}
-    return {row["id"]: row["facets"] for row in wholes}, seen
+        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets", "row"))
+        parts = snapshot.find(select(CHUNK, doc=[row for *_, row in wholes]), ("id", "facets", "seconds"))
+    return {doc_id: facets for doc_id, facets, _ in wholes}, {chunk_id: (*seen,) for chunk_id, *seen in parts}
 
 
 def _inspect_found(backend: Backend, found: Sequence[StoredDocument]) -> Iterator[Defect]:
     ids = [each.document.id for each in found]
     wholes, parts = read_facets(backend, ids)
     with backend.read() as snapshot:
-        pending = {row["id"] for row in snapshot.find(select(DOCUMENT, id=ids, pending=[1]), ("id",))}
+        pending = {doc_id for (doc_id,) in snapshot.find(select(DOCUMENT, id=ids, pending=[1]), ("id",))}
 
     def make_facets(document: Document, chunk: Chunk | None = None) -> Any:
         return backend.pack_facets(facets_to_json(document, chunk))
@@ -263,7 +262,7 @@ def salvage(raw: RawDocument | None) -> tuple[Document | None, Remedy]:
     if raw is None:
         return None, ""
     record = _read_or_none(lambda: codec.parse_record(raw.record))
-    whole = _read_or_none(partial(codec.build_whole_document, record, raw.pieces)) if record else None
+    whole = _read_or_none(partial(codec.build_document, raw.record, raw.pieces))
     if whole and _are_sections_in_order(whole):
         return whole, "rechunk"
     chunks = sorted((each for each in raw.chunks if matches_chunk(each)), key=lambda each: (each[11] or 0, each[13]))

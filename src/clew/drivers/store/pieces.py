@@ -12,7 +12,7 @@ from clew.core.errors import ConcurrentChange
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadPart
 from clew.core.thread_view import Head, ThreadView, view_document
-from clew.core.types import Chunk, Document, DocumentRecord, Section
+from clew.core.types import Chunk, Document, Section
 from clew.drivers.store import checksums, codec
 from clew.drivers.store.checksums import UNCHECKED
 
@@ -103,14 +103,15 @@ def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
     return all(position < len(ends) and end <= ends[position] for position, end in spans)
 
 
-def build_thread_view(record: DocumentRecord, rows: Sequence[Sequence[Any]]) -> ThreadView:
-    """The view of a thread by the PIECE_COLUMNS of its pieces; of what an earlier version wrote, from the whole.
+def build_thread_view(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ThreadView:
+    """The view of a thread by its RECORD and the PIECE_COLUMNS of its pieces; of a page, from the whole.
 
     A piece is compared with its checksum when its message is asked for.
     """
     ids = [row[5] for row in rows if row[5] is not None]
     if len(ids) != len(rows):
-        return view_document(codec.build_whole_document(record, rows))
+        return view_document(codec.build_document(columns, rows))
+    record = codec.parse_record(columns)
     places: dict[str | None, int] = {message: place for place, message in enumerate(ids)}
 
     def parse_section(place: int) -> Section:
@@ -155,12 +156,13 @@ def parse_pieces(doc_id: str, read: Iterable[Sequence[Any]]) -> list[Piece]:
     return found
 
 
-def read_part(reader: PieceReader, record: DocumentRecord, revision: int, ids: Sequence[str], reach: int) -> ThreadPart:
-    """The part of a thread that `Store.thread_part` promises."""
+def read_part(reader: PieceReader, columns: Sequence[Any], revision: int, ids: Sequence[str], reach: int) -> ThreadPart:
+    """The part of a thread that `Store.thread_part` promises, by its RECORD."""
     found = {piece.n: piece for piece in _collect_pieces(reader, ids, reach)}
     pieces = [found[n] for n in sorted(found)]
     first, last = reader.after(None, 1), reader.before(None, 1)
-    document = codec.build_document(record, [(*piece, 0, UNCHECKED) for piece in pieces])  # they are checked
+    checked = [(*piece, 0, UNCHECKED) for piece in pieces]
+    document = codec.build_document(columns, checked, is_whole=False)
     return ThreadPart(document, tuple(piece.n for piece in pieces), first[0].n, last[0].n, revision)
 
 

@@ -11,7 +11,7 @@ from clew.core.thread import THREAD_KIND, make_thread_title, make_thread_uri
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import checksums, codec
 from clew.drivers.store import rows as made
-from clew.drivers.store.backend import Row
+from clew.drivers.store.backend import Columns, Row
 
 BLANK = " "
 
@@ -26,32 +26,29 @@ class Part:
     text: str  # of the first
 
 
-def make_part(document: Row, chunks: Sequence[Row]) -> Part | None:
-    """What is shown of a document, by the rows of its admitted chunks; None if it has no others."""
-    if len(chunks) == document["chunks"]:
-        return None
-    ordered = sorted(chunks, key=made.order_of)
-    for row in ordered:
-        if not checksums.matches_chunk(made.chunk_columns(row, document, None)):
-            raise checksums.damaged_error(f"the chunk {row['id']!r} of the document {document['id']!r}")
-    messages = (codec.parse_meta(row["meta"]).get("message") for row in ordered)
+def make_part(doc_id: str, chunks: Sequence[Columns]) -> Part:
+    """What is shown of a document, by the CHUNK_COLUMNS of its admitted chunks."""
+    # The place in the whole is not shown, so it need not be added up.
+    ordered = [codec.parse_chunk(each, doc_id, 0, (0, 0)) for each in sorted(chunks, key=made.order_of)]
+    messages = (chunk.meta.get("message") for chunk in ordered)
     return Part(
-        {row["id"]: place for place, row in enumerate(ordered)},
+        {chunk.id: place for place, chunk in enumerate(ordered)},
         tuple(dict.fromkeys(str(each) for each in messages if each is not None)),
-        sum(len(row["text"]) for row in ordered),
-        ordered[0]["text"],
+        sum(len(chunk.text) for chunk in ordered),
+        ordered[0].text,
     )
 
 
-def redact_row(row: Row, part: Part) -> Row:
-    """The row of a document of which a part is shown: without its summary, with a title from that part."""
-    record = made.parse_record(row)  # before it is another than the one that was written
-    shown = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
+def redact_record(columns: Columns, part: Part) -> Columns:
+    """The RECORD of a document of which a part is shown: without its summary, with a title from that part."""
+    record = codec.parse_record(columns)  # before it is another than the one that was written
+    shown: Row = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
     if record.kind == THREAD_KIND:
         channel = str(record.meta.get("channel", ""))
         first = part.messages[0] if part.messages else ""
         shown |= {"title": make_thread_title(channel, part.text), "uri": make_thread_uri(channel, first)}
-    return row | shown | {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
+    shown |= {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
+    return tuple([shown.get(name, value) for name, value in zip(made.RECORD, columns, strict=True)])
 
 
 def redact_chunk(chunk: Chunk, part: Part) -> Chunk:

@@ -6,9 +6,9 @@ from operator import itemgetter
 from typing import Any
 
 from clew.core.time import to_iso
-from clew.core.types import Document, DocumentRecord, Vector
+from clew.core.types import Document, Vector
 from clew.drivers.store import checksums, codec
-from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Row
+from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Columns, Row
 from clew.drivers.store.entries import Entry, facets_to_json
 from clew.drivers.store.pieces import Piece, Placed
 
@@ -22,7 +22,8 @@ CHUNK_COLUMNS = (  # in the order of the checksum
     *("row", "doc", "piece", "idx", "start", "stop", "headings", "context", "at", "meta", "text", "id", "sum"),
 )
 BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sizes", "sum")
-_get_record, piece_columns, get_chunk = itemgetter(*RECORD), itemgetter(*PIECE_COLUMNS), itemgetter(*CHUNK_COLUMNS)
+ROW = RECORD.index("row")
+piece_columns = itemgetter(*PIECE_COLUMNS)
 
 
 def make_document_row(
@@ -109,25 +110,20 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
     }
 
 
-def parse_record(row: Mapping[str, Any]) -> DocumentRecord:
-    """The record of a document; CollectionDamaged if it is not as written."""
-    return codec.parse_record(_get_record(row))
-
-
 def chunk_columns(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> list[Any]:
     """The columns of a chunk, as `inspection` reads them."""
     shown = [row[name] for name in ("text", "headings", "context", "at", "meta", "row", "doc", "piece", "idx")]
     return [row["id"], document["id"], before, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
 
 
-def order_of(row: Mapping[str, Any]) -> tuple[int, int]:
-    """What the chunks of a document are ordered by."""
-    return (-1 if row["piece"] is None else row["piece"], row["idx"])
+def order_of(chunk: Columns) -> tuple[int, int]:
+    """What the chunks of a document are ordered by: the first of their CHUNK_COLUMNS."""
+    return (-1 if chunk[2] is None else chunk[2], chunk[3])
 
 
-def group_by_document(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    """Rows by their document."""
-    grouped: dict[int, list[Row]] = {}
+def group_by(place: int, rows: Iterable[Columns]) -> dict[int, list[Columns]]:
+    """Rows by their column at a place."""
+    grouped: dict[int, list[Columns]] = {}
     for row in rows:
-        grouped.setdefault(row["doc"], []).append(row)
+        grouped.setdefault(row[place], []).append(row)
     return grouped

@@ -32,35 +32,35 @@ class _PieceReader:
     def _fetch(self, *conditions: Any, order: str = "n", limit: int | None = None) -> list[Piece]:
         wanted = Select(PIECE, (("doc", "in", [self._doc]), *conditions), order=order, limit=limit)
         found = self._snapshot.find(wanted, made.PIECE_COLUMNS)
-        return pieces.parse_pieces(self._doc_id, [made.piece_columns(row) for row in found])
+        return pieces.parse_pieces(self._doc_id, found)
 
 
 def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], reach: int) -> ThreadPart:
     """The named messages of a thread and all that an edit of them needs, or NotFound."""
-    document = read.find_document(snapshot, doc_id, (*made.RECORD, "revision"))
-    reader = _PieceReader(snapshot, document["row"], doc_id)
-    return pieces.read_part(reader, made.parse_record(document), document["revision"], message_ids, reach)
+    *columns, revision = read.find_document(snapshot, doc_id, (*made.RECORD, "revision"))
+    reader = _PieceReader(snapshot, columns[made.ROW], doc_id)
+    return pieces.read_part(reader, columns, revision, message_ids, reach)
 
 
 def read_thread_view(snapshot: Snapshot, doc_id: str) -> ThreadView:
     """A thread whose messages are parsed when they are asked for, or NotFound."""
-    document = read.find_document(snapshot, doc_id)
+    columns = read.find_document(snapshot, doc_id, made.RECORD)
     if isinstance(snapshot, FilteredSnapshot):
-        if snapshot.shows_part(document):
+        if snapshot.shows_part(columns[made.ROW]):
             return view_document(read.read_document(snapshot, doc_id))
         snapshot = snapshot.whole
-    found = read.find_pieces(snapshot, [document["row"]])
-    return pieces.build_thread_view(made.parse_record(document), [made.piece_columns(row) for row in found])
+    found = read.find_pieces(snapshot, [columns[made.ROW]])
+    return pieces.build_thread_view(columns, found)
 
 
 def find_waiting_messages(snapshot: Snapshot, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
     """The messages of a channel that answer those, which were not stored when they came, by the id of those."""
     found = snapshot.find(select(PIECE, awaits=set(message_ids)), ("doc", "n", "message", "awaits"))
-    wanted = select(DOCUMENT, row={row["doc"] for row in found})
-    documents = {row["row"]: row for row in snapshot.find(wanted, ("row", "id", "meta"))}
+    wanted = select(DOCUMENT, row={doc for doc, *_ in found})
+    documents = {row: of for row, *of in snapshot.find(wanted, ("row", "id", "meta"))}
     waiting: dict[str, list[Waiting]] = {}
-    for row in sorted(found, key=lambda row: (row["doc"], row["n"])):
-        document = documents[row["doc"]]
-        if json.loads(document["meta"]).get("channel") == channel:
-            waiting.setdefault(row["awaits"], []).append(Waiting(row["message"], document["id"]))
+    for doc, _, message, awaits in sorted(found):
+        doc_id, meta = documents[doc]
+        if json.loads(meta).get("channel") == channel:
+            waiting.setdefault(awaits, []).append(Waiting(message, doc_id))
     return waiting

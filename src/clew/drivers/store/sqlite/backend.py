@@ -23,7 +23,7 @@ from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.index import SqliteIndex
 from clew.drivers.store.sqlite.inspect import rewrite_rows
-from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
+from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes
 from clew.drivers.store.store import BackendStore
 
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
@@ -54,7 +54,7 @@ class SqliteBackend(BaseBackend):
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """The result of a transaction; SQLite lets one process write at a time, so it is decided once."""
         with self._database.write_transaction() as (db, state):
-            tx = Transaction(make_snapshot(self._database, db, state))
+            tx = Transaction(SqliteSnapshot(self._database, db, state))
             result = decide(tx)
             head = tx.finish(is_change=is_change)
             if head is not None:
@@ -180,7 +180,7 @@ class SqliteBackend(BaseBackend):
             return  # what is wrong with the rows is asked anew
         with self._database.write_transaction() as (db, state):
             inspect.prepare_repair(db, ids)
-            tx = Transaction(make_snapshot(self._database, db, state))
+            tx = Transaction(SqliteSnapshot(self._database, db, state))
             restore(tx)
             head = tx.finish(is_change=True)
             if head is not None:
@@ -211,7 +211,7 @@ class SqliteRead:
         except BaseException as error:
             database.reader.__exit__(type(error), error, None)
             raise
-        return SqliteSnapshot(db, lambda: database.read_any_state(db), model=database.embedder, place=database.place)
+        return SqliteSnapshot(database, db)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         db = self._database.reader.connection

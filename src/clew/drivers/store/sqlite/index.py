@@ -27,7 +27,7 @@ from clew.drivers.store.sqlite.files import delete_folder
 from clew.drivers.store.sqlite.frequencies import get_document_frequencies
 from clew.drivers.store.sqlite.manager import Build, Follower, IndexManager
 from clew.drivers.store.sqlite.points import BrokenIndex
-from clew.drivers.store.sqlite.rows import make_snapshot
+from clew.drivers.store.sqlite.rows import SqliteSnapshot
 from clew.drivers.store.sqlite.shard import ShardIndex
 from clew.drivers.store.sqlite.signals import count_having
 
@@ -51,7 +51,7 @@ class SqliteIndex(ScanIndex):
     @contextmanager
     def _read_rows(self, _: Head) -> Iterator[Snapshot]:
         with self._database.read_transaction() as (db, state):
-            yield make_snapshot(self._database, db, state)
+            yield SqliteSnapshot(self._database, db, state)
 
     def nearest(
         self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None

@@ -139,19 +139,9 @@ def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[i
             raise checksums.damaged_error(f"the place of the chunk {chunk_id!r} in the document {doc_id!r}")
         chars, chunks = before
         number, start, end = number + chunks, start + chars, end + chars
-    return Chunk(
-        chunk_id,
-        doc_id,
-        number,
-        total,
-        text,
-        start,
-        end,
-        _parse_headings(headings) if headings != "[]" else (),
-        context,
-        datetime.fromisoformat(at) if at else None,
-        _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
-    )
+    titles = _parse_headings(headings) if headings != "[]" else ()
+    said, about = datetime.fromisoformat(at) if at else None, _DECODER.raw_decode(meta)[0] if meta != "{}" else {}
+    return Chunk(chunk_id, doc_id, number, total, text, start, end, titles, context, said, about)
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
@@ -187,27 +177,11 @@ def build_document(columns: Sequence[Any], pieces: Sequence[Sequence[Any]], *, i
 
     is_whole: Whether these are all its pieces; CollectionDamaged if one is missing then, or has another size.
     """
-    doc_id, title, uri, kind, digest, stamp, chars, _, summary, *others = _parse_record(columns)
-    meta, access, summary_by, created, updated = others
+    doc_id, title, uri, kind, digest, stamp, chars, _, summary, meta, *others = _parse_record(columns)
     text, sections = join_pieces(doc_id, pieces)
     if is_whole and (len(text) != chars or any(each[5] is not None and each[3] != len(each[1]) for each in pieces)):
         raise checksums.damaged_error(f"the text of the document {doc_id!r}")
-    return Document(
-        doc_id,
-        text,
-        sections,
-        kind,
-        title,
-        uri,
-        summary,
-        meta,
-        digest,
-        stamp,
-        access,
-        summary_by,
-        created,
-        updated,
-    )
+    return Document(doc_id, text, sections, kind, title, uri, summary, meta, digest, stamp, *others)
 
 
 @lru_cache(4096)  # the chunks of a section have the same

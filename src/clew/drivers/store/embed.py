@@ -92,7 +92,7 @@ def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress 
 
 
 def _make_vectors(run: _Run) -> None:
-    run.total = sum(len(rows) for _, rows in _list_missing(run))
+    run.total = sum(len(rows) for _, rows in _list_missing(run, ("vector", "pending")))
     run.report()  # a call may take long
     is_left = run.total > 0
     while is_left:
@@ -109,9 +109,13 @@ def _make_vectors(run: _Run) -> None:
             time.sleep(WAIT_SECONDS)
 
 
-def _list_missing(run: _Run) -> Iterator[tuple[int, list[Row]]]:
-    """The rows that have no vector yet, a window at a time from the newest on, with their kind."""
-    for kind, columns in _TEXTS.items():
+def _list_missing(run: _Run, only: Collection[str] | None = None) -> Iterator[tuple[int, list[Row]]]:
+    """The rows that have no vector yet, a window at a time from the newest on, with their kind.
+
+    only: Which of the columns are read; None for all.
+    """
+    for kind, texts in _TEXTS.items():
+        columns = texts if only is None else [name for name in texts if name in only]
         before = None
         while True:
             with run.backend.read() as snapshot:

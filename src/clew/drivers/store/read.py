@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -73,20 +74,33 @@ def list_records(snapshot: Snapshot, where: Filter) -> Iterator[DocumentRecord]:
 
 def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Documents) -> Before:
     """What stands before each message that chunks are of; without those that cannot be proved by what is stored."""
-    wanted = {(each[1], each[2] >> codec.BLOCK_BITS) for each in chunks if each[2] is not None}
-    if not wanted:
+    pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}
+    if not pieces:
         return {}
-    docs = {doc for doc, _ in wanted}
+    docs, blocks = {doc for doc, _ in pieces}, {n >> codec.BLOCK_BITS for _, n in pieces}
     starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), ("doc", "block", "chars", "chunks")), documents)
-    found = snapshot.find(select(BLOCK, doc=docs, block={block for _, block in wanted}), made.BLOCK_COLUMNS)
+    found = snapshot.find(select(BLOCK, doc=docs, block=blocks), made.BLOCK_COLUMNS)
+    proved = {
+        (doc, block): _add_up_sizes(sizes)
+        for doc, block, chars, count, sizes, stored in found
+        if (doc, block) in starts and checksums.matches(stored, doc, block, chars, count, sizes)
+    }
     before: dict[tuple[int, int], tuple[int, int]] = {}
-    for *columns, stored in found:
-        doc, block, _, _, sizes = columns
-        if (doc, block) in starts and (doc, block) in wanted and checksums.matches(stored, *columns):
-            chars, count = starts[doc, block]
-            for n, more_chars, more_chunks in json.loads(sizes):
-                before[doc, n] = (chars, count)
-                chars, count = chars + more_chars, count + more_chunks
+    for doc, n in pieces:
+        block = (doc, n >> codec.BLOCK_BITS)
+        if n in proved.get(block, ()):
+            (chars, count), (more_chars, more_chunks) = starts[block], proved[block][n]
+            before[doc, n] = chars + more_chars, count + more_chunks
+    return before
+
+
+@lru_cache(256)  # hits are often of the same threads
+def _add_up_sizes(sizes: str) -> dict[int, tuple[int, int]]:
+    """What stands before each message of a block, in the block."""
+    chars, chunks, before = 0, 0, dict[int, tuple[int, int]]()
+    for n, more_chars, more_chunks in json.loads(sizes):
+        before[n] = chars, chunks
+        chars, chunks = chars + more_chars, chunks + more_chunks
     return before
 
 
@@ -106,10 +120,6 @@ def _add_up_blocks(blocks: Iterable[Columns], documents: Documents) -> dict[tupl
 def _find_documents(snapshot: Snapshot, chunks: Iterable[Columns]) -> Documents:
     found = snapshot.find(select(DOCUMENT, row={doc for _, doc, *_ in chunks}), _PLACED)
     return {row: (doc_id, chars, count) for row, doc_id, chars, count in found}
-
-
-def _place(records: Mapping[int, DocumentRecord]) -> Documents:
-    return {row: (record.id, record.chars, record.chunks) for row, record in records.items()}
 
 
 def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Documents | None = None) -> list[Chunk]:
@@ -182,8 +192,9 @@ def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
     """The chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
     found = snapshot.find(select(CHUNK, row=numbers), made.CHUNK_COLUMNS)
     wanted = select(DOCUMENT, row={doc for _, doc, *_ in found})
-    records = {columns[made.ROW]: codec.parse_record(columns) for columns in snapshot.find(wanted, made.RECORD)}
-    chunks = parse_chunks(snapshot, found, _place(records))
+    documents = {columns[made.ROW]: columns for columns in snapshot.find(wanted, made.RECORD)}
+    records = {number: codec.parse_record(columns) for number, columns in documents.items()}
+    chunks = parse_chunks(snapshot, found, {number: made.get_place(of) for number, of in documents.items()})
     return {row: Hit(chunk, records[doc], 0.0) for (row, doc, *_), chunk in zip(found, chunks, strict=True)}
 
 
@@ -211,15 +222,14 @@ def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> It
 def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator[StoredDocument]:
     asked = (*made.CHUNK_COLUMNS, "terms", "counts", "length", "vector")
     found = {of[made.ROW]: of for of in snapshot.find(select(DOCUMENT, row=numbers), (*made.RECORD, "vector"))}
-    records = {number: codec.parse_record(of[:-1]) for number, of in sorted(found.items())}
     pieces = made.group_by(-2, find_pieces(snapshot, numbers))
     rows = sorted(snapshot.find(select(CHUNK, doc=numbers), asked), key=lambda row: (row[1], made.order_of(row)))
-    chunks, parsed = made.group_by(1, rows), iter(parse_chunks(snapshot, [row[:-4] for row in rows], _place(records)))
-    for number, record in records.items():
-        *columns, vector = found[number]
+    placed = {number: made.get_place(of) for number, of in found.items()}
+    chunks, parsed = made.group_by(1, rows), iter(parse_chunks(snapshot, [row[:-4] for row in rows], placed))
+    for number, (*columns, vector) in sorted(found.items()):
         own = chunks.get(number, [])
         shown = tuple(islice(parsed, len(own)))
-        _check_numbers(record.id, shown, record.chunks, columns[-1])
+        _check_numbers(columns[0], shown, placed[number][2], columns[-1])
         vectors = np.full((len(own), snapshot.head.dim), np.nan, np.float32)  # nan: still to be made
         for place, row in enumerate(own):
             if row[-1] is not None:

@@ -23,6 +23,7 @@ CHUNK_COLUMNS = (  # in the order of the checksum
 )
 BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sizes", "sum")
 ROW = RECORD.index("row")
+get_place = itemgetter(*map(RECORD.index, ("id", "chars", "chunks")))  # what the chunks of a document are placed by
 piece_columns = itemgetter(*PIECE_COLUMNS)
 
 

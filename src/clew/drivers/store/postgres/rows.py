@@ -17,20 +17,7 @@ from psycopg.types.numeric import Int8
 
 from clew.core.facets import Condition
 from clew.core.stored import Hashes
-from clew.drivers.store.backend import (
-    BLOCK,
-    CHUNK,
-    DOCUMENT,
-    KEYS,
-    PIECE,
-    STAGED,
-    Columns,
-    Head,
-    Key,
-    Row,
-    Select,
-    Transaction,
-)
+from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, KEYS, PIECE, STAGED, Head, Key, Row, Select, Transaction
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.postgres import binary, pool
 from clew.drivers.store.postgres.pool import fetch_rows
@@ -91,7 +78,7 @@ class PostgresSnapshot:
     def __init__(self, connection: Connection, collection: OpenCollection, head: Head) -> None:
         self._connection, self._collection, self.head = connection, collection, head
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """The columns of the rows that are meant."""
         if wanted.is_empty:
             return []
@@ -105,7 +92,7 @@ class PostgresSnapshot:
         return [tuple(map(_parse_array, columns, values, repeat(values[len(columns) :]))) for values in found]
 
 
-def _parse_array(name: str, value: Any, chunk: Columns) -> Any:
+def _parse_array(name: str, value: Any, chunk: Sequence[Any]) -> Any:
     """A column that may be an array; `chunk` is, of a chunk whose vector is read, whether it is pending, and its id."""
     if name == "vector":
         if value is None and chunk and not chunk[0]:

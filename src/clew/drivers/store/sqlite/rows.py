@@ -299,12 +299,12 @@ def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -
     packed = pack_vectors(np.stack([row["vector"] for row in rows]))
     vectors = [(vector, row["row"]) for vector, row in zip(packed, rows, strict=True)]
     if kind == DOCUMENT:
-        db.executemany("UPDATE documents SET vector = ?, pending = NULL WHERE row = ?", vectors)
-        found = f"UPDATE documents SET found_sum = row_sum({', '.join(sums.FOUND_BY)}) WHERE row = ?"
-        db.executemany(found, [(row["row"],) for row in rows])
+        made = f"row_sum({', '.join(sums.FOUND_BY)})".replace("vector", "?1")
+        sql = f"UPDATE documents SET vector = ?1, pending = NULL, found_sum = {made} WHERE row = ?2"
+        db.executemany(sql, vectors)
         return
-    db.executemany("UPDATE signals SET vector = ? WHERE row = ?", vectors)
-    db.executemany(f"UPDATE signals SET sum = {sums.FIXED['signals']} WHERE row = ?", [(row["row"],) for row in rows])
+    made = sums.FIXED["signals"].replace("vector", "?1")
+    db.executemany(f"UPDATE signals SET vector = ?1, sum = {made} WHERE row = ?2", vectors)
     db.executemany("UPDATE chunks SET pending = NULL, print = ? WHERE row = ?", [(r["print"], r["row"]) for r in rows])
     db.executemany("INSERT INTO gone VALUES(?1, ?2, x'', row_sum(?1, ?2, x''))", [(change, row["row"]) for row in rows])
 

@@ -19,13 +19,7 @@ from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.core.time import parse_iso_or_none
 from clew.core.types import Vector
-from clew.drivers.store.backend import (
-    STAGED,
-    Head,
-    T,
-    Transaction,
-    select,
-)
+from clew.drivers.store.backend import STAGED, Head, T, Transaction, select
 from clew.drivers.store.base import BaseBackend, check_ids, complete_rows, find_lost_vectors
 from clew.drivers.store.embed import check_model_in_use, other_model_error
 from clew.drivers.store.lance import indexes

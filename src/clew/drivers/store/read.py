@@ -57,7 +57,7 @@ def read_document(snapshot: Snapshot, doc_id: str) -> Document:
     number = columns[made.ROW]
     if isinstance(snapshot, FilteredSnapshot):
         if snapshot.shows_part(number):
-            chunks = parse_chunks(snapshot, snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS))
+            chunks = parse_chunks(snapshot.whole, snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS))
             return redact_document(read_document(snapshot.whole, doc_id), codec.parse_record(columns), chunks)
         snapshot = snapshot.whole
     return codec.build_document(columns, find_pieces(snapshot, (number,)))

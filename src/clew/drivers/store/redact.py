@@ -62,18 +62,18 @@ def redact_document(document: Document, record: DocumentRecord, chunks: Sequence
     """The document with its text blank outside the chunks and messages that are shown, and its record as shown."""
     messages = frozenset(str(chunk.meta["message"]) for chunk in chunks if "message" in chunk.meta)
     spans = [(chunk.start, chunk.end) for chunk in chunks]
-    kept: dict[int, int] = {}  # the new position of each section that is shown
+    kept, sections = dict[int | None, int](), list[Section]()  # the new position of each section that is shown
     for position, section in enumerate(document.sections):
         if section.id in messages if messages else _overlaps(section, spans):
-            kept[position] = len(kept)
-    sections = [document.sections[position] for position in kept]
+            kept[position] = len(sections)
+            sections.append(section)
     if messages:
         spans += [(section.start, section.end) for section in sections]
     return replace(
         document,
         text=_blank_outside(document.text, spans),
         sections=tuple(
-            replace(each, parent=kept.get(each.parent) if each.parent is not None else None) for each in sections
+            [each if each.parent == (to := kept.get(each.parent)) else replace(each, parent=to) for each in sections]
         ),
         title=record.title,
         uri=record.uri,

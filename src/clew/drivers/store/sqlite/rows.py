@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from operator import itemgetter
@@ -111,10 +111,10 @@ class SqliteSnapshot:
             return found
         if "vector" in columns and self.head.embedder != self._database.embedder:
             raise model_switched_error(self._database.place, self.head.embedder, self._database.embedder)
-        rows = [dict(zip(names, values, strict=True)) for values in found]
-        self._parse(kind, rows, is_read="facets" in columns or "vector" in columns)
+        named = (dict(zip(names, values, strict=True)) for values in found)
+        rows = self._parse(kind, named, is_read="facets" in columns or "vector" in columns)
         if kind == DOCUMENT and filters:
-            rows = [row for row in rows if wanted.admits_facets(row["facets"])]
+            rows = (row for row in rows if wanted.admits_facets(row["facets"]))
         return [tuple(map(row.__getitem__, columns)) for row in rows]
 
     def _fetch(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -134,7 +134,7 @@ class SqliteSnapshot:
         sql = f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE row = ?"
         return codec.record_to_facets(self._fetch(sql, (number,))[0])
 
-    def _parse(self, kind: int, rows: list[Row], *, is_read: bool) -> None:
+    def _parse(self, kind: int, rows: Iterable[Row], *, is_read: bool) -> Iterator[Row]:
         """Compares rows with the checksum of what they are found by, and makes arrays of bytes.
 
         Where a document is only filtered by it (not `is_read`), facets that are damaged are made again.
@@ -152,6 +152,7 @@ class SqliteSnapshot:
             elif kind == STAGED:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
             row["vector"] = unpack_vector(row["vector"], dim) if row["vector"] else None
+            yield row
 
 
 def _check_signal(row: Row) -> None:

@@ -37,7 +37,7 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
         for store in (embedded, server):
             store.flush()
         embedded.search_vectors(vectors[0], K)
-        index = get_backend(embedded).index._indexes._shard
+        index = get_backend(embedded).index._shard
         assert index
         having = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
         shard = ShardFloor(index._shard, get_backend(embedded)._database._connection, having, MANY)

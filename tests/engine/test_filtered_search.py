@@ -10,7 +10,7 @@ import pytest
 from clew import Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.trace import Trace
-from clew.drivers.store.backend import CHUNK, Row, Select
+from clew.drivers.store.backend import CHUNK, Columns, Select
 from clew.drivers.store.sqlite.rows import SqliteSnapshot
 from tests.engine.histories import NOON
 
@@ -48,7 +48,7 @@ def count_rows(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> t
     """The rows of chunks that a call reads, and the most that it reads at once without naming them."""
     find, read = SqliteSnapshot.find, [(0, 0)]
 
-    def note(snapshot: SqliteSnapshot, wanted: Select, columns: Sequence[str]) -> list[Row]:
+    def note(snapshot: SqliteSnapshot, wanted: Select, columns: Sequence[str]) -> list[Columns]:
         rows = find(snapshot, wanted, columns)
         if wanted.kind == CHUNK:
             is_named = wanted.get_values("row") is not None or wanted.get_values("id") is not None

@@ -24,6 +24,7 @@ from clew.core.types import Matrix, TermMatch, Vector
 
 DOCUMENT, PIECE, CHUNK, BLOCK, STAGED = 1, 2, 3, 4, 5
 Row = dict[str, Any]  # by the name of the column; what is missing is null
+Columns = tuple[Any, ...]  # of a row, in the order in which they were asked for
 Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]
 T = TypeVar("T")
@@ -161,8 +162,8 @@ class Snapshot(Protocol):
     def head(self) -> Head:
         """What is said of the whole."""
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant, each with `kind`, its key and at least the named columns; they are never changed.
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
+        """The named columns of the rows that are meant, in this order.
 
         CollectionDamaged if `facets`, `vector`, `terms` or `counts` is asked for and not as written, ModelSwitched if
         `vector` is, and is of another model by now.
@@ -170,10 +171,13 @@ class Snapshot(Protocol):
 
 
 class Transaction:
-    """A transaction that is being decided: the rows of a snapshot with its own changes over them."""
+    """A transaction that is being decided: the rows of a snapshot by name, with its own changes over them.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    always: Columns that every row is to have besides those that are asked for.
+    """
+
+    def __init__(self, snapshot: Snapshot, always: Sequence[str] = ()) -> None:
+        self._snapshot, self._always = snapshot, always
         self.head = snapshot.head
         self._last, self._documents, self._chunks, self._length, self._pending = self.head.last, 0, 0, 0, 0
         self.removed: dict[Key, Row] = {}
@@ -183,11 +187,11 @@ class Transaction:
         self._ahead: dict[tuple[int, str], tuple[frozenset[str], Mapping[Any, list[Row]]]] = {}
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant, as they will be."""
+        """The rows that are meant, as they will be, each with `kind`, its key and at least the named columns."""
         if wanted.is_empty:
             return []
         kind = wanted.kind
-        found = self._find_stored(wanted, columns)
+        found = self._find_ahead(wanted, columns)
         if not self.added and not self.removed and not self._ahead:
             return found
         kept = [row for row in found if key_of(kind, row) not in self.removed]
@@ -200,7 +204,7 @@ class Transaction:
 
     def read_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         """The rows of a condition of one column by one read; `find` then has those of each value without another."""
-        found = [] if wanted.is_empty else self._snapshot.find(wanted, columns)
+        found = self.find_stored(wanted, columns)
         ((name, _, given),) = wanted.where
         by_value: dict[Any, list[Row]] = {value: [] for value in given}
         for row in found:
@@ -208,7 +212,15 @@ class Transaction:
         self._ahead[wanted.kind, name] = frozenset(columns), by_value
         return found
 
-    def _find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+    def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        """The rows that are meant, as they are; they are never changed."""
+        if wanted.is_empty:
+            return []
+        kind, names = wanted.kind, tuple(dict.fromkeys((*KEYS[wanted.kind], *columns, *self._always)))
+        found = self._snapshot.find(wanted, names)
+        return [{"kind": kind, **dict(zip(names, values, strict=True))} for values in found]
+
+    def _find_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
         needed = {*columns, *(name for name, _, _ in wanted.where)}
         for name, op, given in wanted.where if wanted.alternatives is None else ():
             read, known = self._ahead.get((wanted.kind, name), (frozenset(), {}))
@@ -217,7 +229,7 @@ class Transaction:
                 return [row for row in found if wanted.admits(row)]
         if wanted.limit is not None and self.removed:  # some of the first may go
             wanted = replace(wanted, limit=wanted.limit + len(self.removed))
-        return self._snapshot.find(wanted, columns)
+        return self.find_stored(wanted, columns)
 
     def _list_added(self, wanted: Select) -> Collection[Row]:
         for name in INDEXED[wanted.kind]:

@@ -23,6 +23,7 @@ from clew.drivers.store.backend import (
     KEYS,
     STAGED,
     Backend,
+    Columns,
     Head,
     Index,
     Key,
@@ -161,9 +162,9 @@ class BaseBackend:
                 head = tx.finish(is_change=is_change)
                 if head is None:
                     return result
-                check_ids(tx, lambda kind, ids: snapshot.find(select(kind, id=ids), ("id",)))
-                lost = (key_of(STAGED, row) for row in find_lost_vectors(snapshot, tx, head))
-                removed, added = {*tx.removed, *tx.filled, *lost}, complete_rows(snapshot, tx)
+                check_ids(tx)
+                lost = (key_of(STAGED, row) for row in find_lost_vectors(tx, before, head))
+                removed, added = {*tx.removed, *tx.filled, *lost}, complete_rows(tx)
             if self.commit(before, replace(head, version=before.version + 1), removed, added):
                 return result
         raise DriverFailed(f"{self.place}: others changed the collection {MAX_ATTEMPTS} times meanwhile; try again")
@@ -251,15 +252,15 @@ class _CheckedSnapshot:
     head: Head
     check_model: Callable[[Head], None]
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant."""
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
+        """The columns of the rows that are meant."""
         if wanted.is_empty:
             return []
         if "vector" in columns:
             self.check_model(self.head)
         names = dict.fromkeys((*KEYS[wanted.kind], *columns, *filter(None, [wanted.order.removeprefix("-")])))
         found = self.snapshot.find(wanted, tuple(names))
-        return [{"kind": wanted.kind, **{name: row.get(name) for name in names}} for row in found]
+        return [tuple(map(row.get, columns)) for row in found]
 
 
 class NamedTexts:
@@ -311,13 +312,13 @@ class _OwnNamed(NamedTexts):
         raise DriverFailed(f"{self._backend.place}: others changed {self._kind} {MAX_ATTEMPTS} times; try again")
 
 
-def check_ids(tx: Transaction, find: Callable[[int, Collection[str]], Iterable[Row]]) -> None:
-    """DriverFailed if the id of an added document or chunk is taken, or given twice; `find` gives the stored ones."""
+def check_ids(tx: Transaction) -> None:
+    """DriverFailed if the id of an added document or chunk is taken, or given twice."""
     kept = {(row["kind"], row["id"]) for row in tx.removed.values() if "id" in row}
     added = [(row["kind"], row["id"]) for row in tx.added.values() if row["kind"] in (DOCUMENT, CHUNK)]
     new = set(added) - kept
     by_kind = ((kind, {each for one, each in new if one == kind}) for kind in (DOCUMENT, CHUNK))
-    stored = [row for kind, ids in by_kind if ids for row in find(kind, ids)]
+    stored = [row for kind, ids in by_kind if ids for row in tx.find_stored(select(kind, id=ids), ("id",))]
     left = [(row["kind"], row["id"]) for row in stored if key_of(row["kind"], row) not in tx.removed]
     taken = [each for kind, each in left if (kind, each) in new]
     if len(set(added)) < len(added) or taken:
@@ -327,7 +328,7 @@ def check_ids(tx: Transaction, find: Callable[[int, Collection[str]], Iterable[R
         )
 
 
-def complete_rows(snapshot: Snapshot, tx: Transaction) -> dict[Key, Row]:
+def complete_rows(tx: Transaction) -> dict[Key, Row]:
     """The rows to write whole: those that are added, and those that get their vector with all else that they have.
 
     The vector of a chunk that only moved is the one that is there.
@@ -335,20 +336,20 @@ def complete_rows(snapshot: Snapshot, tx: Transaction) -> dict[Key, Row]:
     rows = dict(tx.added)
     for kind in (CHUNK, DOCUMENT):
         numbers = [key[1] for key in tx.filled if key[0] == kind]
-        for row in snapshot.find(select(kind, row=numbers), COLUMNS[kind]):
+        for row in tx.find_stored(select(kind, row=numbers), COLUMNS[kind]):
             key = key_of(kind, row)
             rows[key] = {**row, **tx.filled[key], "pending": None}
     moved = [
         key[1] for key, row in tx.added.items() if key[0] == CHUNK and not row["pending"] and row["vector"] is None
     ]
-    for row in snapshot.find(select(CHUNK, row=moved), ("vector",)):
+    for row in tx.find_stored(select(CHUNK, row=moved), ("vector",)):
         rows[CHUNK, row["row"]] = {**rows[CHUNK, row["row"]], "vector": row["vector"]}
     return rows
 
 
-def find_lost_vectors(snapshot: Snapshot, tx: Transaction, head: Head) -> list[Row]:
+def find_lost_vectors(tx: Transaction, before: Head, head: Head) -> list[Row]:
     """The staged vectors that go with a transaction: those of removed rows, or all where none are staged any more."""
-    if snapshot.head.staged is None:
+    if before.staged is None:
         return []
     gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]
-    return snapshot.find(select(STAGED) if head.staged is None else select(STAGED, row=gone), ())
+    return tx.find_stored(select(STAGED) if head.staged is None else select(STAGED, row=gone), ())

@@ -139,43 +139,29 @@ def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[i
             raise checksums.damaged_error(f"the place of the chunk {chunk_id!r} in the document {doc_id!r}")
         chars, chunks = before
         number, start, end = number + chunks, start + chars, end + chars
-    return Chunk(
-        chunk_id,
-        doc_id,
-        number,
-        total,
-        text,
-        start,
-        end,
-        _parse_headings(headings) if headings != "[]" else (),
-        context,
-        datetime.fromisoformat(at) if at else None,
-        _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
-    )
+    titles = _parse_headings(headings) if headings != "[]" else ()
+    said, about = datetime.fromisoformat(at) if at else None, _DECODER.raw_decode(meta)[0] if meta != "{}" else {}
+    return Chunk(chunk_id, doc_id, number, total, text, start, end, titles, context, said, about)
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
     """A document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
-    if not checksums.matches(columns[-1], *columns[:-1]):
+    return DocumentRecord(*_parse_record(columns))
+
+
+def _parse_record(columns: Sequence[Any]) -> tuple[Any, ...]:
+    """The fields of a record."""
+    *written, stored = columns
+    if not checksums.matches(stored, *written):
         raise checksums.damaged_error(f"the document {columns[0]!r}")
-    doc_id, title, uri, kind, digest, stamp, chars, chunks, summary, meta, access, summary_by, created, updated = (
-        columns[:-2]
-    )
-    return DocumentRecord(
-        doc_id,
-        title,
-        uri,
-        kind,
-        digest,
-        stamp,
-        chars,
-        chunks,
-        summary,
+    meta, access, by, created, updated, _ = written[9:]
+    return (
+        *written[:9],
         _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
-        parse_access(access),
-        summary_by,
-        from_iso(created),
-        from_iso(updated),
+        None if access is None else parse_access(access),
+        by,
+        datetime.fromisoformat(created) if created else None,
+        datetime.fromisoformat(updated) if updated else None,
     )
 
 
@@ -186,34 +172,16 @@ def record_to_facets(columns: Sequence[Any]) -> str:
     return strings_to_json(sorted(collect_facets(record)))
 
 
-def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
-    """The document of a record and the `rows.PIECE_COLUMNS` of its text and sections."""
-    text, sections = join_pieces(record.id, pieces)
-    return Document(
-        record.id,
-        text,
-        sections,
-        record.kind,
-        record.title,
-        record.uri,
-        record.summary,
-        record.meta,
-        record.hash,
-        record.stamp,
-        record.access,
-        record.summary_by,
-        record.created,
-        record.updated,
-    )
+def build_document(columns: Sequence[Any], pieces: Sequence[Sequence[Any]], *, is_whole: bool = True) -> Document:
+    """The document of `rows.RECORD` and the `rows.PIECE_COLUMNS` of its text and sections.
 
-
-def build_whole_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
-    """The document of a record and all its pieces; CollectionDamaged if one is missing, or has another size."""
-    document = build_document(record, pieces := list(pieces))
-    is_whole = all(piece[5] is None or piece[3] == len(piece[1]) for piece in pieces)
-    if not is_whole or len(document.text) != record.chars:
-        raise checksums.damaged_error(f"the text of the document {record.id!r}")
-    return document
+    is_whole: Whether these are all its pieces; CollectionDamaged if one is missing then, or has another size.
+    """
+    doc_id, title, uri, kind, digest, stamp, chars, _, summary, meta, *others = _parse_record(columns)
+    text, sections = join_pieces(doc_id, pieces)
+    if is_whole and (len(text) != chars or any(each[5] is not None and each[3] != len(each[1]) for each in pieces)):
+        raise checksums.damaged_error(f"the text of the document {doc_id!r}")
+    return Document(doc_id, text, sections, kind, title, uri, summary, meta, digest, stamp, *others)
 
 
 @lru_cache(4096)  # the chunks of a section have the same

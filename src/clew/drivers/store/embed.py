@@ -73,11 +73,10 @@ def embed_pending(
     if not run.failed:
         return run.chunks, {}
     with backend.read() as snapshot:
-        chunks = snapshot.find(select(CHUNK, row=list(run.failed)), ("row", "doc"))
-        owners = {row["row"]: row["doc"] for row in chunks}
+        owners: dict[int, int] = dict(snapshot.find(select(CHUNK, row=list(run.failed)), ("row", "doc")))
         reasons = {owners.get(row, row): reason for row, reason in run.failed.items()}
         found = snapshot.find(select(DOCUMENT, row=list(reasons)), ("row", "id"))
-    return run.chunks, {row["id"]: reasons[row["row"]] for row in found}
+    return run.chunks, {doc_id: reasons[row] for row, doc_id in found}
 
 
 def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
@@ -97,7 +96,7 @@ def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress 
 
 
 def _make_vectors(run: _Run) -> None:
-    for _, rows in _list_missing(run):
+    for _, rows in _list_missing(run, ("vector", "pending", "text", "summary")):
         run.total, run.chars = run.total + len(rows), run.chars + _count_chars(rows)
     run.report()  # a call may take long
     is_left = run.total > 0
@@ -115,20 +114,25 @@ def _make_vectors(run: _Run) -> None:
             time.sleep(WAIT_SECONDS)
 
 
-def _list_missing(run: _Run) -> Iterator[tuple[int, list[Row]]]:
-    """The rows that have no vector yet, a window at a time from the newest on, with their kind."""
-    for kind, columns in _TEXTS.items():
+def _list_missing(run: _Run, only: Collection[str] | None = None) -> Iterator[tuple[int, list[Row]]]:
+    """The rows that have no vector yet, a window at a time from the newest on, with their kind.
+
+    only: Which of the columns are read; None for all.
+    """
+    for kind, texts in _TEXTS.items():
+        columns = texts if only is None else [name for name in texts if name in only]
         before = None
         while True:
             with run.backend.read() as snapshot:
                 conditions: list[Any] = [] if run.is_staged else [("pending", "in", [1])]
                 if run.documents is not None:
-                    found = snapshot.find(select(DOCUMENT, id=run.documents), ("row",))
-                    conditions.append(("row" if kind == DOCUMENT else "doc", "in", [row["row"] for row in found]))
+                    named = [row for (row,) in snapshot.find(select(DOCUMENT, id=run.documents), ("row",))]
+                    conditions.append(("row" if kind == DOCUMENT else "doc", "in", named))
                 conditions += [] if before is None else [("row", "<", before)]
-                found = snapshot.find(Select(kind, tuple(conditions), order="-row", limit=WINDOW), ("row", *columns))
+                wanted = Select(kind, tuple(conditions), order="-row", limit=WINDOW)
+                found = Transaction(snapshot).find(wanted, columns)
                 numbers = [row["row"] for row in found] if run.is_staged else []
-                known = {row["row"] for row in snapshot.find(select(STAGED, row=numbers), ("row",))}
+                known = {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))}
             if not found:
                 break
             before = found[-1]["row"]
@@ -169,10 +173,10 @@ def _drop_made(run: _Run, rows: list[Row]) -> list[Row]:
     numbers = [row["row"] for row in rows]
     with run.backend.read() as snapshot:
         if run.is_staged:
-            made = {row["row"] for row in snapshot.find(select(STAGED, row=numbers), ("row",))}
+            made = {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))}
             return [row for row in rows if row["row"] not in made]
         kind = rows[0]["kind"] if rows else CHUNK
-        left = {row["row"] for row in snapshot.find(select(kind, row=numbers, pending=[1]), ("row",))}
+        left = {row for (row,) in snapshot.find(select(kind, row=numbers, pending=[1]), ("row",))}
     return [row for row in rows if row["row"] in left]
 
 

@@ -16,9 +16,19 @@ from clew.core.errors import SettingsError
 from clew.core.filter import Filter
 from clew.core.types import Chunk
 from clew.drivers.store import rows as made
-from clew.drivers.store.backend import CHUNK, DOCUMENT, Backend, Head, Row, Select, Snapshot, named_documents, select
+from clew.drivers.store.backend import (
+    CHUNK,
+    DOCUMENT,
+    Backend,
+    Columns,
+    Head,
+    Select,
+    Snapshot,
+    named_documents,
+    select,
+)
 from clew.drivers.store.batches import take_batch
-from clew.drivers.store.redact import Part, make_part, redact_chunk, redact_row
+from clew.drivers.store.redact import Part, make_part, redact_chunk, redact_record
 
 MAX_KNOWN = 10_000  # documents of which is kept what is shown of them
 COLUMNS = frozenset((*made.RECORD, *made.CHUNK_COLUMNS, "channel"))  # that may be read
@@ -93,8 +103,8 @@ class FilteredSnapshot:
         """What is said of the whole collection."""
         return self.whole.head
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows of documents as they are shown, and of chunks as they are stored; all others are refused."""
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
+        """Columns of documents as they are shown, and of chunks as they are stored; all others are refused."""
         if wanted.kind not in (CHUNK, DOCUMENT) or not COLUMNS.issuperset(columns):
             refuse()
         if wanted.kind == DOCUMENT:
@@ -104,17 +114,18 @@ class FilteredSnapshot:
             own = tuple(each for each in own if facets.admits_channels(each, channels))
         return self.whole.find(_add_conditions(wanted, own), columns)
 
-    def _find_documents(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+    def _find_documents(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
         every = replace(wanted, limit=None)
         if not self._backend.splits:
-            every = _add_conditions(every, self._backend.of_documents)
-            return wanted.arrange(self.find_stored(every, columns))
+            return self.find_stored(_add_conditions(every, self._backend.of_documents), columns)[: wanted.limit]
         rows = self.find_stored(every, made.RECORD)
-        parts = self.find_parts(row["row"] for row in rows)
-        seen = ((row, part) for row in rows if (part := parts[row["row"]]) is not HIDDEN)
-        return wanted.arrange(row if part is None else redact_row(row, part) for row, part in seen)
+        parts = self.find_parts(row[made.ROW] for row in rows)
+        seen = ((row, part) for row in rows if (part := parts[row[made.ROW]]) is not HIDDEN)
+        shown = [row if part is None else redact_record(row, part) for row, part in seen][: wanted.limit]
+        places = [made.RECORD.index(name) for name in columns]
+        return [tuple([row[place] for place in places]) for row in shown]
 
-    def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+    def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
         """Documents as they are stored; where the filter names some, only those, else also hidden ones."""
         named = named_documents(self._backend.of_chunks)
         own = () if named is None else (("id", "in", named),)
@@ -128,31 +139,32 @@ class FilteredSnapshot:
         parts = {each: known[each] for each in numbers if each in known}
         if len(parts) == len(numbers):
             return parts
-        found = self.whole.find(select(DOCUMENT, row=numbers - parts.keys()), ("row", "id", "chunks", "chars"))
-        empty = [row["row"] for row in found if not row["chunks"]]
+        found = self.whole.find(select(DOCUMENT, row=numbers - parts.keys()), ("row", "chunks", "chars", "id"))
+        empty = [row for row, count, *_ in found if not count]
         seen = self.whole.find(select(DOCUMENT, self._backend.of_documents, row=empty), ("row",))
-        unknown = {row["row"]: row for row in found}
-        fresh: Parts = dict.fromkeys(unknown, HIDDEN) | dict.fromkeys(row["row"] for row in seen)
-        left = [(row["row"], row["chunks"], row["chars"]) for row in found if row["chunks"]]
+        unknown = {row: (doc_id, count) for row, count, _, doc_id in found}
+        fresh: Parts = dict.fromkeys(unknown, HIDDEN) | dict.fromkeys(row for (row,) in seen)
+        left = [sizes for *sizes, _ in found if sizes[1]]
         while left:
             batch = take_batch(left)
             chunks = self.whole.find(select(CHUNK, self._backend.of_chunks, doc=batch), made.CHUNK_COLUMNS)
-            for number, own in made.group_by_document(chunks).items():
-                fresh[number] = make_part(unknown[number], own)
+            for number, own in made.group_by(1, chunks).items():
+                doc_id, count = unknown[number]
+                fresh[number] = None if len(own) == count else make_part(doc_id, own)
             left = left[len(batch) :]
         self._backend.keep(self.head, fresh)
         return parts | fresh
 
-    def shows_part(self, document: Row) -> bool:
+    def shows_part(self, document: int) -> bool:
         """Whether chunks of a document that was found here are hidden."""
-        return self.find_parts([document["row"]]).get(document["row"]) is not None
+        return self.find_parts([document]).get(document) is not None
 
-    def redact_chunks(self, rows: Sequence[Row], chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Chunks that were found here, as they are shown."""
-        parts = self.find_parts(row["doc"] for row in rows)
+    def redact_chunks(self, rows: Sequence[Columns], chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Chunks that were found here, by their CHUNK_COLUMNS, as they are shown."""
+        parts = self.find_parts(row[1] for row in rows)
         if not parts:
             return list(chunks)
-        shown = ((parts[row["doc"]], chunk) for row, chunk in zip(rows, chunks, strict=True))
+        shown = ((parts[row[1]], chunk) for row, chunk in zip(rows, chunks, strict=True))
         return [chunk if part is None else redact_chunk(chunk, part) for part, chunk in shown]
 
 

@@ -34,7 +34,6 @@ from clew.drivers.store.backend import (
     Operator,
     Row,
     Select,
-    Snapshot,
     Transaction,
     select,
 )
@@ -58,8 +57,8 @@ def inspect_collection(backend: Backend, max_chunks: int | None) -> Inspection:
     """What is wrong with the tables, each document and the index, and how much was checked."""
     try:
         with backend.read() as snapshot:
-            counted = count_rows(snapshot)
-            defects = list(_inspect_rows(snapshot, counted))
+            counted = count_rows(rows := Transaction(snapshot))
+            defects = list(_inspect_rows(rows, counted))
         listed = list(counted.documents.values())
         chosen = _sample(listed, max_chunks)
         ids, is_sample = tuple(row["id"] for row in chosen), len(chosen) < len(listed)
@@ -118,7 +117,7 @@ class Counted:
     lost: dict[Any, Document | None] = field(default_factory=dict)
 
 
-def count_rows(rows: Snapshot | Transaction) -> Counted:
+def count_rows(rows: Transaction) -> Counted:
     """Adds up the rows, those of some documents at a time."""
     documents = {row["row"]: row for row in rows.find(Select(DOCUMENT), ("id", "uri", "title", "chunks", "chars"))}
     counts = {"documents": len(documents), "chunks": 0, "length": 0, "pending": 0}
@@ -161,9 +160,9 @@ def _to_int(value: Any) -> int:
     return value if isinstance(value, int) else 0  # damage may leave a text
 
 
-def _inspect_rows(snapshot: Snapshot, counted: Counted) -> Iterator[Defect]:
+def _inspect_rows(rows: Transaction, counted: Counted) -> Iterator[Defect]:
     """What is wrong with the counts, with rows of no document, and with staged vectors."""
-    head = snapshot.head
+    head = rows.head
     for name, real in counted.counts.items():
         if (stored := getattr(head, name)) != real:
             yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "rebuild")
@@ -179,10 +178,10 @@ def _inspect_rows(snapshot: Snapshot, counted: Counted) -> Iterator[Defect]:
     for kind, count in Counter(row["kind"] for row in counted.strays if row.get("doc") not in kept).items():
         yield Defect("orphans", f"{count} rows of {TABLES[kind]} belong to nothing", "", "delete")
     if head.staged is None:
-        has_some = snapshot.find(replace(select(STAGED), limit=1), ())
+        has_some = rows.find(replace(select(STAGED), limit=1), ())
         problems: dict[str, object] = {"staged vectors are of no model": has_some}
     else:
-        name, is_whole = head.staged.embedder, _are_staged_whole(snapshot, head.staged.dim)
+        name, is_whole = head.staged.embedder, _are_staged_whole(rows, head.staged.dim)
         problems = {
             f"vectors of {name} are staged, which is the model in use": name == head.embedder,
             f"staged vectors of {name} are not of its width, or not of unit length": not is_whole,
@@ -190,10 +189,10 @@ def _inspect_rows(snapshot: Snapshot, counted: Counted) -> Iterator[Defect]:
     yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
 
 
-def _are_staged_whole(snapshot: Snapshot, dim: int) -> bool:
+def _are_staged_whole(rows: Transaction, dim: int) -> bool:
     """Whether staged vectors have this width and unit length, as far as some of them say."""
     try:
-        found = snapshot.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
+        found = rows.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
     except CollectionDamaged:
         return False
     vectors = [row["vector"] for row in found]
@@ -249,8 +248,9 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
         if not isinstance(error, CollectionDamaged):
             problem = f"the document {doc_id!r} cannot be read ({error})"
         with backend.read() as snapshot:
-            rows = snapshot.find(select(DOCUMENT, id=[doc_id]), made.RECORD)
-            yield Defect("truth", problem, doc_id, salvage(snapshot, rows[0])[1] if rows else "")
+            rows = Transaction(snapshot)
+            records = rows.find(select(DOCUMENT, id=[doc_id]), made.RECORD)
+            yield Defect("truth", problem, doc_id, salvage(rows, records[0])[1] if records else "")
         return
     yield from _inspect_found(backend, found)
 
@@ -258,10 +258,9 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
 def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What filters see: facets of documents by id, and whether they are pending; facets and seconds of their chunks."""
     with backend.read() as snapshot:
-        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("id", "facets", "pending"))
-        parts = snapshot.find(select(CHUNK, doc=[row["row"] for row in wholes]), ("id", "facets", "seconds"))
-    seen = {row["id"]: (row["facets"], row["seconds"]) for row in parts}
-    return {row["id"]: (row["facets"], row["pending"]) for row in wholes}, seen
+        wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id", "facets", "pending"))
+        parts = snapshot.find(select(CHUNK, doc=[row for row, *_ in wholes]), ("id", "facets", "seconds"))
+    return {doc_id: (*seen,) for _, doc_id, *seen in wholes}, {chunk_id: (*seen,) for chunk_id, *seen in parts}
 
 
 def _inspect_found(backend: Backend, found: Sequence[StoredDocument]) -> Iterator[Defect]:
@@ -342,21 +341,21 @@ def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float3
 # -- what is sound of a document
 
 
-def salvage(rows: Snapshot | Transaction, row: Row) -> tuple[Document | None, Remedy]:
+def salvage(rows: Transaction, row: Row) -> tuple[Document | None, Remedy]:
     """The document that the sound rows make, and its remedy: `rechunk` where it is whole, else `keep` or `remove`.
 
     row: Its record, whether or not it is as written.
     """
-    doc = [row["row"]]
+    doc, columns = [row["row"]], [row.get(name) for name in made.RECORD]
     stored = rows.find(replace(select(PIECE, doc=doc), order="n"), made.PIECE_COLUMNS)
-    record = _read_or_none(lambda: made.parse_record(row))
-    columns = map(made.piece_columns, stored)
-    whole = _read_or_none(partial(codec.build_whole_document, record, columns)) if record else None
+    record = _read_or_none(lambda: codec.parse_record(columns))
+    whole = _read_or_none(lambda: codec.build_document(columns, list(map(made.piece_columns, stored))))
     if whole and _are_sections_in_order(whole):
         return whole, "rechunk"
-    found = filter(made.matches_chunk, rows.find(select(CHUNK, doc=doc), made.CHUNK_COLUMNS))
-    chunks = sorted(found, key=lambda each: (each["piece"] or 0, each["start"]))
-    pieces = [each for each in stored if made.matches_piece(each)]
+    found = rows.find(select(CHUNK, doc=doc), made.CHUNK_COLUMNS)
+    sound = (each for each in found if made.matches_chunk(made.chunk_columns(each)))
+    chunks = sorted(sound, key=lambda each: (each["piece"] or 0, each["start"]))
+    pieces = [each for each in stored if made.matches_piece(made.piece_columns(each))]
     if not pieces and not chunks:
         return None, "remove"
     if any(each["piece"] is not None for each in chunks) or any(each["message"] is not None for each in pieces):

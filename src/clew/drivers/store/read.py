@@ -1,8 +1,10 @@
 """Reads of documents, chunks and vectors from a state of a collection, as they were put."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -20,10 +22,9 @@ from clew.drivers.store.backend import (
     DOCUMENT,
     PIECE,
     Backend,
-    Row,
+    Columns,
     Select,
     Snapshot,
-    Transaction,
     named_documents,
     select,
 )
@@ -33,34 +34,33 @@ from clew.drivers.store.filtered import FilteredSnapshot
 from clew.drivers.store.redact import redact_document
 
 _PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
-_PLACE = itemgetter("doc", "n")  # of a piece
+Documents = Mapping[int, tuple[str, int, int]]  # id, characters and chunks of documents, by row
 Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
 
 
-def find_document(rows: Snapshot | Transaction, doc_id: str, columns: Sequence[str] = made.RECORD) -> Row:
-    """The row of a document, with its record unless other columns are asked for, or NotFound."""
-    found = rows.find(select(DOCUMENT, id=[doc_id]), columns)
+def find_document(snapshot: Snapshot, doc_id: str, columns: Sequence[str]) -> Columns:
+    """Columns of a document, or NotFound."""
+    found = snapshot.find(select(DOCUMENT, id=(doc_id,)), columns)
     if not found:
         raise not_found_error(doc_id)
     return found[0]
 
 
-def find_pieces(rows: Snapshot | Transaction, docs: Iterable[int]) -> list[Row]:
-    """The pieces of documents, in order."""
-    found = rows.find(select(PIECE, doc=list(docs)), made.PIECE_COLUMNS)
-    return sorted(found, key=_PLACE)
+def find_pieces(snapshot: Snapshot, docs: Collection[int]) -> list[Columns]:
+    """The pieces of documents, those of each in order."""
+    return sorted(snapshot.find(select(PIECE, doc=docs), made.PIECE_COLUMNS), key=itemgetter(0))
 
 
 def read_document(snapshot: Snapshot, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
-    row = find_document(snapshot, doc_id)
+    columns = find_document(snapshot, doc_id, made.RECORD)
+    number = columns[made.ROW]
     if isinstance(snapshot, FilteredSnapshot):
-        if snapshot.shows_part(row):
-            chunks = parse_chunks(snapshot, snapshot.find(select(CHUNK, doc=[row["row"]]), made.CHUNK_COLUMNS))
-            return redact_document(read_document(snapshot.whole, doc_id), made.parse_record(row), chunks)
+        if snapshot.shows_part(number):
+            chunks = parse_chunks(snapshot.whole, snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS))
+            return redact_document(read_document(snapshot.whole, doc_id), codec.parse_record(columns), chunks)
         snapshot = snapshot.whole
-    pieces = find_pieces(snapshot, [row["row"]])
-    return codec.build_whole_document(made.parse_record(row), map(made.piece_columns, pieces))
+    return codec.build_document(columns, find_pieces(snapshot, (number,)))
 
 
 def list_records(snapshot: Snapshot, where: Filter) -> Iterator[DocumentRecord]:
@@ -69,73 +69,87 @@ def list_records(snapshot: Snapshot, where: Filter) -> Iterator[DocumentRecord]:
     named = named_documents(alternatives)
     wanted = select(DOCUMENT, alternatives) if named is None else select(DOCUMENT, alternatives, id=named)
     found = snapshot.find(wanted, made.RECORD)
-    return iter([made.parse_record(row) for row in sorted(found, key=lambda row: (row["uri"], row["id"]))])
+    return iter([codec.parse_record(each) for each in sorted(found, key=itemgetter(2, 0))])  # by uri and id
 
 
-def add_up_before(snapshot: Snapshot, chunks: Iterable[Row], documents: Mapping[int, Row]) -> Before:
+def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Documents) -> Before:
     """What stands before each message that chunks are of; without those that cannot be proved by what is stored."""
-    wanted = {(row["doc"], row["piece"] >> codec.BLOCK_BITS) for row in chunks if row["piece"] is not None}
-    if not wanted:
+    pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}
+    if not pieces:
         return {}
-    docs = {doc for doc, _ in wanted}
+    docs, blocks = {doc for doc, _ in pieces}, {n >> codec.BLOCK_BITS for _, n in pieces}
     starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), ("doc", "block", "chars", "chunks")), documents)
-    found = snapshot.find(select(BLOCK, doc=docs, block={block for _, block in wanted}), made.BLOCK_COLUMNS)
+    found = snapshot.find(select(BLOCK, doc=docs, block=blocks), made.BLOCK_COLUMNS)
+    proved = {
+        (doc, block): _add_up_sizes(sizes)
+        for doc, block, chars, count, sizes, stored in found
+        if (doc, block) in starts and checksums.matches(stored, doc, block, chars, count, sizes)
+    }
     before: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in found:
-        doc, block = row["doc"], row["block"]
-        made_of = [row[name] for name in made.BLOCK_COLUMNS[:-1]]
-        if (doc, block) in starts and (doc, block) in wanted and checksums.matches(row["sum"], *made_of):
-            chars, count = starts[doc, block]
-            for n, more_chars, more_chunks in json.loads(row["sizes"]):
-                before[doc, n] = (chars, count)
-                chars, count = chars + more_chars, count + more_chunks
+    for doc, n in pieces:
+        block = (doc, n >> codec.BLOCK_BITS)
+        if n in proved.get(block, ()):
+            (chars, count), (more_chars, more_chunks) = starts[block], proved[block][n]
+            before[doc, n] = chars + more_chars, count + more_chunks
     return before
 
 
-def _add_up_blocks(blocks: Iterable[Row], documents: Mapping[int, Row]) -> dict[tuple[int, int], tuple[int, int]]:
+@lru_cache(256)  # hits are often of the same threads
+def _add_up_sizes(sizes: str) -> dict[int, tuple[int, int]]:
+    """What stands before each message of a block, in the block."""
+    chars, chunks, before = 0, 0, dict[int, tuple[int, int]]()
+    for n, more_chars, more_chunks in json.loads(sizes):
+        before[n] = chars, chunks
+        chars, chunks = chars + more_chars, chunks + more_chunks
+    return before
+
+
+def _add_up_blocks(blocks: Iterable[Columns], documents: Documents) -> dict[tuple[int, int], tuple[int, int]]:
     """What stands before each block, of the threads whose blocks add up to the whole."""
     starts: dict[tuple[int, int], tuple[int, int]] = {}
-    for doc, own in made.group_by_document(blocks).items():
+    for doc, own in made.group_by(0, blocks).items():
         chars, chunks, found = 0, 0, dict[tuple[int, int], tuple[int, int]]()
-        for row in sorted(own, key=lambda row: int(row["block"])):
-            found[doc, row["block"]] = chars, chunks
-            chars, chunks = chars + row["chars"], chunks + row["chunks"]
-        document = documents.get(doc)
-        if document is not None and (chars, chunks) == (document["chars"], document["chunks"]):
+        for _, block, more_chars, more_chunks in sorted(own, key=lambda columns: int(columns[1])):
+            found[doc, block] = chars, chunks
+            chars, chunks = chars + more_chars, chunks + more_chunks
+        if doc in documents and (chars, chunks) == documents[doc][1:]:
             starts |= found
     return starts
 
 
-def parse_chunks(snapshot: Snapshot, chunks: Sequence[Row], documents: Mapping[int, Row] | None = None) -> list[Chunk]:
-    """Rows of chunks as chunks."""
+def _find_documents(snapshot: Snapshot, chunks: Iterable[Columns]) -> Documents:
+    found = snapshot.find(select(DOCUMENT, row={doc for _, doc, *_ in chunks}), _PLACED)
+    return {row: (doc_id, chars, count) for row, doc_id, chars, count in found}
+
+
+def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Documents | None = None) -> list[Chunk]:
+    """Chunks from CHUNK_COLUMNS."""
     if isinstance(snapshot, FilteredSnapshot):
         return snapshot.redact_chunks(chunks, parse_chunks(snapshot.whole, chunks))
-    if documents is None:
-        found = snapshot.find(select(DOCUMENT, row={row["doc"] for row in chunks}), _PLACED)
-        documents = {row["row"]: row for row in found}
+    of = _find_documents(snapshot, chunks) if documents is None else documents
     try:
-        before = add_up_before(snapshot, chunks, documents)
-        named = ((row, documents[row["doc"]], before.get((row["doc"], row["piece"]))) for row in chunks)
-        return [codec.parse_chunk(made.get_chunk(row), of["id"], of["chunks"], start) for row, of, start in named]
+        before = add_up_before(snapshot, chunks, of)
+        parse = codec.parse_chunk
+        return [parse(each, of[each[1]][0], of[each[1]][2], before.get((each[1], each[2]))) for each in chunks]
     except (KeyError, TypeError) as error:  # of no document, or a text in place of a number
         raise checksums.damaged_error("the place of a chunk that was found") from error
 
 
 def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
-    document = find_document(snapshot, doc_id, (*_PLACED, "sum"))
-    found = snapshot.find(select(CHUNK, doc=[document["row"]]), made.CHUNK_COLUMNS)
-    chunks = parse_chunks(snapshot, sorted(found, key=made.order_of), {document["row"]: document})
-    _check_numbers(document, chunks)
+    number, found_id, chars, count, stored = find_document(snapshot, doc_id, (*_PLACED, "sum"))
+    found = snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS)
+    chunks = parse_chunks(snapshot, sorted(found, key=made.order_of), {number: (found_id, chars, count)})
+    _check_numbers(found_id, chunks, count, stored)
     return chunks
 
 
-def _check_numbers(document: Row, chunks: Sequence[Chunk]) -> None:
-    places = [chunk.index for chunk in chunks]
-    is_part = document["sum"] == checksums.COMPARED  # labels hide a part of it
+def _check_numbers(doc_id: str, chunks: Sequence[Chunk], count: int, stored: Any) -> None:
+    """CollectionDamaged unless the chunks are so many, in order; by the checksum, labels may hide some of them."""
+    places, is_part = [chunk.index for chunk in chunks], stored == checksums.COMPARED
     known = sorted(set(places)) if is_part else list(range(len(places)))
-    if places != known or not (is_part or len(places) == document["chunks"]):
-        raise checksums.damaged_error(f"the list of the chunks of the document {document['id']!r}")
+    if places != known or not (is_part or len(places) == count):
+        raise checksums.damaged_error(f"the list of the chunks of the document {doc_id!r}")
 
 
 def read_chunks_by_id(
@@ -144,9 +158,10 @@ def read_chunks_by_id(
     """Those of the chunks that exist, and that a filter admits if there is one, by id."""
     wanted = set(chunk_ids)
     found = snapshot.find(select(CHUNK, alternatives, id=wanted), made.CHUNK_COLUMNS)
-    if any(row["id"] not in wanted for row in found):
+    chunks = parse_chunks(snapshot, found)
+    if any(chunk.id not in wanted for chunk in chunks):
         raise checksums.damaged_error("the index of the chunks")
-    return {chunk.id: chunk for chunk in parse_chunks(snapshot, found)}
+    return {chunk.id: chunk for chunk in chunks}
 
 
 def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
@@ -161,14 +176,14 @@ def list_channels(snapshot: Snapshot) -> list[str]:
     """The channels that have chunks, by name: each is looked up after the one before it."""
     if isinstance(snapshot, FilteredSnapshot):
         wanted = (replace(select(CHUNK, channel=[name]), limit=1) for name in list_channels(snapshot.whole))
-        return [row["channel"] for each in wanted for row in snapshot.find(each, ("channel",))]
+        return [name for each in wanted for (name,) in snapshot.find(each, ("channel",))]
     channels: list[str] = []
     while True:
         after = (("channel", ">", channels[-1] if channels else ""),)
         found = snapshot.find(Select(CHUNK, after, order="channel", limit=1), ("channel",))  # type: ignore[arg-type]
         if not found:
             break
-        channels.append(found[0]["channel"])
+        channels += found[0]
     has_empty = snapshot.find(replace(select(CHUNK, channel=[""]), limit=1), ("channel",))
     return ["", *channels] if has_empty else channels
 
@@ -176,17 +191,17 @@ def list_channels(snapshot: Snapshot) -> list[str]:
 def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
     """The chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
     found = snapshot.find(select(CHUNK, row=numbers), made.CHUNK_COLUMNS)
-    wanted = select(DOCUMENT, row={row["doc"] for row in found})
-    documents = {row["row"]: row for row in snapshot.find(wanted, made.RECORD)}
-    records = {number: made.parse_record(row) for number, row in documents.items()}
-    chunks = parse_chunks(snapshot, found, documents)
-    return {row["row"]: Hit(chunk, records[row["doc"]], 0.0) for row, chunk in zip(found, chunks, strict=True)}
+    wanted = select(DOCUMENT, row={doc for _, doc, *_ in found})
+    documents = {columns[made.ROW]: columns for columns in snapshot.find(wanted, made.RECORD)}
+    records = {number: codec.parse_record(columns) for number, columns in documents.items()}
+    chunks = parse_chunks(snapshot, found, {number: made.get_place(of) for number, of in documents.items()})
+    return {row: Hit(chunk, records[doc], 0.0) for (row, doc, *_), chunk in zip(found, chunks, strict=True)}
 
 
 def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:
     """The vectors of those of the chunks that exist and have one."""
     found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "vector"))
-    return {row["id"]: row["vector"] for row in found if row["vector"] is not None}
+    return {chunk_id: vector for chunk_id, vector in found if vector is not None}
 
 
 def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
@@ -196,8 +211,7 @@ def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> It
     while True:
         wanted = Select(DOCUMENT, (("row", ">", after), *named), order="row", limit=DOCUMENT_PAGE)
         with backend.read() as snapshot:
-            sizes = snapshot.find(wanted, ("row", "chunks", "chars"))
-            numbers = take_batch((row["row"], row["chunks"], row["chars"]) for row in sizes)
+            numbers = take_batch(snapshot.find(wanted, ("row", "chunks", "chars")))
             batch = list(_read_document_batch(snapshot, numbers))
         if not numbers:
             return
@@ -206,26 +220,26 @@ def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> It
 
 
 def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator[StoredDocument]:
-    found = {row["row"]: row for row in snapshot.find(select(DOCUMENT, row=numbers), made.WHOLE)}
-    pieces = made.group_by_document(find_pieces(snapshot, numbers))
-    columns = (*made.CHUNK_COLUMNS, "length", "terms", "counts", "vector")
-    rows = sorted(snapshot.find(select(CHUNK, doc=numbers), columns), key=lambda row: (row["doc"], made.order_of(row)))
-    parsed, chunks, at = parse_chunks(snapshot, rows, found), made.group_by_document(rows), 0
-    for number, document in sorted(found.items()):
+    asked = (*made.CHUNK_COLUMNS, "terms", "counts", "length", "vector")
+    found = {of[made.ROW]: of for of in snapshot.find(select(DOCUMENT, row=numbers), (*made.RECORD, "vector"))}
+    pieces = made.group_by(-2, find_pieces(snapshot, numbers))
+    rows = sorted(snapshot.find(select(CHUNK, doc=numbers), asked), key=lambda row: (row[1], made.order_of(row)))
+    placed = {number: made.get_place(of) for number, of in found.items()}
+    chunks, parsed = made.group_by(1, rows), iter(parse_chunks(snapshot, [row[:-4] for row in rows], placed))
+    for number, (*columns, vector) in sorted(found.items()):
         own = chunks.get(number, [])
-        shown, at = tuple(parsed[at : at + len(own)]), at + len(own)
-        _check_numbers(document, shown)
+        shown = tuple(islice(parsed, len(own)))
+        _check_numbers(columns[0], shown, placed[number][2], columns[-1])
         vectors = np.full((len(own), snapshot.head.dim), np.nan, np.float32)  # nan: still to be made
         for place, row in enumerate(own):
-            if row["vector"] is not None:
-                vectors[place] = row["vector"]
-        texts = map(made.piece_columns, pieces.get(number, []))
+            if row[-1] is not None:
+                vectors[place] = row[-1]
         yield StoredDocument(
-            codec.build_whole_document(made.parse_record(document), texts),
+            codec.build_document(columns, pieces.get(number, [])),
             shown,
             vectors,
-            tuple([PackedTerms(row["terms"], row["counts"], row["length"]) for row in own]),
-            document["vector"],
+            tuple([PackedTerms(*row[-4:-1]) for row in own]),
+            vector,
         )
 
 
@@ -271,17 +285,18 @@ class ChunkScan:
             while True:
                 start = () if after is None else (("id", ">", after),)
                 wanted = Select(DOCUMENT, (*conditions, *start), order="id", limit=limit)
-                documents = {row["row"]: row for row in find(wanted, _PLACED)}
+                documents = {row: (doc_id, chars, count) for row, doc_id, chars, count in find(wanted, _PLACED)}
                 rows = snapshot.find(select(CHUNK, self._alternatives, doc=list(documents)), made.CHUNK_COLUMNS)
-                rows.sort(key=lambda row: (documents[row["doc"]]["id"], made.order_of(row)))
+                rows.sort(key=lambda row: (documents[row[1]][0], made.order_of(row)))
                 page += parse_chunks(snapshot, rows[: limit - len(page)], documents)
                 if len(page) >= limit or len(documents) < limit:
                     return page
-                after = max(row["id"] for row in documents.values())
+                after = max(doc_id for doc_id, *_ in documents.values())
 
     def read_chunk_ids(self, doc_id: str) -> list[str]:
         """The ids of the chunks of a document, in order."""
         with self._backend.read() as snapshot:
             found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
-            wanted = select(CHUNK, self._alternatives, doc=[row["row"] for row in found])
-            return [row["id"] for row in sorted(snapshot.find(wanted, ("id", "piece", "idx")), key=made.order_of)]
+            wanted = select(CHUNK, self._alternatives, doc=[row for (row,) in found])
+            rows = snapshot.find(wanted, ("row", "doc", "piece", "idx", "id"))
+            return [chunk_id for *_, chunk_id in sorted(rows, key=made.order_of)]

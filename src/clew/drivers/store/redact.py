@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clew.core.thread import THREAD_KIND, make_thread_title, make_thread_uri
+from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 from clew.drivers.store import checksums, codec
 from clew.drivers.store import rows as made
-from clew.drivers.store.backend import Row
+from clew.drivers.store.backend import Columns, Row
 
 BLANK = " "
 
@@ -29,35 +30,32 @@ class Part:
     updated: str | None = None
 
 
-def make_part(document: Row, chunks: Sequence[Row]) -> Part | None:
-    """What is shown of a document, by the rows of its admitted chunks; None if it has no others."""
-    if len(chunks) == document["chunks"]:
-        return None
-    ordered = sorted(chunks, key=made.order_of)
-    for row in ordered:
-        if not made.matches_chunk(row):
-            raise checksums.damaged_error(f"the chunk {row['id']!r} of the document {document['id']!r}")
-    messages = (codec.parse_meta(row["meta"]).get("message") for row in ordered)
+def make_part(doc_id: str, chunks: Sequence[Columns]) -> Part:
+    """What is shown of a document, by the CHUNK_COLUMNS of its admitted chunks."""
+    # The place in the whole is not shown, so it need not be added up.
+    ordered = [codec.parse_chunk(each, doc_id, 0, (0, 0)) for each in sorted(chunks, key=made.order_of)]
+    messages = (chunk.meta.get("message") for chunk in ordered)
     return Part(
-        {row["id"]: place for place, row in enumerate(ordered)},
+        {chunk.id: place for place, chunk in enumerate(ordered)},
         tuple(dict.fromkeys(str(each) for each in messages if each is not None)),
-        sum(len(row["text"]) for row in ordered),
-        ordered[0]["text"],
-        ordered[0]["at"],
-        ordered[-1]["at"],
+        sum(len(chunk.text) for chunk in ordered),
+        ordered[0].text,
+        to_iso(ordered[0].at),
+        to_iso(ordered[-1].at),
     )
 
 
-def redact_row(row: Row, part: Part) -> Row:
-    """The row of a document of which a part is shown: without its summary, with a title from that part."""
-    record = made.parse_record(row)  # before it is another than the one that was written
-    shown = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
+def redact_record(columns: Columns, part: Part) -> Columns:
+    """The RECORD of a document of which a part is shown: without its summary, with a title from that part."""
+    record = codec.parse_record(columns)  # before it is another than the one that was written
+    shown: Row = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
     if record.kind == THREAD_KIND:
         channel = str(record.meta.get("channel", ""))
         first = part.messages[0] if part.messages else ""
         shown |= {"title": make_thread_title(channel, part.text), "uri": make_thread_uri(channel, first)}
-    times = {"created": part.created, "updated": part.updated}
-    return row | shown | times | {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
+    shown |= {"created": part.created, "updated": part.updated}
+    shown |= {"chars": part.chars, "chunks": len(part.places), "sum": checksums.COMPARED}
+    return tuple([shown.get(name, value) for name, value in zip(made.RECORD, columns, strict=True)])
 
 
 def redact_chunk(chunk: Chunk, part: Part) -> Chunk:
@@ -71,18 +69,18 @@ def redact_document(document: Document, record: DocumentRecord, chunks: Sequence
     """The document with its text blank outside the chunks and messages that are shown, and its record as shown."""
     messages = frozenset(str(chunk.meta["message"]) for chunk in chunks if "message" in chunk.meta)
     spans = [(chunk.start, chunk.end) for chunk in chunks]
-    kept: dict[int, int] = {}  # the new position of each section that is shown
+    kept, sections = dict[int | None, int](), list[Section]()  # the new position of each section that is shown
     for position, section in enumerate(document.sections):
         if section.id in messages if messages else _overlaps(section, spans):
-            kept[position] = len(kept)
-    sections = [document.sections[position] for position in kept]
+            kept[position] = len(sections)
+            sections.append(section)
     if messages:
         spans += [(section.start, section.end) for section in sections]
     return replace(
         document,
         text=_blank_outside(document.text, spans),
         sections=tuple(
-            replace(each, parent=kept.get(each.parent) if each.parent is not None else None) for each in sections
+            [each if each.parent == (to := kept.get(each.parent)) else replace(each, parent=to) for each in sections]
         ),
         title=record.title,
         uri=record.uri,

@@ -1,14 +1,13 @@
 """Documents, pieces and chunks as rows, and back."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any
 
 from clew.core.time import to_iso
-from clew.core.types import Document, DocumentRecord, Vector
+from clew.core.types import Document, Vector
 from clew.drivers.store import checksums, codec
-from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Row
+from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Columns, Row
 from clew.drivers.store.entries import Entry, facets_to_json
 from clew.drivers.store.pieces import Piece, Placed
 
@@ -22,7 +21,9 @@ CHUNK_COLUMNS = (  # in the order of the checksum
     *("row", "doc", "piece", "idx", "start", "stop", "headings", "context", "at", "meta", "text", "id", "sum"),
 )
 BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sizes", "sum")
-_get_record, piece_columns, get_chunk = itemgetter(*RECORD), itemgetter(*PIECE_COLUMNS), itemgetter(*CHUNK_COLUMNS)
+ROW = RECORD.index("row")
+get_place = itemgetter(*map(RECORD.index, ("id", "chars", "chunks")))  # what the chunks of a document are placed by
+piece_columns, chunk_columns = itemgetter(*PIECE_COLUMNS), itemgetter(*CHUNK_COLUMNS)
 
 
 def make_document_row(
@@ -109,31 +110,24 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
     }
 
 
-def parse_record(row: Mapping[str, Any]) -> DocumentRecord:
-    """The record of a document; CollectionDamaged if it is not as written."""
-    return codec.parse_record(_get_record(row))
+def matches_chunk(columns: Columns) -> bool:
+    """Whether CHUNK_COLUMNS are as written, and the chunk has a place: labels hide one that cannot be added up."""
+    return checksums.matches(columns[-1], *columns[:-1]) and columns[4] is not None
 
 
-def matches_chunk(row: Mapping[str, Any]) -> bool:
-    """Whether a chunk is as written, and has a place: labels hide one that cannot be added up."""
-    *columns, stored = get_chunk(row)
-    return checksums.matches(stored, *columns) and row["start"] is not None
+def matches_piece(columns: Columns) -> bool:
+    """Whether PIECE_COLUMNS are as written."""
+    return checksums.matches(columns[-1], columns[-2], *columns[:-2])
 
 
-def matches_piece(row: Mapping[str, Any]) -> bool:
-    """Whether a piece is as written."""
-    *columns, doc, stored = piece_columns(row)
-    return checksums.matches(stored, doc, *columns)
+def order_of(chunk: Columns) -> tuple[int, int]:
+    """What the chunks of a document are ordered by: the first of their CHUNK_COLUMNS."""
+    return (-1 if chunk[2] is None else chunk[2], chunk[3])
 
 
-def order_of(row: Mapping[str, Any]) -> tuple[int, int]:
-    """What the chunks of a document are ordered by."""
-    return (-1 if row["piece"] is None else row["piece"], row["idx"])
-
-
-def group_by_document(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    """Rows by their document."""
-    grouped: dict[int, list[Row]] = {}
+def group_by(place: int, rows: Iterable[Columns]) -> dict[int, list[Columns]]:
+    """Rows by their column at a place."""
+    grouped: dict[int, list[Columns]] = {}
     for row in rows:
-        grouped.setdefault(row["doc"], []).append(row)
+        grouped.setdefault(row[place], []).append(row)
     return grouped

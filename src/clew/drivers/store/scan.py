@@ -18,8 +18,8 @@ from clew.drivers.store import bm25
 from clew.drivers.store.backend import (
     CHUNK,
     DOCUMENT,
+    Columns,
     Head,
-    Row,
     RowCandidates,
     RowScores,
     Snapshot,
@@ -55,16 +55,17 @@ class Signals:
         return bm25.score_terms(found, weights, bm25.length_norm(self.lengths, average))
 
 
-def make_signals(chunks: Sequence[Row]) -> Signals:
-    """Make the signals of the rows of chunks."""
+def make_signals(chunks: Sequence[Columns]) -> Signals:
+    """Make the signals of chunks of their columns SIGNALS."""
+    rows, docs, ids, lengths, terms, counts = zip(*chunks, strict=True) if chunks else [()] * len(SIGNALS)
     return Signals(
-        np.array([row["row"] for row in chunks], np.int64),
-        [row["id"] for row in chunks],
-        np.array([row["length"] for row in chunks], np.float64),
-        np.concatenate([row["terms"] for row in chunks]) if chunks else np.zeros(0, np.int64),
-        np.concatenate([row["counts"] for row in chunks]) if chunks else np.zeros(0, np.uint16),
-        np.repeat(np.arange(len(chunks)), [len(row["terms"]) for row in chunks]),
-        np.array([row["doc"] for row in chunks], np.int64),
+        np.array(rows, np.int64),
+        ids,
+        np.array(lengths, np.float64),
+        np.concatenate(terms) if chunks else np.zeros(0, np.int64),
+        np.concatenate(counts) if chunks else np.zeros(0, np.uint16),
+        np.repeat(np.arange(len(chunks)), [len(each) for each in terms]),
+        np.array(docs, np.int64),
     )
 
 
@@ -133,7 +134,7 @@ class ScanIndex:
     def __init__(self, read: Callable[[Head], AbstractContextManager[Snapshot]]) -> None:
         self._read = read
         self._signals: tuple[tuple[int, int], Signals] | None = None  # at a change and a version
-        self._documents: tuple[tuple[int, int], list[Row], Matrix] | None = None
+        self._documents: tuple[tuple[int, int], list[Columns], Matrix] | None = None
 
     def nearest(
         self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
@@ -141,11 +142,11 @@ class ScanIndex:
         """The k chunks of greatest cosine; chunks without a vector have none."""
         with self._read(head) as snapshot:
             rows = snapshot.find(select(CHUNK, expand_filter(where)), ("row", "id", "vector"))
-        found = [row for row in rows if row["vector"] is not None]
+        found = [each for each in rows if each[2] is not None]
         if not found:
             return []
-        best = rank_nearest([row["id"] for row in found], np.stack([row["vector"] for row in found]), vector, k)
-        return [(found[at]["row"], score) for at, score in best]
+        numbers, ids, vectors = zip(*found, strict=True)
+        return [(numbers[at], score) for at, score in rank_nearest(ids, np.stack(vectors), vector, k)]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
         """The k documents whose own vector is nearest, with the cosine."""
@@ -153,22 +154,22 @@ class ScanIndex:
         wanted = select(DOCUMENT, expand_document_filter(where))
         if wanted.is_filtered or wanted.is_empty:
             named = named_documents(wanted.alternatives or ())
-            some = (at for at, row in enumerate(rows) if named is None or row["id"] in named)
-            places = [at for at in some if wanted.admits_facets(rows[at]["facets"])]
+            some = (at for at, (doc_id, *_) in enumerate(rows) if named is None or doc_id in named)
+            places = [at for at in some if wanted.admits_facets(rows[at][1])]
             rows, vectors = [rows[at] for at in places], vectors[places]
         if not rows:
             return []
-        ids = [row["id"] for row in rows]
+        ids = [doc_id for doc_id, *_ in rows]
         return [(ids[at], score) for at, score in rank_nearest(ids, vectors, vector, k)]
 
-    def _load_documents(self, head: Head) -> tuple[list[Row], Matrix]:
-        """The documents that have a vector of their own, and these."""
+    def _load_documents(self, head: Head) -> tuple[list[Columns], Matrix]:
+        """The documents that have a vector of their own, as id, facets and vector, and the vectors."""
         known = self._documents
         if known is None or known[0] != (head.change, head.version):
             with self._read(head) as snapshot:
                 found, now = snapshot.find(select(DOCUMENT), ("id", "facets", "vector")), snapshot.head
-            rows = [row for row in found if row["vector"] is not None]
-            vectors = np.stack([row["vector"] for row in rows]) if rows else np.empty((0, now.dim), np.float32)
+            rows = [each for each in found if each[2] is not None]
+            vectors = np.stack([vector for *_, vector in rows]) if rows else np.empty((0, now.dim), np.float32)
             known = self._documents = (now.change, now.version), rows, vectors
         return known[1], known[2]
 
@@ -179,7 +180,7 @@ class ScanIndex:
             return []
         with self._read(head) as snapshot:
             signals, now = self._load_signals(snapshot), snapshot.head
-            admitted = [row["row"] for row in snapshot.find(wanted, ("row",))] if wanted.is_filtered else None
+            admitted = [row for (row,) in snapshot.find(wanted, ("row",))] if wanted.is_filtered else None
         return [(row, score) for row, _, score in rank_matching(now, terms, k, [signals], admitted).best]
 
     def _load_signals(self, snapshot: Snapshot) -> Signals:

@@ -272,7 +272,7 @@ class BackendStore:
         """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
         with self._backend.read() as snapshot:
             found = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id"))
-        ids = {str(row["row"]): row["id"] for row in found}  # so that no id outlives an erasure
+        ids = {str(row): doc_id for row, doc_id in found}  # so that no id outlives an erasure
         free = claim_documents(self._backend.named("claims"), ids, owner=owner, seconds=seconds)
         return {ids[number] for number in free}
 
@@ -474,7 +474,8 @@ class BackendStore:
             return near
         wanted = select(DOCUMENT, id={doc_id for doc_id, _ in near})
         with self._backend.read() as snapshot:
-            whole = {row["id"] for row in snapshot.find(wanted, ("id",)) if not snapshot.shows_part(row)}
+            found = snapshot.find(wanted, ("row", "id"))
+            whole = {doc_id for row, doc_id in found if not snapshot.shows_part(row)}
         return [(doc_id, score) for doc_id, score in near if doc_id in whole]
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.thread_edit import ThreadPart, Waiting
 from clew.core.thread_view import Head, ThreadView, view_document
-from clew.core.types import DocumentRecord, Section
+from clew.core.types import Section
 from clew.drivers.store import checksums, codec, read
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import DOCUMENT, PIECE, Select, Snapshot, select
@@ -39,19 +39,19 @@ class _PieceReader:
         found = self._snapshot.find(wanted, made.PIECE_COLUMNS)
         if not all(map(made.matches_piece, found)):
             raise checksums.damaged_error(f"the text of the document {self._doc_id!r}")
-        return [Piece._make(made.piece_columns(row)[:-2]) for row in found]
+        return [Piece._make(columns[:-2]) for columns in found]
 
 
 def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], reach: int) -> ThreadPart:
     """The named messages of a thread and all that an edit of them needs, or NotFound."""
-    document = read.find_document(snapshot, doc_id, (*made.RECORD, "revision"))
-    reader = _PieceReader(snapshot, document["row"], doc_id)
+    *columns, revision = read.find_document(snapshot, doc_id, (*made.RECORD, "revision"))
+    reader = _PieceReader(snapshot, columns[made.ROW], doc_id)
     found = {piece.n: piece for piece in _collect_pieces(reader, message_ids, reach)}
     ordered = [found[n] for n in sorted(found)]
     first, last = reader.after(None, 1), reader.before(None, 1)
     checked = [(*piece, 0, checksums.UNCHECKED) for piece in ordered]
-    part = codec.build_document(made.parse_record(document), checked)
-    return ThreadPart(part, tuple(piece.n for piece in ordered), first[0].n, last[0].n, document["revision"])
+    part = codec.build_document(columns, checked, is_whole=False)
+    return ThreadPart(part, tuple(piece.n for piece in ordered), first[0].n, last[0].n, revision)
 
 
 def _collect_pieces(reader: _PieceReader, ids: Sequence[str], reach: int) -> list[Piece]:
@@ -81,23 +81,23 @@ def _collect_pieces(reader: _PieceReader, ids: Sequence[str], reach: int) -> lis
 
 def read_thread_view(snapshot: Snapshot, doc_id: str) -> ThreadView:
     """A thread whose messages are parsed when they are asked for, or NotFound."""
-    document = read.find_document(snapshot, doc_id)
+    columns = read.find_document(snapshot, doc_id, made.RECORD)
     if isinstance(snapshot, FilteredSnapshot):
-        if snapshot.shows_part(document):
+        if snapshot.shows_part(columns[made.ROW]):
             return view_document(read.read_document(snapshot, doc_id))
         snapshot = snapshot.whole
-    found = read.find_pieces(snapshot, [document["row"]])
-    return _build_view(made.parse_record(document), [made.piece_columns(row) for row in found])
+    return _build_view(columns, read.find_pieces(snapshot, [columns[made.ROW]]))
 
 
-def _build_view(record: DocumentRecord, rows: Sequence[Sequence[Any]]) -> ThreadView:
-    """The view of a thread by the PIECE_COLUMNS of its pieces; of what an earlier version wrote, from the whole.
+def _build_view(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ThreadView:
+    """The view of a thread by its RECORD and the PIECE_COLUMNS of its pieces; of a page, from the whole.
 
     A piece is compared with its checksum when its message is asked for.
     """
     ids = [row[5] for row in rows if row[5] is not None]
     if len(ids) != len(rows):
-        return view_document(codec.build_whole_document(record, rows))
+        return view_document(codec.build_document(columns, rows))
+    record = codec.parse_record(columns)
     places: dict[str | None, int] = {message: place for place, message in enumerate(ids)}
 
     def parse_section(place: int) -> Section:
@@ -119,11 +119,11 @@ def _build_view(record: DocumentRecord, rows: Sequence[Sequence[Any]]) -> Thread
 def find_waiting_messages(snapshot: Snapshot, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
     """The messages of a channel that answer those, which were not stored when they came, by the id of those."""
     found = snapshot.find(select(PIECE, awaits=set(message_ids)), ("doc", "n", "message", "awaits"))
-    wanted = select(DOCUMENT, row={row["doc"] for row in found})
-    documents = {row["row"]: row for row in snapshot.find(wanted, ("row", "id", "meta"))}
+    wanted = select(DOCUMENT, row={doc for doc, *_ in found})
+    documents = {row: of for row, *of in snapshot.find(wanted, ("row", "id", "meta"))}
     waiting: dict[str, list[Waiting]] = {}
-    for row in sorted(found, key=lambda row: (row["doc"], row["n"])):
-        document = documents[row["doc"]]
-        if json.loads(document["meta"]).get("channel") == channel:
-            waiting.setdefault(row["awaits"], []).append(Waiting(row["message"], document["id"]))
+    for doc, _, message, awaits in sorted(found):
+        doc_id, meta = documents[doc]
+        if json.loads(meta).get("channel") == channel:
+            waiting.setdefault(awaits, []).append(Waiting(message, doc_id))
     return waiting

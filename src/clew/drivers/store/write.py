@@ -11,10 +11,9 @@ from clew.core.types import Document, Vector
 from clew.drivers.store import codec, pieces
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, STAGED, Row, Transaction, select
-from clew.drivers.store.checks import check_text_unchanged
+from clew.drivers.store.checks import check_text_unchanged, not_found_error
 from clew.drivers.store.entries import DocumentEntries, Entry, is_same_print
 from clew.drivers.store.pieces import Piece, Placed
-from clew.drivers.store.read import find_document
 
 _OLD = ("id", "doc", "print", "length", "pending", "text", "headings", "context", "sum")  # of a chunk that may stay
 _GONE = ("doc", "length", "pending")  # of a chunk that goes
@@ -150,7 +149,9 @@ def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
 
 def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | None = None, **columns: Any) -> None:
     """Replaces columns of a document; NotFound if it is not there, ConcurrentChange if its text is another."""
-    old = find_document(tx, doc_id, made.WHOLE)
+    old = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
+    if old is None:
+        raise not_found_error(doc_id)
     if expected_text is not None:
         check_text_unchanged(doc_id, expected_text, _read_text(tx, old))
     change_document(tx, old, **columns)

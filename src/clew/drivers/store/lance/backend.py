@@ -18,6 +18,7 @@ from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.core.time import parse_iso_or_none
+from clew.core.types import Vector
 from clew.drivers.store.backend import STAGED, Head, T, Transaction, select
 from clew.drivers.store.base import BaseBackend, check_ids, complete_rows, find_lost_vectors
 from clew.drivers.store.embed import check_model_in_use, other_model_error
@@ -133,7 +134,7 @@ class LanceBackend(BaseBackend):
             if snapshot.head.paused > time.time() and not is_eraser:
                 raise Paused
             self._check_model(snapshot.head)
-            tx = Transaction(snapshot)
+            tx = Transaction(snapshot, always=("_rowaddr",))
             result = decide(tx)
             return _make_change(snapshot, tx, is_change=is_change), result
 
@@ -152,7 +153,7 @@ class LanceBackend(BaseBackend):
         if old.change != change or old.staged is None:
             return False
         with translate_errors(self.place):
-            staged = {row["row"]: row["vector"] for row in snapshot.find(select(STAGED), ("vector",))}
+            staged: dict[int, Vector] = dict(snapshot.find(select(STAGED), ("row", "vector")))
             used = (row for rows in snapshot.scan_batches("vector IS NOT NULL", ["row"]) for row in rows)
             if any(row["row"] not in staged for row in used):
                 return False
@@ -283,10 +284,10 @@ def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -
     if head is None:
         return None
     assert isinstance(head, LanceHead)
-    check_ids(tx, lambda kind, ids: (row for row in snapshot.find_ids(ids) if row["kind"] == kind))
-    added = complete_rows(snapshot, tx)
+    check_ids(tx)
+    added = complete_rows(tx)
     filled = [row for key, row in added.items() if key in tx.filled]
-    removed = [*tx.removed.values(), *find_lost_vectors(snapshot, tx, head), *filled]
+    removed = [*tx.removed.values(), *find_lost_vectors(tx, snapshot.head, head), *filled]
     addresses = {snapshot.address, *(row["_rowaddr"] for row in removed)}
     return Change(addresses, make_table([head.to_row(), *added.values()], make_schema(head)))
 

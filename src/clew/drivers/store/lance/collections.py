@@ -57,7 +57,7 @@ def _read_record(table: Table, name: str) -> CollectionRecord | None:
         return None
     with translate_errors(table.place):
         snapshot = read_snapshot(table.latest(), table.place)
-        times = [row["updated"] for row in snapshot.find(Select(DOCUMENT), ("updated",))]
+        times = [updated for (updated,) in snapshot.find(Select(DOCUMENT), ("updated",))]
         size = measure_bytes(snapshot.dataset)
     head, updated = snapshot.head, from_iso(max(times, default=None))
     return CollectionRecord(name, head.documents, head.chunks, head.embedder, from_iso(head.created), updated, size)

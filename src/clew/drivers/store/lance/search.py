@@ -205,7 +205,7 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
 def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> list[int]:
     """The rows of the chunks that a filter admits, among those that have any of the terms."""
     if snapshot.segments is not None:
-        return [row["row"] for row in snapshot.find(wanted, ())]
+        return [row for (row,) in snapshot.find(wanted, ("row",))]
     sql = f"{to_sql(wanted)} AND {_having_any(hashes.tolist())}"
     rows: list[int] = snapshot.dataset.to_table(columns=["row"], filter=sql)["row"].to_pylist()
     return rows

@@ -15,12 +15,12 @@ from lance.dataset import ColumnOrdering
 from clew.core.errors import NotFound
 from clew.core.facets import Condition
 from clew.core.types import Matrix
-from clew.drivers.store.backend import CHUNK, DOCUMENT, KEYS, STAGED, Row, Select, select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Columns, Row, Select, select
 from clew.drivers.store.embed import model_switched_error
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, parse_head, read_rows
 from clew.drivers.store.rows import RECORD
-from clew.drivers.store.scan import Signals, make_signals
+from clew.drivers.store.scan import SIGNALS, Signals, make_signals
 
 MAX_VALUES = 1000  # of one condition of a scan
 MAX_OWNERS = 10_000  # chunks whose document is kept
@@ -79,10 +79,6 @@ class Segment:
         for key in reversed(wanted_keys) if wanted.order.startswith("-") else wanted_keys:
             yield from self._by[name][key]
 
-    def find_ids(self, ids: Collection[str]) -> Iterator[Row]:
-        """The documents and chunks with these ids."""
-        return (row for each in ids for row in self._by["id"].get(each, ()) if row["_rowaddr"] in self.live)
-
     @property
     def signals(self) -> Signals:
         """The terms of the chunks that are still there."""
@@ -98,7 +94,8 @@ class Segment:
             chunks = list(self._keep(self.rows, Select(CHUNK)))
             some = [row for row in chunks if row["vector"] is not None]
             matrix = np.stack([row["vector"] for row in some]) if some else np.zeros((0, self._dim), np.float32)
-            self._signals = make_signals(chunks), ([row["row"] for row in some], [row["id"] for row in some], matrix)
+            signals = make_signals([tuple(map(row.get, SIGNALS)) for row in chunks])
+            self._signals = signals, ([row["row"] for row in some], [row["id"] for row in some], matrix)
         return self._signals
 
 
@@ -125,17 +122,22 @@ class LanceSnapshot:
     owners: dict[int, int] = field(default_factory=dict, compare=False)  # the documents of chunks that were found
     ahead: dict[int, Row] = field(default_factory=dict, compare=False)  # documents that were read with their chunks
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant, each with its address; those from memory have all columns."""
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
+        """The columns of the rows that are meant; `_rowaddr` is the address."""
         if wanted.is_empty:
             return []
         if "vector" in columns and self.model not in ("", self.head.embedder):
             raise model_switched_error(self.place, self.head.embedder, self.model)
         if self.segments is not None:
-            return wanted.arrange(row for segment in self.segments.values() for row in segment.find(wanted))
-        names = (*KEYS[wanted.kind], *columns)
+            found = wanted.arrange(row for segment in self.segments.values() for row in segment.find(wanted))
+        else:
+            found = self._find_stored(wanted, columns)
+        return [tuple(map(row.get, columns)) for row in found]
+
+    def _find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
+        names = [*columns, *filter(None, [wanted.order.removeprefix("-")])]
         if wanted.kind == STAGED:
-            names = tuple("staged" if name == "vector" else name for name in names)
+            names = ["staged" if name == "vector" else name for name in names]
         if (numbers := wanted.get_values("row")) and wanted == select(wanted.kind, row=numbers):
             found = self._find_hits(wanted.kind, numbers, names)
             if found is not None:
@@ -165,17 +167,9 @@ class LanceSnapshot:
             self.owners.clear()
         self.owners.update(zip(rows, docs, strict=True))
 
-    def find_ids(self, ids: Collection[str]) -> list[Row]:
-        """The documents and chunks with these ids."""
-        if self.segments is not None:
-            return [row for segment in self.segments.values() for row in segment.find_ids(ids)]
-        ordered, kinds = sorted(ids), f"kind IN ({DOCUMENT}, {CHUNK})"
-        parts = (ordered[start : start + MAX_VALUES] for start in range(0, len(ordered), MAX_VALUES))
-        return [row for part in parts for row in self._scan(f"{kinds} AND {_compare('id', 'in', part)}", ("id", "row"))]
-
     def _scan(self, sql: str, columns: Sequence[str], *, order: str = "", limit: int | None = None) -> list[Row]:
         by = [ColumnOrdering(order.removeprefix("-"), ascending=not order.startswith("-"))] if order else None
-        names = list(dict.fromkeys(["kind", *columns]))
+        names = list(dict.fromkeys(["kind", *(name for name in columns if name != "_rowaddr")]))
         with translate_errors(self.place):
             table = self.dataset.to_table(columns=names, filter=sql, order_by=by, limit=limit, with_row_address=True)
             return read_rows(table, self.head.dim)

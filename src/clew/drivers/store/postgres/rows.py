@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +66,7 @@ _EXPRESSIONS: Final[Mapping[tuple[int, str], str]] = {
     (CHUNK, "terms"): "w.terms",
     (CHUNK, "counts"): "w.counts",
 }
+_ARRAYS: Final = frozenset(("terms", "counts", "vector"))
 _OF_SUMMARY: Final = {"facets", "vector"}
 _OF_SIGNAL: Final = {"facets", "seconds", "vector"}
 # Facets are among the postings too, with a count of 0.
@@ -82,31 +84,28 @@ class PostgresSnapshot:
     def __init__(self, connection: Connection, collection: OpenCollection, head: Head) -> None:
         self._connection, self._collection, self.head = connection, collection, head
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant."""
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The columns of the rows that are meant."""
         if wanted.is_empty:
             return []
         if "vector" in columns:
             check_model_unchanged(self._collection, self.head.embedder)
-        asked = ("pending",) if wanted.kind == CHUNK and "vector" in columns else ()
-        names = list(dict.fromkeys((*KEYS[wanted.kind], *columns, *asked)))
-        sql, params = _make_query(self._collection.number, wanted, names)
+        asked = ("pending", "id") if wanted.kind == CHUNK and "vector" in columns else ()
+        sql, params = _make_query(self._collection.number, wanted, (*columns, *asked))
         found = fetch_rows(self._connection, sql, params)
-        rows = [{"kind": wanted.kind, **dict(zip(names, values, strict=True))} for values in found]
-        for row in rows if not {"vector", "terms", "counts"}.isdisjoint(names) else ():
-            _parse_arrays(row)
-        return rows
+        if _ARRAYS.isdisjoint(columns):
+            return found
+        return [tuple(map(_parse_array, columns, values, repeat(values[len(columns) :]))) for values in found]
 
 
-def _parse_arrays(row: Row) -> None:
-    if "vector" in row:
-        if row["vector"] is not None:
-            row["vector"] = binary.decode_vector(row["vector"])
-        elif row["kind"] == CHUNK and not row["pending"]:
-            raise damaged_error(f"the vector of the chunk {row.get('id', row['row'])!r}")
-    for name, kind in (("terms", np.int64), ("counts", np.uint16)):
-        if name in row:
-            row[name] = np.array(row[name] or [], kind)
+def _parse_array(name: str, value: Any, chunk: Sequence[Any]) -> Any:
+    """A column that may be an array; `chunk` is, of a chunk whose vector is read, whether it is pending, and its id."""
+    if name == "vector":
+        if value is None and chunk and not chunk[0]:
+            raise damaged_error(f"the vector of the chunk {chunk[1]!r}")
+        return None if value is None else binary.decode_vector(value)
+    kind = {"terms": np.int64, "counts": np.uint16}.get(name)
+    return value if kind is None else np.array(value or [], kind)
 
 
 def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str, list[Any]]:

@@ -22,7 +22,7 @@ from clew.drivers.store.sqlite import connection, inspect, schema, sums
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.index import SqliteIndex
-from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes, make_snapshot
+from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes
 from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
@@ -61,7 +61,7 @@ class SqliteBackend(BaseBackend):
     def _write(
         self, db: sqlite3.Connection, state: Head, decide: Callable[[Transaction], T], *, is_change: bool
     ) -> tuple[T, Head | None]:
-        tx = Transaction(make_snapshot(self._database, db, state))
+        tx = Transaction(SqliteSnapshot(self._database, db, state))
         result = decide(tx)
         head = tx.finish(is_change=is_change)
         if head is not None:
@@ -211,7 +211,7 @@ class SqliteRead:
         except BaseException as error:
             database.reader.__exit__(type(error), error, None)
             raise
-        return SqliteSnapshot(db, lambda: database.read_any_state(db), model=database.embedder, place=database.place)
+        return SqliteSnapshot(database, db)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         db = self._database.reader.connection

@@ -28,7 +28,7 @@ from clew.drivers.store.sqlite.checkpoint import Checkpoint, has_right_seal, rea
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.exact import ExactIndex
 from clew.drivers.store.sqlite.files import delete_folder, make_private_folder
-from clew.drivers.store.sqlite.rows import make_snapshot
+from clew.drivers.store.sqlite.rows import SqliteSnapshot
 from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
 from clew.drivers.store.sqlite.shards import ELSEWHERE, ShardHome
 from clew.drivers.store.sqlite.signals import RowCache, WordCounts, stack_vectors
@@ -69,7 +69,7 @@ class SqliteIndex(ScanIndex):
     @contextmanager
     def _read_rows(self, _: Head) -> Iterator[Snapshot]:
         with self._database.read_transaction() as (db, state):
-            yield make_snapshot(self._database, db, state)
+            yield SqliteSnapshot(self._database, db, state)
 
     # -- searches
 

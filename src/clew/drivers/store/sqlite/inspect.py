@@ -16,7 +16,7 @@ from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.pattern import compile_pattern
 from clew.core.time import parse_iso_or_none
 from clew.drivers.store import codec
-from clew.drivers.store.backend import Head
+from clew.drivers.store.backend import Head, Transaction
 from clew.drivers.store.inspection import count_rows
 from clew.drivers.store.sqlite import connection, schema, sums
 from clew.drivers.store.sqlite.folder import is_foreign_log, read_last_change, write_last_change
@@ -192,7 +192,7 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
         stored = db.execute("SELECT embedder, dim, created FROM meta").fetchone()
         if stored is None:
             raise schema.record_gone_error(place)
-        counted = count_rows(SqliteSnapshot(db, lambda: Head("", 0), model="", place=place))
+        counted = count_rows(Transaction(SqliteSnapshot(None, db, Head("", 0))))
         (revision,) = db.execute("SELECT coalesce(max(revision), 0) FROM documents").fetchone()
         (vector,) = db.execute("SELECT vector FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone() or (b"",)
         change = max(last_change, revision) + 1

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from operator import itemgetter
@@ -22,6 +22,7 @@ from clew.drivers.store.backend import (
     PIECE,
     STAGED,
     TABLES,
+    Columns,
     Head,
     Key,
     Row,
@@ -38,7 +39,7 @@ MAX_VALUES = 500  # in one condition, else they are a JSON list
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
 _get_signal, _get_found_by, _get_staged = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY), itemgetter("row", "vector")
-_CHECKED: Final = ("terms", "counts", "vector")  # of a signal: read with its checksum
+_CHECKED: Final = frozenset(("terms", "counts", "vector"))  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
     CHUNK: tuple(name for name in COLUMNS[CHUNK] if name not in _OF_SIGNAL),
@@ -63,27 +64,29 @@ _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT va
 
 
 class SqliteSnapshot:
-    """The rows as a transaction sees them."""
+    """The rows as a transaction sees them.
 
-    def __init__(self, db: sqlite3.Connection, read_head: Callable[[], Head], *, model: str, place: str) -> None:
-        self._db, self._read_head = db, read_head
-        self._head: Head | None = None
-        self._model, self._place = model, place
+    database: Of which the head is read; None where it is given, since the record is made again, and no vector is read.
+    """
+
+    __slots__ = ("_database", "_db", "_head")
+
+    def __init__(self, database: Database | None, db: sqlite3.Connection, head: Head | None = None) -> None:
+        self._database, self._db, self._head = database, db, head
 
     @property
     def head(self) -> Head:
         """What is said of the whole; read when it is asked for."""
         if self._head is None:
-            self._head = self._read_head()
+            assert self._database
+            self._head = self._database.read_any_state(self._db)
         return self._head
 
-    def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant."""
-        kind, columns, filters = wanted.kind, tuple(columns), ""
+    def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
+        """The columns of the rows that are meant."""
+        kind, filters = wanted.kind, ""
         if wanted.alternatives == ():
             return []
-        if "vector" in columns and self.head.embedder != self._model:
-            raise model_switched_error(self._place, self.head.embedder, self._model)
         shape: list[tuple[str, str, int]] = []
         params: list[Any] = []
         for name, op, given in wanted.where:
@@ -95,17 +98,21 @@ class SqliteSnapshot:
                 return []
             shape.append((name, op, count))
             params += values
-        if wanted.is_filtered:
+        if wanted.alternatives and wanted.is_filtered:
             alternatives = [_condition_to_sql(each) for each in wanted.alternatives or ()]
             filters = " OR ".join(f"({sql})" for sql, _ in alternatives)
             params += [param for _, some in alternatives for param in some] if kind == CHUNK else ()
-        names, sql = _make_query(kind, columns, tuple(shape), filters, wanted.order, wanted.limit)
-        rows = [dict(zip(names, values, strict=True)) for values in self._fetch(sql, params)]
-        if names[-1] != "kind":
-            self._parse(kind, rows, is_read="facets" in columns or "vector" in columns)
+        names, sql = _make_query(kind, tuple(columns), tuple(shape), filters, wanted.order, wanted.limit)
+        found = self._fetch(sql, params)
+        if not names:
+            return found
+        if "vector" in columns and self._database and self.head.embedder != self._database.embedder:
+            raise model_switched_error(self._database.place, self.head.embedder, self._database.embedder)
+        named = (dict(zip(names, values, strict=True)) for values in found)
+        rows = self._parse(kind, named, is_read="facets" in columns or "vector" in columns)
         if kind == DOCUMENT and filters:
-            return [row for row in rows if wanted.admits_facets(row["facets"])]
-        return rows
+            rows = (row for row in rows if wanted.admits_facets(row["facets"]))
+        return [tuple(map(row.__getitem__, columns)) for row in rows]
 
     def _fetch(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
         try:
@@ -124,7 +131,7 @@ class SqliteSnapshot:
         sql = f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE row = ?"
         return codec.record_to_facets(self._fetch(sql, (number,))[0])
 
-    def _parse(self, kind: int, rows: list[Row], *, is_read: bool) -> None:
+    def _parse(self, kind: int, rows: Iterable[Row], *, is_read: bool) -> Iterator[Row]:
         """Compares rows with the checksum of what they are found by, and makes arrays of bytes.
 
         Where a document is only filtered by it (not `is_read`), facets that are damaged are made again.
@@ -142,6 +149,7 @@ class SqliteSnapshot:
             elif kind == STAGED:
                 checksums.check("a vector of the model that is not in use", row["found_sum"], row["row"], row["vector"])
             row["vector"] = unpack_vector(row["vector"], dim) if row["vector"] else None
+            yield row
 
 
 def _check_signal(row: Row) -> None:
@@ -151,11 +159,6 @@ def _check_signal(row: Row) -> None:
     checksums.check_signal(_get_signal(row), row["found_sum"])
     if row["id"] != row["signal_id"] or row["length"] != row["signal_length"]:
         raise checksums.damaged_error(f"the list of the terms of the chunk {row['id']!r}")
-
-
-def make_snapshot(database: Database, db: sqlite3.Connection, state: Head) -> SqliteSnapshot:
-    """The rows of a state whose transaction is open."""
-    return SqliteSnapshot(db, lambda: state, model=database.embedder, place=database.place)
 
 
 @lru_cache(4096)
@@ -169,16 +172,15 @@ def _make_query(
 ) -> tuple[tuple[str, ...], str]:
     """The statement that reads columns of the rows that are meant, and the names of what it reads.
 
-    The last is `kind`, or the checksum of what a row is found by, if that is among the columns.
+    There are no names if it reads nothing else than the columns: rows are then not found by what is read of them.
     """
-    names = dict.fromkeys((*KEYS[kind], *columns))
-    if (kind == CHUNK and any(name in _CHECKED for name in names)) or (
-        kind == DOCUMENT and (filters or "facets" in names or "vector" in names)
-    ):
-        names |= dict.fromkeys((*_SIGNAL, "id", "length") if kind == CHUNK else sums.FOUND_BY)
-        names |= dict.fromkeys(("kind", "found_sum"))
-    else:
-        names |= dict.fromkeys(("kind", "found_sum") if kind == STAGED and "vector" in names else ("kind",))
+    names = columns
+    if kind == CHUNK and not _CHECKED.isdisjoint(columns):
+        names = (*columns, *_SIGNAL, "id", "length", "found_sum")
+    elif kind == DOCUMENT and (filters or "facets" in columns or "vector" in columns):
+        names = (*columns, *sums.FOUND_BY, "found_sum")
+    elif kind == STAGED and "vector" in columns:
+        names = ("row", "vector", "found_sum")
     conditions, hint = list[str](), ""
     for name, op, count in shape:
         column = _name_column(kind, name)
@@ -187,7 +189,8 @@ def _make_query(
         hint = hint or (_INDEXES.get((kind, name), "") if op == "in" else "")
     if filters and kind == CHUNK:
         conditions.append(f"({filters})")
-    read = [_name_column(kind, name) for name in names]
+    names = names if names == columns else tuple(dict.fromkeys(names))
+    read = [_name_column(kind, name) for name in names] or ["1"]
     source = f"{TABLES[kind]} t{hint}"
     if kind == CHUNK and (filters or any(each.startswith("s.") for each in read)):
         source += " LEFT JOIN signals s ON s.row = t.row"
@@ -195,13 +198,11 @@ def _make_query(
     sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
     if order:
         sql += f" ORDER BY {_name_column(kind, order.removeprefix('-'))}{' DESC' if order.startswith('-') else ''}"
-    return tuple(names), sql if limit is None else f"{sql} LIMIT {limit}"
+    return () if names == columns else names, sql if limit is None else f"{sql} LIMIT {limit}"
 
 
 def _name_column(kind: int, name: str) -> str:
     """A column of the table `t` of a kind of rows, or of the signal `s` of a chunk."""
-    if name == "kind":
-        return str(kind)
     if kind == CHUNK and (name in _OF_SIGNAL or name in ("signal_id", "signal_length", "found_sum")):
         return "s.sum" if name == "found_sum" else f"s.{name.removeprefix('signal_')}"
     return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
@@ -296,12 +297,12 @@ def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -
     packed = pack_vectors(np.stack([row["vector"] for row in rows]))
     vectors = [(vector, row["row"]) for vector, row in zip(packed, rows, strict=True)]
     if kind == DOCUMENT:
-        db.executemany("UPDATE documents SET vector = ?, pending = NULL WHERE row = ?", vectors)
-        found = f"UPDATE documents SET found_sum = row_sum({', '.join(sums.FOUND_BY)}) WHERE row = ?"
-        db.executemany(found, [(row["row"],) for row in rows])
+        made = f"row_sum({', '.join(sums.FOUND_BY)})".replace("vector", "?1")
+        sql = f"UPDATE documents SET vector = ?1, pending = NULL, found_sum = {made} WHERE row = ?2"
+        db.executemany(sql, vectors)
         return
-    db.executemany("UPDATE signals SET vector = ? WHERE row = ?", vectors)
-    db.executemany(f"UPDATE signals SET sum = {sums.FIXED['signals']} WHERE row = ?", [(row["row"],) for row in rows])
+    made = sums.FIXED["signals"].replace("vector", "?1")
+    db.executemany(f"UPDATE signals SET vector = ?1, sum = {made} WHERE row = ?2", vectors)
     db.executemany("UPDATE chunks SET pending = NULL, print = ? WHERE row = ?", [(r["print"], r["row"]) for r in rows])
     db.executemany("INSERT INTO gone VALUES(?1, ?2, x'', row_sum(?1, ?2, x''))", [(change, row["row"]) for row in rows])
 

@@ -16,7 +16,7 @@ import pytest
 from clew import Document, Engine, Filter, Message
 from clew.compat import find_similar_messages, message_with_context, query_rag_for_context
 from clew.core.errors import ClewError, NotFound, SettingsError
-from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings
+from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
 from clew.core.trace import record
 from clew.core.types import Chunk, Section
 from clew.drivers.llm.scripted import ScriptedLLM
@@ -283,6 +283,20 @@ def test_filters_that_look_alike_show_what_each_admits(engine: Engine) -> None:
             assert len([hit for hit in each if hit.document.kind == "thread"]) == count
         (thread,) = engine.within(where).list(Filter(kinds={"thread"}))
         assert (thread.chunks, engine.within(where).status().chunks) == (count, count)
+
+
+@pytest.mark.parametrize("exact_below", [0, 5000])
+def test_filters_that_are_equal_show_what_each_admits(open_engine: OpenEngine, exact_below: int) -> None:
+    one, true = (Filter(meta={"level": value}) for value in (1, True))
+    assert one == true
+    engine = open_engine(embedder="hashed", settings=replace(SETTINGS, store=StoreConfig(exact_below=exact_below)))
+    levels = {"both": [1, True], "true": True, "one": 1}
+    engine.add_documents([Document(name, "The pizza oven", meta={"level": level}) for name, level in levels.items()])
+    engine.opened.store.flush()
+    for strategy in ("semantic", "lexical", "hybrid"):
+        for where, name in ((one, "one"), (true, "true"), (one, "one")):
+            found = engine.search("pizza", k=5, strategy=strategy, where=where)
+            assert {hit.document.id for hit in found} == {"both", name}
 
 
 def test_results_are_not_cached_across_boundaries(engine: Engine) -> None:

@@ -256,10 +256,10 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
 
 
 def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What filters see: facets of documents by id, and whether they are pending; facets and seconds of their chunks."""
+    """What filters see, by id: facets of documents and whether they are pending; facets, time, channel of chunks."""
     with backend.read() as snapshot:
         wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id", "facets", "pending"))
-        parts = snapshot.find(select(CHUNK, doc=[row for row, *_ in wholes]), ("id", "facets", "seconds"))
+        parts = snapshot.find(select(CHUNK, doc=[row for row, *_ in wholes]), ("id", "facets", "seconds", "channel"))
     return {doc_id: (*seen,) for _, doc_id, *seen in wholes}, {chunk_id: (*seen,) for chunk_id, *seen in parts}
 
 
@@ -273,9 +273,9 @@ def _inspect_found(backend: Backend, found: Sequence[StoredDocument]) -> Iterato
         document, name = stored.document, f"the document {stored.document.id!r}"
         facets, pending = wholes.get(document.id, (None, None))
         yield from inspect_stored(stored, is_pending=pending == 1)
-        seen = [(make_facets(document, chunk), to_timestamp(chunk.at)) for chunk in stored.chunks]
+        seen = [(make_facets(document, each), to_timestamp(each.at), made.get_channel(each)) for each in stored.chunks]
         if facets != make_facets(document) or seen != [parts.get(chunk.id) for chunk in stored.chunks]:
-            problem = f"filters see {name} otherwise than it is (labels, author, time or meta)"
+            problem = f"filters see {name} otherwise than it is (labels, author, time, channel or meta)"
             yield Defect("filters", problem, document.id, "rechunk")
         if is_thread(document) and not _are_places_right(backend, stored.chunks):
             problem = f"the sizes of the messages of {name} are not those that its chunks are placed by"

@@ -47,8 +47,12 @@ def find_document(snapshot: Snapshot, doc_id: str, columns: Sequence[str]) -> Co
 
 
 def find_pieces(snapshot: Snapshot, docs: Collection[int]) -> list[Columns]:
-    """The pieces of documents, those of each in order."""
-    return sorted(snapshot.find(select(PIECE, doc=docs), made.PIECE_COLUMNS), key=itemgetter(0))
+    """The pieces of documents, those of each in order; CollectionDamaged where a text is in place of a number."""
+    found = snapshot.find(select(PIECE, doc=docs), made.PIECE_COLUMNS)
+    try:
+        return sorted(found, key=itemgetter(0))
+    except TypeError as error:
+        raise checksums.damaged_error("the order of the text of a document") from error
 
 
 def read_document(snapshot: Snapshot, doc_id: str) -> Document:
@@ -131,7 +135,7 @@ def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Docum
         before = add_up_before(snapshot, chunks, of)
         parse = codec.parse_chunk
         return [parse(each, of[each[1]][0], of[each[1]][2], before.get((each[1], each[2]))) for each in chunks]
-    except (KeyError, TypeError) as error:  # of no document, or a text in place of a number
+    except (KeyError, TypeError, ValueError) as error:  # of no document, or a text in place of a number
         raise checksums.damaged_error("the place of a chunk that was found") from error
 
 

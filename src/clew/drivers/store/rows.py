@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from clew.core.time import to_iso
-from clew.core.types import Document, Vector
+from clew.core.types import Chunk, Document, Vector
 from clew.drivers.store import checksums, codec
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Columns, Row
 from clew.drivers.store.entries import Entry, facets_to_json
@@ -82,7 +82,6 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
     """The row of a chunk."""
     chunk = entry.chunk
     headings, at, meta = codec.headings_to_json(chunk.headings), to_iso(chunk.at), codec.meta_to_json(chunk.meta)
-    channel = chunk.meta.get("channel")
     return {
         "kind": CHUNK,
         "row": row,
@@ -98,7 +97,7 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
         "context": chunk.context,
         "at": at,
         "meta": meta,
-        "channel": channel if isinstance(channel, str) else None,
+        "channel": get_channel(chunk),
         "sum": checksums.hash_values(row, doc, *place, headings, chunk.context, at, meta, chunk.text, chunk.id),
         "seconds": entry.seconds,
         "length": entry.terms.length,
@@ -108,6 +107,12 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
         "vector": entry.vector,
         "pending": 1 if entry.vector is None else None,
     }
+
+
+def get_channel(chunk: Chunk) -> str | None:
+    """The channel that a chunk is looked up by."""
+    channel = chunk.meta.get("channel")
+    return channel if isinstance(channel, str) else None
 
 
 def matches_chunk(columns: Columns) -> bool:

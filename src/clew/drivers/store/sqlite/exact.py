@@ -229,7 +229,7 @@ class ExactIndex:
     ) -> RowScores:
         """The k rows of greatest cosine; always exact."""
         view, key = self._view, vector.tobytes()
-        how = (view.change, where)
+        how = (view.change, expand_filter(where))
         found = self._known.get(key, how, k)
         if found is None:
             found = view.to_rows(view.find_nearest(vector, k, view.admit(where)))
@@ -239,7 +239,7 @@ class ExactIndex:
     def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
         """Compares vectors that are searched next with all chunks, as one product of matrices."""
         view = self._view
-        slots, how, rows = view.admit(where), (view.change, where), list[int]()
+        slots, how, rows = view.admit(where), (view.change, expand_filter(where)), list[int]()
         self._known.clear()
         for vector, scores in zip(vectors, vectors @ view.vectors[: view.used].T, strict=True):
             found = view.to_rows(view.find_nearest(vector, k, slots, scores))

@@ -302,8 +302,8 @@ class ShardIndex:
         return found
 
     def _how(self, request: Request, version: int) -> tuple[object, ...]:
-        """What has to be equal for the first points to be the same."""
-        return version, request.where, request.breadth, request.is_exact
+        """What has to be equal for the first points to be the same: filters by what they admit, since True == 1."""
+        return version, expand_filter(request.where), request.breadth, request.is_exact
 
     def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
         """The points for requests with the same filter."""

@@ -274,6 +274,9 @@ class NamedTexts:
         """The values of these names that exist, or all."""
         return {name: json.loads(text) for name, text in self.load_texts(names).items()}
 
+    def purge(self) -> None:
+        """Nothing is known to be left."""
+
     def clock(self) -> float:
         """The seconds of this machine's clock."""
         return time.time()

@@ -216,14 +216,13 @@ class PostgresNamed(NamedTexts):
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place, while others that want to wait."""
-        result, has_gone = self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
-        if has_gone and self._kind == "erasing":
-            upkeep.rewrite_named(self._pool)
-        return result
+        return self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
 
-    def _change(
-        self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None
-    ) -> tuple[T, bool]:
+    def purge(self) -> None:
+        """Rewrites the table without the rows that were deleted or replaced."""
+        upkeep.rewrite_named(self._pool)
+
+    def _change(self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
         connection.execute(
             "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
             (MAX_IDLE, self._lock),
@@ -248,7 +247,7 @@ class PostgresNamed(NamedTexts):
                 " ON CONFLICT (collection, kind, name) DO UPDATE SET value = excluded.value",
                 (self._kind, binary.encode_texts(changed), binary.encode_texts([after[name] for name in changed])),
             )
-        return result, bool(gone)
+        return result
 
     def clock(self) -> float:
         """The seconds of the server's clock, since those of the programs' machines differ."""

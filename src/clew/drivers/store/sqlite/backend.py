@@ -264,10 +264,12 @@ class SqliteNamed(NamedTexts):
                 " ON CONFLICT(kind, name) DO UPDATE SET value = excluded.value, sum = excluded.sum",
                 [(self._kind, name, value) for name, value in after.items() if before.get(name) != value],
             )
-        if gone and self._kind == "erasing":
-            with self._database.reader as db:
-                truncate_log(db)
         return result
+
+    def purge(self) -> None:
+        """Empties the log: what is deleted is overwritten in the database itself."""
+        with self._database.reader as db:
+            truncate_log(db)
 
 
 def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:

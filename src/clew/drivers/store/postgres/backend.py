@@ -17,9 +17,8 @@ from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
-from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
-from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
+from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts
 from clew.drivers.store.embed import check_model_in_use
 from clew.drivers.store.postgres import binary, inspect, upkeep
 from clew.drivers.store.postgres.collections import estimate_disk_usage
@@ -208,11 +207,7 @@ class PostgresNamed(NamedTexts):
         if names is not None:
             condition, params = " AND name = ANY(%s::text[])", [self._kind, binary.encode_texts(list(names))]
         sql = f"SELECT name, value, sum FROM named WHERE collection = {self._number} AND kind = %s{condition}"
-        texts: dict[str, str] = {}
-        for name, value, stored in fetch_rows(connection, f"{sql} ORDER BY number", params):
-            checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
-            texts[name] = value
-        return texts
+        return check_texts(self._kind, fetch_rows(connection, f"{sql} ORDER BY number", params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place, while others that want to wait."""

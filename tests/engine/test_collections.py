@@ -256,6 +256,14 @@ def test_a_database_without_tables_in_a_marked_folder_is_lost_too(tmp_path: Path
     assert "has no tables" in Engine.collections(tmp_path)[0].problem
 
 
+def test_a_folder_in_place_of_the_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ops" / "clew.db").mkdir(parents=True)
+    assert Engine.accept_missing_changes(tmp_path, "ops").defects == ()
+    with pytest.raises(DriverFailed, match=r"clew\.db is a folder.*move it away"):
+        Engine.open(tmp_path, collection="ops", embedder="hashed")
+    assert "clew.db is a folder" in Engine.collections(tmp_path)[0].problem
+
+
 def test_an_empty_file_in_a_fresh_folder_is_a_new_collection(tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "clew.db").touch()  # what a process leaves that was killed before it wrote anything

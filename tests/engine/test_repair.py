@@ -324,6 +324,66 @@ def test_a_text_whose_record_is_gone_is_kept_and_named(
     assert told.document in {hit.document.id for hit in engine.search("rota vault", k=50)}
 
 
+@pytest.mark.parametrize("number", [999_999, -7, 3])
+def test_a_document_whose_number_is_damaged_keeps_its_record(tmp_path: Path, number: int) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        engine.add_documents([Document("pay", "The vault pays on Friday.", title="Pay", uri="pay.md", access={"red"})])
+        before = [engine.read(record.id) for record in engine.list()]
+        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
+            db.execute("UPDATE documents SET row = ? WHERE id = 'pay'", (number,))
+        found = engine.doctor().defects
+        assert "the number of the document 'pay.md' is damaged" in {each.problem for each in found}
+        assert not any(each.remedy == "remove" for each in found)
+        assert engine.doctor(repair=True).is_sound
+        assert engine.doctor(full=True).defects == ()
+        assert [engine.read(record.id) for record in engine.list()] == before
+        assert "pay" in {hit.document.id for hit in engine.search("pays on Friday", where=Filter(access={"red"}))}
+
+
+DERIVED = ("blocks", "signals", "gone", "staged", "named", "chunks")
+
+
+@pytest.mark.parametrize("table", [*DERIVED, "documents", "pieces"])
+def test_a_missing_table_is_named_and_what_is_left_is_kept(tmp_path: Path, table: str) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        before = show(engine)
+    with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
+        db.execute(f"DROP TABLE {table}")
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        assert f"no such table: {table}" in engine.doctor().defects[0].problem
+        report = engine.doctor(repair=True)
+        assert report.is_sound
+        assert f"no such table: {table}" in "".join(each.problem for each in report.defects)
+        assert engine.doctor(full=True).defects == ()
+        if table in DERIVED:
+            assert show(engine) == before
+        assert sorted(show(engine)[0].values()) == sorted(before[0].values())
+
+
+@pytest.mark.parametrize("change", ["awaits = 'x'", "doc = 77", "sections = '[]x'", "sum = 5", "text = 'forged'"])
+def test_a_page_whose_piece_is_damaged_keeps_its_lines(tmp_path: Path, change: str) -> None:
+    text = "# Budget\n\nVault keys are here.\n\n## Poseidon\n\nRota of the week.\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        engine.add_documents([Document("p", text)])
+        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
+            db.execute(f"UPDATE pieces SET {change}")
+        assert engine.doctor(repair=True).is_sound
+        assert engine.read("p").text == text
+
+
+def test_a_damaged_staged_vector_takes_no_others_with_it(tmp_path: Path) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        engine.reembed("hashed:64")
+        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
+            db.execute("UPDATE staged SET vector = zeroblob(128) WHERE row = (SELECT max(row) FROM staged)")
+        assert engine.doctor(repair=True).is_sound
+        assert engine.doctor(full=True).defects == ()
+        assert engine.reembed("hashed:32").embedded == 1
+
+
 COLUMNS = {
     "documents": ("title", "meta", "facets", "chars", "chunks", "vector", "access", "created", "revision", "sum"),
     "pieces": ("text", "sections", "chars", "message", "parent", "sum", "block"),

@@ -86,6 +86,46 @@ def read_versions(path: Path, acknowledged: Any, openings: int, results: Any) ->
     results.put(found)
 
 
+def read_beside_a_writer(path: Path, state: Any, results: Any) -> None:
+    """Open a collection without the right to write while nobody has its log open; read when a writer opens it."""
+    with Engine.open(path, embedder="hashed:32") as engine:  # what is imported late must be, before the switch
+        engine.read("now")
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    with Engine.open(path, embedder="hashed:32", create=False) as engine:
+        state.value = 1
+        while state.value < 2:
+            time.sleep(0.01)
+        try:
+            results.put(engine.read("now").text)
+        except Exception as error:
+            results.put(f"{type(error).__name__}: {error}")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs another user, and the locks of Linux")
+def test_who_may_only_read_waits_for_a_writer_that_opens_the_log(shared: Path) -> None:
+    with Engine.open(shared / "team", embedder="hashed:32") as engine:
+        put_version(engine, 1)
+    for place in (shared / "team", shared / "team" / "default"):
+        place.chmod(0o755)
+    for file in (shared / "team" / "default").iterdir():
+        file.chmod(0o644)
+    context = multiprocessing.get_context("spawn")
+    state, results = context.Value("i", 0), context.Queue()
+    reader = context.Process(target=read_beside_a_writer, args=(shared / "team", state, results), daemon=True)
+    reader.start()
+    while not state.value:
+        time.sleep(0.01)
+    with (shared / "team" / "default" / "clew.db-shm").open("r+b") as index:  # as far as a writer has it for a moment
+        fcntl.lockf(index, fcntl.LOCK_SH, 1, 128)
+        index.truncate(0)
+        state.value = 2
+        time.sleep(0.5)
+    with Engine.open(shared / "team", embedder="hashed:32"):
+        assert "v1x" in results.get(timeout=60)
+    reader.join()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs another user to read as")

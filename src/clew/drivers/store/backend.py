@@ -332,6 +332,9 @@ class NamedRows(Protocol):
         No two of a collection and kind run at once, in any process.
         """
 
+    def purge(self) -> None:
+        """Takes from the disk what was deleted or replaced, as far as that is known."""
+
     def clock(self) -> float:
         """The seconds of a clock that all processes share."""
 

@@ -16,6 +16,7 @@ from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.stored import StagedModel
+from clew.drivers.store import checksums
 from clew.drivers.store.backend import (
     CHUNK,
     COLUMNS,
@@ -274,9 +275,21 @@ class NamedTexts:
         """The values of these names that exist, or all."""
         return {name: json.loads(text) for name, text in self.load_texts(names).items()}
 
+    def purge(self) -> None:
+        """Nothing is known to be left."""
+
     def clock(self) -> float:
         """The seconds of this machine's clock."""
         return time.time()
+
+
+def check_texts(kind: str, rows: Iterable[Sequence[Any]]) -> dict[str, str]:
+    """The texts of a kind by name, from rows of name, text and checksum; CollectionDamaged if one is not as written."""
+    texts: dict[str, str] = {}
+    for name, value, stored in rows:
+        checksums.check(f"{name or 'the text'!r} of {kind}", stored, kind, name, value)
+        texts[name] = value
+    return texts
 
 
 def change_texts(

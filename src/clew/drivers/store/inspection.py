@@ -21,7 +21,7 @@ from clew.core.stored import StoredDocument
 from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
 from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
-from clew.drivers.store import codec, write
+from clew.drivers.store import checksums, codec, write
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import (
     BLOCK,
@@ -92,8 +92,9 @@ def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
                 write.put_document(tx, document, [])
         write.rebuild_blocks(tx, ids)
         if any(each.area == "staged" and each.remedy for each in defects):
-            tx.remove(tx.find(select(STAGED), ()))
-            tx.head = replace(tx.head, staged=None)
+            tx.remove(_find_wrong_staged(tx))
+            if not tx.find(replace(select(STAGED), limit=1), ()):
+                tx.head = replace(tx.head, staged=None)
         tx.head = replace(tx.head, change=tx.head.change + 1)
 
     backend.repair(defects, ids, mend)
@@ -136,10 +137,19 @@ def count_rows(rows: Transaction) -> Counted:
         counted.strays += [row for some in parts.values() for row in some if row["doc"] not in documents]
         numbers.update(row["row"] for row in own)
     counted.last = max(numbers, default=0)
-    for doc in dict.fromkeys(row["doc"] for row in counted.strays if row["kind"] != BLOCK):
-        counted.lost[doc] = salvage(rows, {"row": doc, "id": f"{RECOVERED}{doc}", "uri": ""})[0]
+    lost = list(dict.fromkeys(row["doc"] for row in counted.strays if row["kind"] != BLOCK))
+    records = [row for row in rows.find(Select(DOCUMENT), made.RECORD) if not _is_as_written(row)] if lost else []
+    for doc in lost:
+        moved = next((row for row in records if _is_as_written({**row, "row": doc})), None)
+        if moved:  # its number is damaged
+            counted.strays.append({**documents.pop(moved["row"]), "doc": doc})
+        counted.lost[doc] = salvage(rows, {"id": f"{RECOVERED}{doc}", "uri": "", **(moved or {}), "row": doc})[0]
     counted.strays += [row for row in rows.find(Select(STAGED), ()) if row["row"] not in numbers]
     return counted
+
+
+def _is_as_written(record: Row) -> bool:
+    return checksums.matches(*(record[name] for name in ("sum", *made.RECORD[:-1])))
 
 
 def _split_documents(
@@ -172,31 +182,35 @@ def _inspect_rows(rows: Transaction, counted: Counted) -> Iterator[Defect]:
         yield Defect("counts", f"the document {doc_id!r} miscounts its chunks or characters", doc_id, "rechunk")
     kept = {doc: document for doc, document in counted.lost.items() if document}
     for document in kept.values():
+        if not document.id.startswith(RECOVERED):
+            yield Defect(
+                "truth", f"the number of the document {document.uri or document.id!r} is damaged", document.id, "keep"
+            )
+            continue
         problem = f"the record of the document that begins {document.text[:SHOWN]!r} is gone"
         advice = f"its text is kept as {document.id}, which nobody sees by a label; add its source again, then drop it"
         yield Defect("truth", problem, document.id, "keep", next_step=advice)
     for kind, count in Counter(row["kind"] for row in counted.strays if row.get("doc") not in kept).items():
         yield Defect("orphans", f"{count} rows of {TABLES[kind]} belong to nothing", "", "delete")
-    if head.staged is None:
-        has_some = rows.find(replace(select(STAGED), limit=1), ())
-        problems: dict[str, object] = {"staged vectors are of no model": has_some}
-    else:
-        name, is_whole = head.staged.embedder, _are_staged_whole(rows, head.staged.dim)
-        problems = {
-            f"vectors of {name} are staged, which is the model in use": name == head.embedder,
-            f"staged vectors of {name} are not of its width, or not of unit length": not is_whole,
-        }
-    yield from (Defect("staged", problem, "", "delete") for problem, is_wrong in problems.items() if is_wrong)
+    is_in_use = head.staged is not None and head.staged.embedder == head.embedder
+    if (wrong := _find_wrong_staged(rows, MAX_STAGED)) or is_in_use:
+        problem = f"{len(wrong)} staged vectors are damaged, of another width, of the model in use, or of none"
+        yield Defect("staged", problem, "", "delete")
 
 
-def _are_staged_whole(rows: Transaction, dim: int) -> bool:
-    """Whether staged vectors have this width and unit length, as far as some of them say."""
-    try:
-        found = rows.find(replace(select(STAGED), limit=MAX_STAGED), ("vector",))
-    except CollectionDamaged:
-        return False
-    vectors = [row["vector"] for row in found]
-    return all(len(each) == dim for each in vectors) and not (vectors and _count_wrong_lengths(np.stack(vectors)))
+def _find_wrong_staged(rows: Transaction, limit: int | None = None) -> list[Row]:
+    """The staged vectors that are damaged, or not of the width of their model; all where that is in use, or none is."""
+    found, model = rows.find(replace(select(STAGED), limit=limit), ()), rows.head.staged
+    if model is None or model.embedder == rows.head.embedder:
+        return found
+
+    def is_right(batch: Sequence[Row]) -> bool:
+        read = _read_or_none(lambda: rows.find(select(STAGED, row=[each["row"] for each in batch]), ("vector",))) or []
+        vectors = [each["vector"] for each in read if each["vector"] is not None and len(each["vector"]) == model.dim]
+        return len(vectors) == len(batch) and not _count_wrong_lengths(np.stack(vectors))
+
+    batches = (found[start : start + BATCH] for start in range(0, len(found), BATCH))
+    return [each for batch in batches if not is_right(batch) for each in batch if not is_right([each])]
 
 
 # -- documents
@@ -361,7 +375,7 @@ def salvage(rows: Transaction, row: Row) -> tuple[Document | None, Remedy]:
     if any(each["piece"] is not None for each in chunks) or any(each["message"] is not None for each in pieces):
         kind, (text, sections) = THREAD_KIND, _join_messages(pieces, chunks)
     else:
-        kind, (text, sections) = "page", _join_page(pieces, chunks, is_whole=len(pieces) == len(stored))
+        kind, (text, sections) = "page", _join_page(stored, pieces, chunks)
     record = record or _make_record(row, chunks, sections, kind)
     kept = (record.kind, record.title, record.uri, record.summary, record.meta, "", "", record.access)
     return Document(record.id, text, sections, *kept, record.summary_by, record.created, record.updated), "keep"
@@ -382,11 +396,11 @@ def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], k
     return DocumentRecord(row["id"], title, uri, kind, meta={"channel": channel} if channel else {}, access=frozenset())
 
 
-def _join_page(pieces: Sequence[Row], chunks: Sequence[Row], *, is_whole: bool) -> tuple[str, tuple[Section, ...]]:
+def _join_page(stored: Sequence[Row], pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
     """The text and sections of a page; its text alone as its chunks say it where a piece of it is damaged or gone."""
     text = "".join(each["text"] for each in pieces)
-    if not is_whole or len(text) < max((each["stop"] for each in chunks), default=0):
-        return _join_chunks(chunks) or text, ()
+    if len(pieces) < len(stored) or len(text) < max((each["stop"] for each in chunks), default=0):
+        return _join_chunks(chunks, "".join(str(each["text"]) for each in stored)) or text, ()
     sections = _read_or_none(lambda: codec.join_pieces("", map(made.piece_columns, pieces))[1]) or ()
     return text, sections if _are_sections_in_order(Document("", text, sections)) else ()
 
@@ -411,9 +425,12 @@ def _has_one_section(piece: Row) -> bool:
     return [(each.start, each.end) for each in sections] == [(0, len(piece["text"]))]
 
 
-def _join_chunks(chunks: Sequence[Row]) -> str:
-    """What chunks say, each at its place; blanks where none says anything."""
+def _join_chunks(chunks: Sequence[Row], damaged: str = "") -> str:
+    """What chunks say, each at its place; around them the white space of a damaged text, else line ends."""
     text = ""
     for each in chunks:
-        text = text.ljust(each["start"]) + each["text"][max(0, len(text) - each["start"]) :]
-    return text
+        before = damaged[len(text) : each["start"]]
+        text = (text + before if before.isspace() else text).ljust(each["start"], "\n")
+        text += each["text"][max(0, len(text) - each["start"]) :]
+    after = damaged[len(text) :]
+    return text + after if after.isspace() else text

@@ -95,7 +95,7 @@ class CountedRows:
 
     def __init__(self, backend: Backend, kind: str) -> None:
         self._backend, self._rows = backend, backend.named(kind)
-        self.read, self.clock = self._rows.read, self._rows.clock
+        self.read, self.purge, self.clock = self._rows.read, self._rows.purge, self._rows.clock
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes values, which is then counted."""
@@ -121,6 +121,8 @@ class StoreEraser:
     def set_pending(self, text: str) -> None:
         """Replaces the text about an unfinished erasure; an empty one deletes it, and its bytes."""
         self._text.change(lambda values: values.update({"": text}) if text else values.clear())
+        if not text:
+            self._text.purge()
 
     def drop_jobs(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
         """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not."""

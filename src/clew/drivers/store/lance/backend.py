@@ -59,7 +59,7 @@ class LanceBackend(BaseBackend):
     def _open_named(self, kind: str) -> LanceNamed:
         table = open_table(self._address, self._collection, kind)
         if kind in _OF_CONTENT:
-            return LanceNamed(table, check=self._check_writable, is_secret=kind == "erasing")
+            return LanceNamed(table, check=self._check_writable)
         return LanceNamed(table)
 
     def _open(self) -> None:

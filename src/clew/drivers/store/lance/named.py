@@ -24,11 +24,10 @@ class LanceNamed(NamedTexts):
     """The values of a kind; see `NamedRows`. The dataset is made by the first that is written.
 
     check: Called before a change.
-    is_secret: Whether the last value that goes takes with it what older versions say.
     """
 
-    def __init__(self, table: Table, *, check: Callable[[], None] = lambda: None, is_secret: bool = False) -> None:
-        self._table, self._check, self._is_secret = table, check, is_secret
+    def __init__(self, table: Table, *, check: Callable[[], None] = lambda: None) -> None:
+        self._table, self._check = table, check
         self._exists = False
         self._known: tuple[int, dict[str, str], float] = (-1, {}, 0.0)  # the version, its values, the end of its pause
 
@@ -59,22 +58,17 @@ class LanceNamed(NamedTexts):
         if not self._exists:
             self._table.create(_make_table({}, 0.0))
             self._exists = True
-        is_emptied = False
 
         def attempt(dataset: lance.LanceDataset) -> tuple[Change | None, T]:
-            nonlocal is_emptied
             with translate_errors(self._table.place):
                 before, paused = self._read(dataset)
             if paused > time.time():
                 raise Paused
             result, after = change_texts(before, decide, names)
-            is_emptied = bool(before) and not after
             return (None if after == before else Change(None, _make_table(after, 0.0))), result
 
         result = self._table.run(attempt)
-        if is_emptied and self._is_secret:
-            self.purge()
-        elif self._table.latest().version % _CLEAN_EVERY == 0:
+        if self._table.latest().version % _CLEAN_EVERY == 0:
             self._table.forget_versions()
         return result
 

@@ -17,9 +17,8 @@ from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
-from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
-from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
+from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts
 from clew.drivers.store.embed import check_model_in_use
 from clew.drivers.store.postgres import binary, inspect, upkeep
 from clew.drivers.store.postgres.collections import estimate_disk_usage
@@ -208,22 +207,17 @@ class PostgresNamed(NamedTexts):
         if names is not None:
             condition, params = " AND name = ANY(%s::text[])", [self._kind, binary.encode_texts(list(names))]
         sql = f"SELECT name, value, sum FROM named WHERE collection = {self._number} AND kind = %s{condition}"
-        texts: dict[str, str] = {}
-        for name, value, stored in fetch_rows(connection, f"{sql} ORDER BY number", params):
-            checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
-            texts[name] = value
-        return texts
+        return check_texts(self._kind, fetch_rows(connection, f"{sql} ORDER BY number", params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place, while others that want to wait."""
-        result, has_gone = self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
-        if has_gone and self._kind == "erasing":
-            upkeep.rewrite_named(self._pool)
-        return result
+        return self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
 
-    def _change(
-        self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None
-    ) -> tuple[T, bool]:
+    def purge(self) -> None:
+        """Rewrites the table without the rows that were deleted or replaced."""
+        upkeep.rewrite_named(self._pool)
+
+    def _change(self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
         connection.execute(
             "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
             (MAX_IDLE, self._lock),
@@ -248,7 +242,7 @@ class PostgresNamed(NamedTexts):
                 " ON CONFLICT (collection, kind, name) DO UPDATE SET value = excluded.value",
                 (self._kind, binary.encode_texts(changed), binary.encode_texts([after[name] for name in changed])),
             )
-        return result, bool(gone)
+        return result
 
     def clock(self) -> float:
         """The seconds of the server's clock, since those of the programs' machines differ."""

@@ -5,7 +5,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from copy import copy
 from pathlib import Path
 
@@ -14,9 +14,8 @@ from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
-from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head, T, Transaction, Values
-from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts
+from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts
 from clew.drivers.store.inspection import inspect_while_unchanged
 from clew.drivers.store.sqlite import connection, inspect, schema, sums
 from clew.drivers.store.sqlite.database import Database
@@ -46,9 +45,11 @@ class SqliteBackend(BaseBackend):
         """What is said of the whole."""
         return self._database.read_state()
 
-    def read(self, since: Head | None = None) -> "SqliteRead":  # type: ignore[override]
+    @contextmanager
+    def read(self, since: Head | None = None) -> Iterator[SqliteSnapshot]:
         """One state for several reads."""
-        return SqliteRead(self._database)
+        with self._database.read() as db:
+            yield SqliteSnapshot(self._database, db)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """The result of a transaction; SQLite lets one process write at a time, so it is decided once."""
@@ -81,8 +82,8 @@ class SqliteBackend(BaseBackend):
                 return False
             if db.execute(f"SELECT 1 FROM staged WHERE sum <> {sums.FIXED['staged']} LIMIT 1").fetchone():
                 raise CollectionDamaged(
-                    "a vector of the model to switch to is damaged; `clew reembed --discard` deletes those vectors, "
-                    "and `clew reembed --to` makes them again"
+                    "a vector of the model to switch to is damaged; `clew doctor --repair` deletes it, and "
+                    "`clew reembed --to` makes it again"
                 )
             db.execute(
                 "CREATE TEMP TABLE used AS SELECT row, vector FROM signals WHERE length(vector) > 0 UNION ALL"
@@ -193,35 +194,6 @@ class SqliteBackend(BaseBackend):
         self._database.close()
 
 
-class SqliteRead:
-    """A read transaction as a context."""
-
-    __slots__ = ("_database", "_is_outer")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> SqliteSnapshot:
-        database = self._database
-        db = database.reader.__enter__()
-        try:
-            self._is_outer = not db.in_transaction
-            if self._is_outer:
-                db.execute("BEGIN")
-        except BaseException as error:
-            database.reader.__exit__(type(error), error, None)
-            raise
-        return SqliteSnapshot(database, db)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        db = self._database.reader.connection
-        try:
-            if self._is_outer and db.in_transaction:
-                db.execute("COMMIT")
-        finally:
-            self._database.reader.__exit__(kind, error, trace)
-
-
 class SqliteNamed(NamedTexts):
     """The values of a kind in the table `named`, whatever the model: a job may be to switch to another."""
 
@@ -238,11 +210,7 @@ class SqliteNamed(NamedTexts):
         if names is not None:
             condition, params = " AND name IN (SELECT value FROM json_each(?))", [self._kind, json.dumps(list(names))]
         sql = f"SELECT name, value, sum FROM named WHERE kind = ?{condition} ORDER BY number"
-        texts: dict[str, str] = {}
-        for name, value, stored in db.execute(sql, params):
-            checksums.check(f"{name or 'the text'!r} of {self._kind}", stored, self._kind, name, value)
-            texts[name] = value
-        return texts
+        return check_texts(self._kind, db.execute(sql, params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
         """The result of a transaction that changes the values in place; what is deleted is overwritten."""
@@ -264,10 +232,12 @@ class SqliteNamed(NamedTexts):
                 " ON CONFLICT(kind, name) DO UPDATE SET value = excluded.value, sum = excluded.sum",
                 [(self._kind, name, value) for name, value in after.items() if before.get(name) != value],
             )
-        if gone and self._kind == "erasing":
-            with self._database.reader as db:
-                truncate_log(db)
         return result
+
+    def purge(self) -> None:
+        """Empties the log: what is deleted is overwritten in the database itself."""
+        with self._database.reader as db:
+            truncate_log(db)
 
 
 def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:

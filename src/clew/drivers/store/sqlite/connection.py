@@ -5,6 +5,7 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from clew.core.errors import DriverFailed
 from clew.drivers.store.sqlite import schema
@@ -14,7 +15,6 @@ from clew.drivers.store.sqlite.sums import register_functions
 
 LOG = f"{FILE}-wal"
 PAGE_SIZE = 8192  # a row with a vector of 384 and its terms takes 2.5 kB
-RECOVERY_SECONDS = 5.0  # that who may only read waits for a writer that has just begun to open the log
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:
@@ -61,25 +61,7 @@ def is_frozen(file: Path) -> bool:
 
 
 def open_read_only_connection(file: Path) -> sqlite3.Connection:
-    """A connection that only reads, with the log that a writer keeps beside the file.
-
-    For a moment after the first writer has opened the log, who may only read cannot: it is opened again then.
-    """
-    deadline = time.monotonic() + RECOVERY_SECONDS
-    while True:
-        connection = _open_read_only(file)
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            code = getattr(error, "sqlite_errorcode", 0) & schema.PRIMARY_CODE
-            if code == sqlite3.SQLITE_READONLY and time.monotonic() < deadline:
-                connection.close()
-                time.sleep(0.01)
-                continue
-        return connection  # of another error the next statement says what it is
-
-
-def _open_read_only(file: Path) -> sqlite3.Connection:
+    """A connection that only reads, with the log that a writer keeps beside the file."""
     with translate_errors(str(file)):
         connection = sqlite3.connect(
             f"{file.as_uri()}?mode=ro{'&immutable=1' if is_frozen(file) else ''}",
@@ -87,9 +69,27 @@ def _open_read_only(file: Path) -> sqlite3.Connection:
             timeout=schema.WRITE_TIMEOUT,
             check_same_thread=False,
             isolation_level=None,
+            factory=_ReadOnlyConnection,
         )
         register_functions(connection)
         return connection
+
+
+class _ReadOnlyConnection(sqlite3.Connection):
+    """A connection that waits while the first writer opens the log.
+
+    For that moment, which may come before any transaction, SQLite wants to recover the log and may not write.
+    """
+
+    def execute(self, *statement: Any) -> sqlite3.Cursor:
+        deadline = time.monotonic() + schema.WRITE_TIMEOUT
+        while True:
+            try:
+                return super().execute(*statement)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_RECOVERY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
 
 def close_connection(connection: sqlite3.Connection, folder: Path | None) -> None:

@@ -81,11 +81,6 @@ class Reader:
         self._depth += 1
         return self._connection
 
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The connection of who has entered."""
-        return self._connection
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._depth -= 1
         frozen = self._frozen
@@ -156,18 +151,23 @@ class Database:
         return state
 
     @contextmanager
-    def read_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
-        """A read transaction: several reads that see the same state; `any_model` as in `write_transaction`."""
-        read_state = self.read_any_state if any_model else self.check_model_unchanged
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A read transaction: several reads that see the same state, whatever the model."""
         with self.reader as db:
             is_outer = not db.in_transaction
             try:
                 if is_outer:
                     db.execute("BEGIN")
-                yield db, read_state(db)
+                yield db
             finally:
                 if is_outer and db.in_transaction:  # an interrupt may come before BEGIN, or right after it
                     db.execute("COMMIT")
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
+        """A read transaction and its state; StoreMismatch after a switch to another model."""
+        with self.read() as db:
+            yield db, self.check_model_unchanged(db)
 
     @contextmanager
     def write_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:

@@ -29,13 +29,15 @@ _NOTE = "The documents of this collection are in clew.db; everything else here c
 
 
 def check_database_exists(folder: Path) -> None:
-    """Raises CollectionLost if there is no database, or an empty file, in a folder that had one.
+    """Raises CollectionLost if there is no database, or an empty file, in a folder that had one; names a folder there.
 
     Opening such a folder would make a new, empty collection, and SQLite would delete the log of the old one.
     """
     # What is left is read before the database: another process that creates it now leaves a trace only afterwards.
     left = _list_traces(folder)
     file = folder / schema.FILE
+    if file.is_dir():
+        raise DriverFailed(f"{file} is a folder, where the database of a collection is to be; move it away")
     with suppress(OSError):  # it is not there; a file in place of the folder is the opener's error
         if file.stat().st_size:
             return

@@ -16,11 +16,8 @@ from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.pattern import compile_pattern
 from clew.core.time import parse_iso_or_none
 from clew.drivers.store import codec
-from clew.drivers.store.backend import Head, Transaction
-from clew.drivers.store.inspection import count_rows
 from clew.drivers.store.sqlite import connection, schema, sums
 from clew.drivers.store.sqlite.folder import is_foreign_log, read_last_change, write_last_change
-from clew.drivers.store.sqlite.rows import SqliteSnapshot
 from clew.drivers.store.sqlite.schema import STATEMENTS, VERSION
 from clew.drivers.store.sqlite.vectors import find_width
 
@@ -32,6 +29,11 @@ _BARE = (
     "SELECT DISTINCT d.id FROM chunks c JOIN documents d ON d.row = c.doc LEFT JOIN signals s ON s.row = c.row"
     " WHERE s.row IS NULL OR (length(s.vector) = 0) <> (c.pending IS 1) OR c.pending <> 1"
 )
+_NAMES = "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+_COUNT_DOCUMENTS = "SELECT count(*), coalesce(max(revision), 0), coalesce(max(row), 0) FROM documents"
+_COUNT_CHUNKS = (
+    "SELECT count(*), CAST(total(length) AS INTEGER), count(nullif(pending IS 1, 0)), coalesce(max(row), 0) FROM chunks"
+)
 _NAMED = "sum <> row_sum(kind, name, CAST(value AS BLOB))"  # damage may leave no text
 _ERASING = "kind = 'erasing'"  # without its record, an erasure would not be finished
 # Rows that can be done without, and which of them belong to nothing or are damaged.
@@ -40,12 +42,6 @@ _LOOSE: tuple[tuple[Area, str, str, str], ...] = (
     ("truth", "a record of a removed chunk is damaged", "gone", f"sum <> {sums.FIXED['gone']}"),
     ("truth", "a vector of the model that is not in use is damaged", "staged", f"sum <> {sums.FIXED['staged']}"),
     ("truth", "a job, a session or what else is kept by name is damaged", "named", f"{_NAMED} AND NOT {_ERASING}"),
-)
-# A record whose number is damaged gets the one with which it matches its checksum.
-_RENUMBER = (
-    "UPDATE OR IGNORE documents SET row = lost.doc FROM (SELECT doc FROM pieces UNION SELECT doc FROM chunks) lost"
-    " WHERE lost.doc NOT IN (SELECT row FROM documents) AND row NOT IN (SELECT doc FROM pieces)"
-    f" AND sum = row_sum({', '.join('lost.doc' if name == 'row' else name for name in sums.RECORD)})"
 )
 
 
@@ -97,7 +93,7 @@ def accept_what_is_there(folder: Path, embedder: str, known: Sequence[str]) -> I
     known: Names that a stored name is believed by.
     """
     file = folder / schema.FILE
-    if not file.exists():
+    if not file.is_file():
         return
     last = read_last_change(folder)
     try:
@@ -145,7 +141,7 @@ def _rewrite_file(file: Path, error: CollectionDamaged) -> None:
 def rewrite_rows(db: sqlite3.Connection) -> None:
     """Copy all rows that can be read into new tables with new indexes, and put these in place of the database.
 
-    A table is read from both ends, so that a page that cannot be read takes no others with it.
+    A table is read from both ends, so that a page that cannot be read takes no others with it. A missing one is empty.
     """
     before, db.text_factory = db.text_factory, lambda data: data.decode("utf-8", "replace")
     try:
@@ -156,9 +152,11 @@ def rewrite_rows(db: sqlite3.Connection) -> None:
             fresh.execute("BEGIN")
             for statement in STATEMENTS:
                 fresh.execute(statement)
+            there, wanted = ({name for (name,) in each.execute(_NAMES)} for each in (db, fresh))
+            is_certain = there <= wanted  # a name that nobody knows may be that of a table, damaged
             for (table,) in fresh.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-                _copy_rows(db, fresh, table)
-            fresh.execute(_RENUMBER)
+                if table in there or not is_certain:
+                    _copy_rows(db, fresh, table)
             fresh.execute(f"PRAGMA user_version = {VERSION}")
             fresh.execute("COMMIT")
             if db.execute("PRAGMA data_version").fetchone() != version:
@@ -192,16 +190,19 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
         stored = db.execute("SELECT embedder, dim, created FROM meta").fetchone()
         if stored is None:
             raise schema.record_gone_error(place)
-        counted = count_rows(Transaction(SqliteSnapshot(None, db, Head("", 0))))
-        (revision,) = db.execute("SELECT coalesce(max(revision), 0) FROM documents").fetchone()
+        documents, revision, last = db.execute(_COUNT_DOCUMENTS).fetchone()
+        chunks, length, pending, last_chunk = db.execute(_COUNT_CHUNKS).fetchone()
         (vector,) = db.execute("SELECT vector FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone() or (b"",)
         change = max(last_change, revision) + 1
         made = {
-            **counted.counts,
+            "documents": documents,
+            "chunks": chunks,
+            "length": length,
+            "pending": pending,
+            "last": max(last, last_chunk),
             "embedder": _find_embedder(db, place, stored[0], embedder, known),
             "dim": find_width(vector) or stored[1],
             "change": change,
-            "last": counted.last,
             "pruned": change,
             "birth": uuid.uuid4().hex,
             "created": stored[2] if parse_iso_or_none(str(stored[2])) else None,

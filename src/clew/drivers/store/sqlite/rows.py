@@ -64,21 +64,17 @@ _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT va
 
 
 class SqliteSnapshot:
-    """The rows as a transaction sees them.
-
-    database: Of which the head is read; None where it is given, since the record is made again, and no vector is read.
-    """
+    """The rows as a transaction sees them; the head is read when it is asked for, unless it is given."""
 
     __slots__ = ("_database", "_db", "_head")
 
-    def __init__(self, database: Database | None, db: sqlite3.Connection, head: Head | None = None) -> None:
+    def __init__(self, database: Database, db: sqlite3.Connection, head: Head | None = None) -> None:
         self._database, self._db, self._head = database, db, head
 
     @property
     def head(self) -> Head:
-        """What is said of the whole; read when it is asked for."""
+        """What is said of the whole."""
         if self._head is None:
-            assert self._database
             self._head = self._database.read_any_state(self._db)
         return self._head
 
@@ -106,7 +102,7 @@ class SqliteSnapshot:
         found = self._fetch(sql, params)
         if not names:
             return found
-        if "vector" in columns and self._database and self.head.embedder != self._database.embedder:
+        if "vector" in columns and self.head.embedder != self._database.embedder:
             raise model_switched_error(self._database.place, self.head.embedder, self._database.embedder)
         named = (dict(zip(names, values, strict=True)) for values in found)
         rows = self._parse(kind, named, is_read="facets" in columns or "vector" in columns)

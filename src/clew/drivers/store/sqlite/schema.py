@@ -110,7 +110,8 @@ def raise_if_sqlite_error(place: str, error: BaseException) -> None:
         kind = ReadOnlyStore if code == sqlite3.SQLITE_READONLY else DriverFailed
         if any(sign in str(error).lower() for sign in _DAMAGE):
             kind = CollectionDamaged
-        raise kind(f"{place}: {_advise_on_error(error)} ({error})") from error
+        problem, _, advice = _advise_on_error(error).partition("; ")
+        raise kind(f"{place}: {problem} ({error}); {advice}") from error
 
 
 def has_tables(connection: sqlite3.Connection, place: str) -> bool:

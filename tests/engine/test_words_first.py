@@ -131,7 +131,7 @@ def test_an_add_that_reads_for_long_is_known_to_be_at_work(
     (folder / "a.png").write_text("A buoy.")
     (folder / "b.pdf").write_text("A scan of a chart.")
     (folder / "c.md").write_text("The gauge is read at noon.")
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(tmp_path)
     slow = dict.fromkeys((".png", ".pdf"), read_slowly)
     with (
         Engine.open(place, embedder="hashed", readers=slow) as engine,
@@ -146,12 +146,12 @@ def test_an_add_that_reads_for_long_is_known_to_be_at_work(
                 if stats.pending and stats.is_embedding:
                     break
                 time.sleep(0.1)
-            assert [hit.document.uri for hit in other.search("gauge")] == ["c.md"]  # what is slow is read last
+            assert [hit.document.uri for hit in other.search("gauge")] == ["pages/c.md"]  # what is slow is read last
             assert stats.pending == 1
             assert "an add is at work: it reads" in stats.explain_pending()
         finally:
             is_read.set()
-        assert work.result().added == ("c.md", "b.pdf", "a.png")
+        assert work.result().added == ("pages/c.md", "pages/b.pdf", "pages/a.png")
         assert (other.status().pending, other.status().is_embedding) == (0, False)
 
 
@@ -191,7 +191,9 @@ def test_of_two_that_end_together_the_last_one_makes_the_rest(place: str) -> Non
         assert not engine.status().is_embedding
 
 
-def test_the_time_left_is_estimated_by_the_length_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_is_estimated_by_the_length_of_the_texts_and_agrees_with_the_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(embed, "SLICE", 8)
     now, left = 0.0, dict[float, float]()
 
@@ -204,6 +206,8 @@ def test_the_time_left_is_estimated_by_the_length_of_the_texts(monkeypatch: pyte
     def look(progress: Progress) -> None:
         if progress.stage == "embedding" and progress.seconds_left is not None:
             left[now] = progress.seconds_left
+            remaining = (progress.total or 0) - progress.done
+            assert remaining == pytest.approx(progress.rate * progress.seconds_left) or not remaining
 
     monkeypatch.setattr("clew.index.add.embed.monotonic", lambda: now)
     long = [Document(f"l{n}", f"The log of day {n}: {'rain and wind ' * 40}") for n in range(40)]

@@ -1,6 +1,7 @@
 """Adding through the engine: words are stored first and find at once, vectors follow, whatever fails or is killed."""
 
 import math
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clew import Document, Engine, Filter, Progress, Settings, SettingsError, record
@@ -310,3 +312,27 @@ def test_claims_of_a_clock_that_is_far_ahead_hold_nobody_up(place: str, monkeypa
         assert not engine.status().is_embedding
         model.works = None
         assert engine.backfill().embedded == 12
+
+
+def test_a_picture_without_words_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cv2 = pytest.importorskip("cv2")
+    pytest.importorskip("rapidocr")
+    monkeypatch.chdir(tmp_path)
+    picture = tmp_path / "pages" / "sky.png"
+    picture.parent.mkdir()
+    cv2.imwrite(str(picture), np.full((64, 64, 3), 200, np.uint8))
+    os.utime(picture, (1e9, 1e9))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        first = engine.add("pages")
+        assert (first.added, first.failed) == (("pages/sky.png",), ())
+        assert [note.reason for note in first.noted] == ["is a picture in which no text was recognised"]
+        again = engine.add("pages")
+        assert (again.skipped, again.noted) == (1, ())
+        assert engine.search("sky") == []
+        cv2.putText(sky := np.full((80, 400, 3), 255, np.uint8), "A red buoy", (9, 55), 0, 2, (0, 0, 0), 3)
+        cv2.imwrite(str(picture), sky)
+        assert engine.add("pages").changed == ("pages/sky.png",)
+        assert "buoy" in engine.search("buoy")[0].chunk.text
+        picture.unlink()
+        (tmp_path / "pages" / "sea.md").write_text("The sea is grey.")
+        assert engine.add("pages", sync=True, allow_mass_drop=True).dropped == 1

@@ -107,7 +107,7 @@ class DistributedPipeline:
         if wave is None:  # all is stored, and nobody is needed
             return run.make_report()
         spec, gone = dump(self.spec), moved.list_gone()
-        with join_cluster(self.address):
+        with context.store.at_work(), join_cluster(self.address):
             check_nodes(lambda done, nodes: _report_nodes(on_progress, done, nodes))
             keeper = None if all(map(budget.is_free, budget.prices)) else start_keeper(budget.limit)
             try:

@@ -1,13 +1,17 @@
 """Adding through the engine: words are stored first and find at once, vectors follow, whatever fails or is killed."""
 
 import math
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
-from itertools import count
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clew import Document, Engine, Filter, Progress, Settings, SettingsError, record
@@ -114,26 +118,84 @@ def test_a_trace_and_a_reason_count_what_is_pending_within_the_filter(place: str
             assert "0 of 1 chunks are searchable by meaning" in reason
 
 
-def test_others_see_that_vectors_will_be_made_while_texts_are_still_stored(
+def test_an_add_that_reads_for_long_is_known_to_be_at_work(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, is_read = Event(), Event()
+
+    def read_slowly(data: bytes, uri: str) -> str:
+        reads.set()
+        assert is_read.wait(60)
+        return f"{uri}: {data.decode()}"
+
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "a.png").write_text("A buoy.")
+    (folder / "b.pdf").write_text("A scan of a chart.")
+    (folder / "c.md").write_text("The gauge is read at noon.")
+    monkeypatch.chdir(tmp_path)
+    slow = dict.fromkeys((".png", ".pdf"), read_slowly)
+    with (
+        Engine.open(place, embedder="hashed", readers=slow) as engine,
+        Engine.open(place, embedder="hashed") as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        work = pool.submit(engine.add, folder)
+        try:
+            assert reads.wait(60)
+            for _ in range(600):
+                stats = other.status()
+                if stats.pending and stats.is_embedding:
+                    break
+                time.sleep(0.1)
+            assert [hit.document.uri for hit in other.search("gauge")] == ["pages/c.md"]  # what is slow is read last
+            assert stats.pending == 1
+            assert "an add is at work: it reads" in stats.explain_pending()
+        finally:
+            is_read.set()
+        assert work.result().added == ("pages/c.md", "pages/b.pdf", "pages/a.png")
+        assert (other.status().pending, other.status().is_embedding) == (0, False)
+
+
+def test_an_add_beside_another_makes_its_own_vectors_and_the_last_one_the_rest(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.drivers.store.store.monotonic", count(step=10).__next__)
-    seen: list[bool] = []
-    with Engine.open(place, embedder="hashed") as engine, Engine.open(place, embedder="hashed") as other:
+    monkeypatch.setattr(embed, "SIGN_SECONDS", 0.01)
+    small = Watched()
+    with Engine.open(place, embedder=Watched(works=0)) as broken:
+        broken.add_documents([Document("early", "The mast is tall.")])
+    with Engine.open(place, embedder="hashed") as big, Engine.open(place, embedder=small) as beside:
 
-        def look(progress: Progress) -> None:
-            if progress.stage == "adding" and progress.done:
-                stats = other.status()
-                assert stats.pending
-                seen.append(stats.is_embedding)
+        def add_beside(progress: Progress) -> None:
+            if small.texts or progress.done < 12:
+                return
+            while not beside.status().is_embedding:
+                time.sleep(0.01)
+            report = beside.add_documents([Document("small", "The buoy is red.")])
+            assert (report.added, report.embedded, report.failed) == (("small",), 1, ())
+            assert small.texts == ["The buoy is red."]
+            assert beside.status().pending == 13
 
-        engine.add_documents(PAGES, on_progress=look)
-        assert seen
-        assert all(seen)
-        assert not other.status().is_embedding  # nothing is pending
+        assert big.add_documents(PAGES, on_progress=add_beside).embedded == 13
+        assert small.texts
+        assert big.status().pending == 0
 
 
-def test_the_time_left_is_estimated_by_the_length_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_that_end_together_the_last_one_makes_the_rest(place: str) -> None:
+    with Engine.open(place, embedder="hashed") as engine:
+        store = engine.opened.store
+        with store.at_work() as one, store.at_work() as two:
+            assert not one.leave()
+            assert two.has_others()
+            assert two.leave()
+            assert not one.has_others()
+            assert not one.leave()
+        assert not engine.status().is_embedding
+
+
+def test_the_time_left_is_estimated_by_the_length_of_the_texts_and_agrees_with_the_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(embed, "SLICE", 8)
     now, left = 0.0, dict[float, float]()
 
@@ -146,6 +208,8 @@ def test_the_time_left_is_estimated_by_the_length_of_the_texts(monkeypatch: pyte
     def look(progress: Progress) -> None:
         if progress.stage == "embedding" and progress.seconds_left is not None:
             left[now] = progress.seconds_left
+            remaining = (progress.total or 0) - progress.done
+            assert remaining == pytest.approx(progress.rate * progress.seconds_left) or not remaining
 
     monkeypatch.setattr("clew.index.add.embed.monotonic", lambda: now)
     long = [Document(f"l{n}", f"The log of day {n}: {'rain and wind ' * 40}") for n in range(40)]
@@ -248,3 +312,29 @@ def test_claims_of_a_clock_that_is_far_ahead_hold_nobody_up(place: str, monkeypa
         assert not engine.status().is_embedding
         model.works = None
         assert engine.backfill().embedded == 12
+
+
+def test_a_picture_without_words_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cv2 = pytest.importorskip("cv2")
+    pytest.importorskip("rapidocr")
+    monkeypatch.chdir(tmp_path)
+    picture = tmp_path / "pages" / "sky.png"
+    picture.parent.mkdir()
+    cv2.imwrite(str(picture), np.full((64, 64, 3), 200, np.uint8))
+    os.utime(picture, (1e9, 1e9))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        first = engine.add("pages")
+        assert (first.added, first.failed) == (("pages/sky.png",), ())
+        assert [note.reason for note in first.noted] == ["is a picture in which no text was recognised"]
+        with monkeypatch.context() as patch:
+            patch.delattr("clew.index.read.read_in_process")
+            again = engine.add("pages")
+        assert (again.skipped, again.failed, again.noted) == (1, (), ())
+        assert engine.search("sky") == []
+        cv2.putText(sky := np.full((80, 400, 3), 255, np.uint8), "A red buoy", (9, 55), 0, 2, (0, 0, 0), 3)
+        cv2.imwrite(str(picture), sky)
+        assert engine.add("pages").changed == ("pages/sky.png",)
+        assert "buoy" in engine.search("buoy")[0].chunk.text
+        picture.unlink()
+        (tmp_path / "pages" / "sea.md").write_text("The sea is grey.")
+        assert engine.add("pages", sync=True, allow_mass_drop=True).dropped == 1

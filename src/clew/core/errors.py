@@ -46,6 +46,10 @@ class MalformedFile(SourceError):
     """A file whose bytes are not the text or JSON that they should be; it may simply not be a chat export."""
 
 
+class NothingRecognised(SourceError):
+    """A picture or a recording that was read and has no words in it."""
+
+
 class DriverMissing(ClewError):
     """A driver whose package or weights are not installed."""
 

@@ -16,10 +16,31 @@ class Progress:
     seconds_left: float | None = None
     failed: int = 0
     chunks: int = 0  # stored so far, or found by `plan`
-    chunk_rate: float = 0.0  # per second
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def measure_progress(
+    stage: str,
+    done: int,
+    total: int | None,
+    unit: str,
+    spent: float,
+    *,
+    share: float | None = None,
+    failed: int = 0,
+    chunks: int = 0,
+) -> Progress:
+    """Progress after so many seconds; time left and rate are estimated by the share of the work that is done.
+
+    share: By default that of the units. While some are left, the rate is the one at which they take the time left.
+    """
+    remaining = max(0, (total or 0) - done)
+    share = done / total if share is None and total else share
+    left = spent / share * (1 - share) if remaining and share else None if total is None or remaining else 0.0
+    rate = remaining / left if left else done / spent if spent else 0.0
+    return Progress(stage, done, total, unit, rate, left, failed, chunks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,9 +263,16 @@ class StoreStats:
     without_contexts: int = 0  # documents of which a model failed to write contexts
     languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`
     pending: int = 0  # chunks that are found by words alone, because their vectors are still to be made
-    is_embedding: bool = False  # whether a process is making them
+    is_embedding: bool = False  # whether a process is at work that makes them, after it has read all its files
 
     def describe_pending(self) -> str:
         """How many chunks have their vectors, in words."""
         made = f"{self.chunks - self.pending:,} of {self.chunks:,} chunks are searchable by meaning"
         return f"{made}, the others by words" if self.pending else made
+
+    def explain_pending(self) -> str:
+        """How many chunks have their vectors, and who makes the others."""
+        who = "`clew backfill` makes their vectors, and so does the next `clew add`"
+        if self.is_embedding:
+            who = "an add is at work: it reads all files, then makes their vectors"
+        return f"{self.describe_pending()}; {who}"

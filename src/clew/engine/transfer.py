@@ -12,7 +12,7 @@ from clew.core.filter import Filter
 from clew.core.flush import flush_after
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
-from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
 from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
@@ -123,8 +123,7 @@ def reembed(
         done = count
         if on_progress:
             spent = monotonic() - started
-            left = spent / share * (1 - share) if share else None
-            on_progress(Progress("embedding", count, total, "texts", count / spent if count else 0.0, left))
+            on_progress(measure_progress("embedding", count, total, "texts", spent, share=share))
 
     options = RayOptions(ray, workers, gpus)
     options.check()
@@ -253,8 +252,6 @@ def _make_progress_counter(
     started = monotonic()
 
     def report_done(done: int) -> None:
-        spent = monotonic() - started
-        left = spent / done * max(total - done, 0) if done else None
-        on_progress(Progress(stage, done, max(total, done), unit, done / spent if spent else 0.0, left))
+        on_progress(measure_progress(stage, done, max(total, done), unit, monotonic() - started))
 
     return report_done

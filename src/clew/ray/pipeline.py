@@ -14,7 +14,7 @@ from ray.data import ActorPoolStrategy
 from ray.exceptions import RayError
 
 from clew.core.errors import DriverFailed, SourceError
-from clew.core.report import OnProgress, Progress, Report
+from clew.core.report import OnProgress, Progress, Report, measure_progress
 from clew.core.usage import CostBudget
 from clew.index.add.context import IngestContext, ignore_warning
 from clew.index.add.moved import MovedFiles
@@ -55,12 +55,8 @@ class _Run:
         """Calls `on_progress` with the counts so far."""
         if self.on_progress is None:
             return
-        spent = monotonic() - self.started
-        left = None if self.total is None or not self.done else spent / self.done * max(0, self.total - self.done)
-        rate, chunk_rate = (self.done / spent, self.embedded / spent) if spent else (0.0, 0.0)
-        self.on_progress(
-            Progress("adding", self.done, self.total, "documents", rate, left, self.failed, self.embedded, chunk_rate)
-        )
+        spent, counts = monotonic() - self.started, {"failed": self.failed, "chunks": self.embedded}
+        self.on_progress(measure_progress("adding", self.done, self.total, "documents", spent, **counts))
 
     def make_report(self) -> Report:
         """The report of the whole run."""
@@ -111,7 +107,7 @@ class DistributedPipeline:
         if wave is None:  # all is stored, and nobody is needed
             return run.make_report()
         spec, gone = dump(self.spec), moved.list_gone()
-        with join_cluster(self.address):
+        with context.store.at_work(), join_cluster(self.address):
             check_nodes(lambda done, nodes: _report_nodes(on_progress, done, nodes))
             keeper = None if all(map(budget.is_free, budget.prices)) else start_keeper(budget.limit)
             try:

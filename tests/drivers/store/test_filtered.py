@@ -53,6 +53,7 @@ READS: dict[str, Callable[[BackendStore, str], object]] = {
     "within": lambda store, thread: store.within(Filter(channels={"ops"})).document(thread),
 }
 REFUSED: dict[str, Callable[[BackendStore, str], Any]] = {
+    "at_work": lambda store, _: store.at_work(),
     "claim": lambda store, thread: store.claim([thread], owner="me", seconds=1),
     "discard_staged": lambda store, _: store.discard_staged(),
     "drop": lambda store, thread: store.drop([thread]),

@@ -184,13 +184,13 @@ def test_a_process_that_reads_nothing_ends(tmp_path: Path, monkeypatch: pytest.M
 
 
 def start_endless_add(folder: Path, kept: Path) -> "subprocess.Popen[str]":
-    """`clew add` of a page, a file without end and a page, once the first page is stored."""
+    """`clew add` of a page, a file without end and a page, once the pages are stored."""
     write_files(folder, {"a.md": b"# A\n\nKeys.", "m.pdf": make_endless_pdf(), "z.md": b"# Z\n\nLocks."})
     command = [sys.executable, "-m", "clew", "--path", str(kept), "--embedder", "hashed", "add", str(folder)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while True:
         with Engine.open(kept, embedder="hashed") as engine:
-            if list_uris(engine) == {"a.md"}:
+            if list_uris(engine) == {"a.md", "z.md"}:
                 return running
         assert running.poll() is None
         time.sleep(0.1)
@@ -225,7 +225,7 @@ def test_the_process_ends_with_its_parent_and_what_was_read_before_is_stored(
     while any(map(is_alive, children)):
         time.sleep(0.01)
     with Engine.open(tmp_path / "kept", embedder="hashed") as engine:
-        assert list_uris(engine) == {"a.md"}
+        assert list_uris(engine) == {"a.md", "z.md"}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError, MemoryError])

@@ -128,15 +128,17 @@ def test_an_interrupt_ends_an_add_at_once_and_keeps_what_it_made(fresh: "Clew") 
             while not Path("waiting").exists():
                 assert work.poll() is None, work.stderr and work.stderr.read()
                 time.sleep(0.05)
-            status = fresh("status").out
-            assert "64 of 156 chunks are searchable by meaning, the others by words; a running process" in status
+            while "an add is at work" not in (status := fresh("status").out):
+                time.sleep(0.05)
+            assert "64 of 156 chunks are searchable by meaning, the others by words; an add is at work" in status
             assert "backfill" not in status
             work.send_signal(signal.SIGINT)
             _, err = work.communicate(timeout=30)  # the model would take ten minutes
         finally:
             work.kill()
     assert work.returncode == 130, err
-    assert "interrupted; everything finished until now is saved" in err
+    told = "64 of 156 chunks are searchable by meaning, the others by words; `clew backfill` makes their vectors"
+    assert f"interrupted; everything finished until now is saved; {told}" in err
     assert "64 of 156 chunks" in fresh("status").out
     assert "`clew backfill` makes their vectors" in fresh("status").out
     assert "92 embedded" in fresh("backfill").out

@@ -1,7 +1,7 @@
 """Protocol of a store: the documents of one collection with their chunks, vectors and terms."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from clew.core.candidates import Candidates, Ranking
 from clew.core.filter import EVERYTHING, Filter
@@ -17,6 +17,20 @@ from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
 
 Mode = Literal["ann", "exact"]
+
+
+class Work(Protocol):
+    """A stay at work on a collection, as `Store.at_work` begins it."""
+
+    def has_others(self) -> bool:
+        """Whether others are at work, which make what is pending after their own documents."""
+
+    def leave(self) -> bool:
+        """Ends it if others are at work; whether it did. Of several that call it, the last one stays."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 class Store(Protocol):
@@ -125,6 +139,9 @@ class Store(Protocol):
         They are read a few at a time, so that a large collection never has to fit in memory.
         """
 
+    def at_work(self) -> Work:
+        """Tells others, until its block ends, that vectors will be made here; `stats` says so."""
+
     def embed_pending(
         self,
         embedder: Embedder,
@@ -134,7 +151,8 @@ class Store(Protocol):
         """Makes the vectors of chunks and summaries that were put without one, of all documents or of some.
 
         The newest come first, texts of like length in one call, and what a call gave is stored before the next one.
-        Returns of how many chunks they were made, and why some were not, by document. Processes share the work.
+        Returns of how many chunks they were made, and why some were not, by document. Processes share the work, and
+        no one waits for another to make those of documents that are named.
         """
 
     def staged_model(self) -> StagedModel | None:

@@ -7,19 +7,28 @@ row; so what is missing is always known, and interrupted work continues where it
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from threading import Event, Lock, Thread
+from typing import Any, Self
 
-from clew.core.errors import ConcurrentChange, CostLimit, CountMismatch, DriverFailed, ModelSwitched, StoreMismatch
+from clew.core.errors import (
+    ClewError,
+    ConcurrentChange,
+    CostLimit,
+    CountMismatch,
+    DriverFailed,
+    ModelSwitched,
+    StoreMismatch,
+)
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Chunk, Matrix
 from clew.core.workers import make_worker_name
 from clew.drivers.store import checks
-from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Transaction, select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Snapshot, Transaction, select
 from clew.drivers.store.entries import add_vector_to_print
-from clew.drivers.store.named import claim_documents
+from clew.drivers.store.named import claim_documents, end_claim_among, has_claims
 
 PENDING = "pending"  # the beginning of the names of claims on vectors that are to be made
 WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
@@ -28,9 +37,11 @@ MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each 
 PROBE = "Is the model there?"
 CLAIM_SECONDS = 60.0  # for which rows are left to the process that embeds them
 WAIT_SECONDS = 0.5  # between two looks at what others have claimed
+SIGN_SECONDS = 1.0  # before the first sign that an add is at work: most are over by then
 MAX_ATTEMPTS = 100  # to switch while others change the collection
 OnProgress = Callable[[int, int, float], None]  # how many are done, of how many, and their share of the text
 _TEXTS = {CHUNK: ("doc", "print", "text", "headings", "context"), DOCUMENT: ("summary", "vector", "pending")}
+_SIZES = {CHUNK: ("row", "start", "stop"), DOCUMENT: ("row", "summary", "vector", "pending")}
 
 
 @dataclass(slots=True)
@@ -55,6 +66,48 @@ class _Run:
         if self.on_progress and self.total:
             share = self.done_chars / max(self.chars, self.done_chars, 1)
             self.on_progress(self.done, max(self.total, self.done), share)
+
+
+class Work:
+    """`with Work(backend) as work`: tells others that vectors will be made here, until the block ends."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._claims, self._owner, self._ended = backend.named("claims"), make_worker_name(), Event()
+        self._name, self._lock, self._is_told = f"{PENDING} of {self._owner}", Lock(), False
+        self._thread = Thread(target=self._sign, name="clew-at-work", daemon=True)
+
+    def has_others(self) -> bool:
+        """Whether others are at work, which make what is pending after their own documents."""
+        return has_claims(self._claims, f"{PENDING} of", other_than=self._name)
+
+    def leave(self) -> bool:
+        """Ends it if others are at work; whether it did. Of several that call it, the last one stays."""
+        with self._lock:
+            left = end_claim_among(self._claims, f"{PENDING} of", self._name, owner=self._owner, seconds=CLAIM_SECONDS)
+            self._is_told = not left
+            if left:
+                self._ended.set()
+        return left
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        if self._is_told:
+            with suppress(ClewError):
+                claim_documents(self._claims, [self._name], owner=self._owner, seconds=0)
+
+    def _sign(self) -> None:
+        delay = SIGN_SECONDS
+        while not self._ended.wait(delay):
+            with self._lock, suppress(ClewError):
+                if not self._ended.is_set():
+                    claim_documents(self._claims, [self._name], owner=self._owner, seconds=CLAIM_SECONDS)
+                    self._is_told = True
+            delay = CLAIM_SECONDS / 3
 
 
 def embed_pending(
@@ -96,64 +149,74 @@ def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress 
 
 
 def _make_vectors(run: _Run) -> None:
-    for _, rows in _list_missing(run, ("vector", "pending", "text", "summary")):
-        run.total, run.chars = run.total + len(rows), run.chars + _count_chars(rows)
+    left = list(_list_missing(run))
     run.report()  # a call may take long
-    is_left = run.total > 0
-    while is_left:
-        is_left = False
-        for kind, rows in _list_missing(run):
-            with _claim(run, rows) as (claimed, extend):
-                is_left = is_left or len(claimed) < len(rows)  # or others have made them
-                claimed.sort(key=lambda row: len(_get_text(row)))
-                for start in range(0, len(claimed), SLICE):
-                    _embed_rows(run, kind, claimed[start : start + SLICE])
-                    extend()
-                    run.report()
-        if is_left:  # others are at work on the rest, or have been killed
+    while left:
+        left = [(kind, rest) for kind, numbers in left if (rest := _make_window(run, kind, numbers))]
+        if left:  # others are at work on the rest, or have been killed
             time.sleep(WAIT_SECONDS)
 
 
-def _list_missing(run: _Run, only: Collection[str] | None = None) -> Iterator[tuple[int, list[Row]]]:
-    """The rows that have no vector yet, a window at a time from the newest on, with their kind.
+def _make_window(run: _Run, kind: int, numbers: Sequence[int]) -> list[int]:
+    """Makes the vectors of rows, texts of like length together; the numbers of those that others have claimed."""
+    with _claim(run, numbers) as (claimed, extend):
+        rows = _read_texts(run, kind, claimed)
+        for start in range(0, len(rows), SLICE):
+            _embed_rows(run, kind, rows[start : start + SLICE])
+            extend()
+            run.report()
+    return [number for number in numbers if number not in claimed]
 
-    only: Which of the columns are read; None for all.
-    """
-    for kind, texts in _TEXTS.items():
-        columns = texts if only is None else [name for name in texts if name in only]
-        before = None
-        while True:
-            with run.backend.read() as snapshot:
-                conditions: list[Any] = [] if run.is_staged else [("pending", "in", [1])]
-                if run.documents is not None:
-                    named = [row for (row,) in snapshot.find(select(DOCUMENT, id=run.documents), ("row",))]
-                    conditions.append(("row" if kind == DOCUMENT else "doc", "in", named))
-                conditions += [] if before is None else [("row", "<", before)]
-                wanted = Select(kind, tuple(conditions), order="-row", limit=WINDOW)
-                found = Transaction(snapshot).find(wanted, columns)
-                numbers = [row["row"] for row in found] if run.is_staged else []
-                known = {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))}
-            if not found:
-                break
-            before = found[-1]["row"]
-            if kind == DOCUMENT:  # others have no summary
-                found = [row for row in found if row["vector"] is not None or row["pending"]]
-            rows = [row for row in found if row["row"] not in known and row["row"] not in run.failed]
-            if rows:
-                yield kind, rows
+
+def _list_missing(run: _Run) -> Iterator[tuple[int, list[int]]]:
+    """The numbers of the rows that have no vector yet, a window at a time from the newest on, with their kind."""
+    parts: list[Any] = [None]
+    if run.documents is not None:
+        with run.backend.read() as snapshot:
+            found = snapshot.find(select(DOCUMENT, id=run.documents), ("row",)) if run.documents else []
+        named = sorted((row for (row,) in found), reverse=True)
+        parts = [named[start : start + WINDOW] for start in range(0, len(named), WINDOW)]
+    for kind in _TEXTS:
+        for part in parts:
+            yield from ((kind, numbers) for numbers in _list_part(run, kind, part) if numbers)
+
+
+def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Iterator[list[int]]:
+    """The numbers of the rows without a vector, of all documents or of those in some rows."""
+    before = None
+    while True:
+        with run.backend.read() as snapshot:
+            conditions: list[Any] = [] if run.is_staged else [("pending", "in", [1])]
+            conditions += [] if documents is None else [("row" if kind == DOCUMENT else "doc", "in", documents)]
+            conditions += [] if before is None else [("row", "<", before)]
+            found = snapshot.find(Select(kind, tuple(conditions), order="-row", limit=WINDOW), _SIZES[kind])
+            made = _find_staged(run, snapshot, [row for row, *_ in found])
+        if not found:
+            return
+        before = found[-1][0]
+        if kind == DOCUMENT:  # others have no summary
+            found = [(row, 0, len(text)) for row, text, vector, pending in found if vector is not None or pending]
+        missing = {row: stop - start for row, start, stop in found if row not in made}
+        run.total, run.chars = run.total + len(missing), run.chars + sum(missing.values())
+        yield list(missing)
+
+
+def _find_staged(run: _Run, snapshot: Snapshot, numbers: Sequence[int]) -> set[int]:
+    """Those of the rows that have a staged vector, if that is what is made."""
+    return {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))} if run.is_staged else set()
 
 
 @contextmanager
-def _claim(run: _Run, rows: list[Row]) -> Iterator[tuple[list[Row], Callable[[], None]]]:
+def _claim(run: _Run, numbers: Sequence[int]) -> Iterator[tuple[Collection[int], Callable[[], None]]]:
     """Those of the rows that no other process embeds, and what extends the claim on them.
 
-    Few rows are not claimed: that would cost more than to embed them twice.
+    Few rows are not claimed: that would cost more than to embed them twice. Rows of named documents are not waited for.
     """
-    if len(rows) <= SLICE:
-        yield rows, lambda: None
+    if len(numbers) <= SLICE:
+        yield numbers, lambda: None
         return
     claims, kind = run.backend.named("claims"), "staged" if run.is_staged else PENDING
-    names = {row["row"]: f"{kind} {row['row'] // WINDOW}" for row in rows}
+    names = {number: f"{kind} {number // WINDOW}" for number in numbers}
     free, since = claim_documents(claims, set(names.values()), owner=run.owner, seconds=CLAIM_SECONDS), time.monotonic()
 
     def extend() -> None:
@@ -163,21 +226,18 @@ def _claim(run: _Run, rows: list[Row]) -> Iterator[tuple[list[Row], Callable[[],
             since = time.monotonic()
 
     try:
-        yield _drop_made(run, [row for row in rows if names[row["row"]] in free]), extend
+        yield {number for number in numbers if run.documents is not None or names[number] in free}, extend
     finally:
         claim_documents(claims, free, owner=run.owner, seconds=0)
 
 
-def _drop_made(run: _Run, rows: list[Row]) -> list[Row]:
-    """Those of the rows that nobody has made a vector of since they were listed."""
-    numbers = [row["row"] for row in rows]
+def _read_texts(run: _Run, kind: int, numbers: Collection[int]) -> list[Row]:
+    """The rows that still need a vector, the shortest texts first."""
+    wanted = select(kind, row=numbers) if run.is_staged else select(kind, row=numbers, pending=[1])
     with run.backend.read() as snapshot:
-        if run.is_staged:
-            made = {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))}
-            return [row for row in rows if row["row"] not in made]
-        kind = rows[0]["kind"] if rows else CHUNK
-        left = {row for (row,) in snapshot.find(select(kind, row=numbers, pending=[1]), ("row",))}
-    return [row for row in rows if row["row"] in left]
+        made = _find_staged(run, snapshot, list(numbers))
+        rows = [row for row in Transaction(snapshot).find(wanted, _TEXTS[kind]) if row["row"] not in made]
+    return sorted(rows, key=lambda row: len(_get_text(row)))
 
 
 def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
@@ -200,7 +260,7 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
         return
     run.failures = 0
     made = _write_vectors(run, kind, rows, vectors)
-    run.done, run.done_chars = run.done + made, run.done_chars + _count_chars(rows)
+    run.done, run.done_chars = run.done + made, run.done_chars + sum(map(_count_chars, rows))
     run.chunks += made if kind == CHUNK else 0
 
 
@@ -212,9 +272,9 @@ def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
     return checks.check_embeddings(embedded, len(rows), embedder)
 
 
-def _count_chars(rows: Sequence[Row]) -> int:
-    """How long the texts are, by which the time that they take is estimated: short ones are embedded first."""
-    return sum(len(row["summary" if row["kind"] == DOCUMENT else "text"]) for row in rows)
+def _count_chars(row: Row) -> int:
+    """How long a text is, by which the time that it takes is estimated: short ones are embedded first."""
+    return len(row["summary" if row["kind"] == DOCUMENT else "text"])
 
 
 def _get_text(row: Row) -> str:

@@ -243,10 +243,27 @@ def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, se
     return rows.change(claim) if doc_ids else set()
 
 
-def has_claims(rows: NamedRows, prefix: str) -> bool:
-    """Whether a process has a claim whose name begins so."""
-    now = rows.clock()
-    return any(name.startswith(prefix) and _is_claimed(each, now) for name, each in rows.read().items())
+def has_claims(rows: NamedRows, prefix: str, *, other_than: str = "") -> bool:
+    """Whether a process has a claim whose name begins so and is not the one that is left out."""
+    return _has_others(rows.read(), prefix, other_than, rows.clock())
+
+
+def end_claim_among(rows: NamedRows, prefix: str, name: str, *, owner: str, seconds: float) -> bool:
+    """Ends a claim if there are others whose names begin so, else extends it; whether it ended."""
+
+    def decide(values: Values) -> bool:
+        now = rows.clock()
+        if has_others := _has_others(values, prefix, name, now):
+            values.pop(name, None)
+        else:
+            values[name] = [owner, now + seconds]
+        return has_others
+
+    return rows.change(decide)
+
+
+def _has_others(values: Values, prefix: str, name: str, now: float) -> bool:
+    return any(key.startswith(prefix) and key != name and _is_claimed(each, now) for key, each in values.items())
 
 
 def _is_claimed(claim: Sequence[Any], now: float) -> bool:

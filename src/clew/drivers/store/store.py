@@ -6,7 +6,6 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 from typing import Final, ParamSpec
 
 from clew.core.analyse import UNKNOWN, make_language_term
@@ -24,7 +23,6 @@ from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
-from clew.core.workers import make_worker_name
 from clew.drivers.store import checks, embed, inspection, read, threads, write
 from clew.drivers.store.backend import (
     CHUNK,
@@ -52,7 +50,6 @@ MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of do
 MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
 LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
-ANNOUNCE_SECONDS = 5.0
 MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 
 
@@ -147,7 +144,6 @@ class BackendStore:
         self.whole = self
         self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
         self._languages: LRUCache[dict[str, int]] = LRUCache(1)  # by change number
-        self._announced = monotonic()  # when others were told last that vectors will be made here
         self._holds_state = False
         self._state: Head | None = None  # that is held
 
@@ -223,20 +219,11 @@ class BackendStore:
         self._backend.write(
             lambda tx: write.put_document(tx, document, new.entries, expected_text=expected_text, summary_vector=vector)
         )
-        self._announce_vectors()
 
     def put_many(self, documents: Sequence[NewDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
-        self._announce_vectors()
-
-    def _announce_vectors(self) -> None:
-        """Tells others every few seconds that whoever puts documents here will make their vectors."""
-        if (now := monotonic()) - self._announced > ANNOUNCE_SECONDS:
-            owner, self._announced = make_worker_name(), now
-            claims, name = self._backend.named("claims"), f"{embed.PENDING} of {owner}"
-            claim_documents(claims, [name], owner=owner, seconds=3 * ANNOUNCE_SECONDS)
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
@@ -292,6 +279,10 @@ class BackendStore:
     def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
         return embed.stage_vectors(self._backend, embedder, on_progress)
+
+    def at_work(self) -> embed.Work:
+        """Tells others, until its block ends, that vectors will be made here."""
+        return embed.Work(self._backend)
 
     def embed_pending(
         self,
@@ -523,7 +514,7 @@ class BackendStore:
             documents, chunks = (sum(1 for _ in each) for each in (self.documents(), self.scan()))
             with self._backend.read() as snapshot:
                 pending = len(snapshot.find(select(CHUNK, pending=[1]), ("row",)))
-        is_embedding = pending > 0 and has_claims(self.whole._backend.named("claims"), embed.PENDING)
+        is_embedding = has_claims(self.whole._backend.named("claims"), embed.PENDING)
         counts = documents, chunks, head.embedder, head.dim, head.change
         return StoreStats(*counts, kind, size, pending=pending, is_embedding=is_embedding)
 

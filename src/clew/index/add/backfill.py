@@ -12,7 +12,7 @@ from time import monotonic
 from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound
 from clew.core.filter import Filter
 from clew.core.protocols import Store
-from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
 from clew.core.types import Document, DocumentRecord
 from clew.core.workers import make_worker_name
 from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
@@ -49,8 +49,8 @@ class _Run:
         """Calls `on_progress` with the counts so far."""
         done, spent = len(self.filled) + len(self.failed) + self.skipped, monotonic() - self.started
         if self.on_progress and done:
-            left, rate = spent / done * (self.total - done), done / spent if spent else 0.0
-            self.on_progress(Progress("summarising", done, self.total, "documents", rate, left, len(self.failed)))
+            failed = len(self.failed)
+            self.on_progress(measure_progress("summarising", done, self.total, "documents", spent, failed=failed))
 
 
 def generate_summaries(

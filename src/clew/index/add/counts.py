@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from time import monotonic
 
-from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
 from clew.index.add.prepare import Prepared
 
 
@@ -16,6 +16,7 @@ class Run:
     total: int | None
     on_progress: OnProgress | None
     total_bytes: int = 0
+    stored: set[str] = field(default_factory=set)  # the ids of documents
     started: float = field(default_factory=monotonic)
     done_bytes: int = 0
     added: list[str] = field(default_factory=list)
@@ -44,36 +45,15 @@ class Run:
         if self.on_progress is None:
             return
         done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
-        spent = monotonic() - self.started
-        self.on_progress(
-            Progress(
-                "adding",
-                done,
-                self.total,
-                "documents",
-                rate=done / spent if spent else 0.0,
-                seconds_left=self._estimate_seconds_left(done, spent),
-                failed=len(self.failed),
-                chunks=self.chunks,
-                chunk_rate=self.chunks / spent if spent else 0.0,
-            )
-        )
-
-    def _estimate_seconds_left(self, done: int, spent: float) -> float | None:
-        """By the bytes of the files, since their lengths differ; by documents where there are other sources too."""
-        if self.total is None:
-            return None
-        if done >= self.total:
-            return 0.0
-        if self.total_bytes:
-            share = min(1.0, self.done_bytes / self.total_bytes)
-            return spent / share * (1 - share) if share else None
-        return spent / done * (self.total - done) if done else None
+        share = min(1.0, self.done_bytes / self.total_bytes) if self.total_bytes else None  # files differ in length
+        spent, counts = monotonic() - self.started, {"failed": len(self.failed), "chunks": self.chunks}
+        self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
 
     def count_stored(self, put: Prepared, known: Container[str]) -> None:
         """Counts the first of the waiting documents, which was stored as `put`, and reports it."""
         self.take_first()
         self.consecutive_failures = 0
+        self.stored.add(put.document.id)
         (self.changed if put.record else self.added).append(put.uri_or_id)
         self.incomplete += [put.uri_or_id] if put.incomplete else []
         self.chunks += len(put.chunks)

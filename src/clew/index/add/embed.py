@@ -1,12 +1,15 @@
 """Vectors in the write path: those that are known already are kept, the others are made after all is stored."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic
 
 from clew.core.errors import CostLimit, CountMismatch, DriverFailed
 from clew.core.filter import Filter
+from clew.core.flush import flush_after
 from clew.core.protocols import Embedder, Store
-from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Vector
 from clew.index.add.prepare import Prepared
@@ -25,10 +28,8 @@ def embed_pending(
     started, before = monotonic(), store.stats().pending
 
     def report(count: int, of: int, share: float) -> None:
-        spent = monotonic() - started
-        left = spent / share * (1 - share) if share else None
         if on_progress:
-            on_progress(Progress("embedding", count, of, "texts", count / spent if count else 0.0, left))
+            on_progress(measure_progress("embedding", count, of, "texts", monotonic() - started, share=share))
 
     try:
         made, reasons = store.embed_pending(embedder, report, documents)
@@ -45,7 +46,18 @@ def embed_pending(
 
 
 def _tell_pending(store: Store) -> str:
-    return f"{store.stats().describe_pending()}; `clew backfill` makes their vectors"
+    return replace(store.stats(), is_embedding=False).explain_pending()
+
+
+@contextmanager
+def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]:
+    """Flushes a store after the block; an interrupt tells what is still to be made."""
+    try:
+        with flush_after(store.flush, on_progress):
+            yield
+    except KeyboardInterrupt:
+        told = f"; {store.stats().explain_pending()}" if store.describe_pending() else ""
+        raise KeyboardInterrupt(f"interrupted; everything finished until now is saved{told}") from None
 
 
 def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: Store) -> dict[str, Vector]:

@@ -10,7 +10,6 @@ from functools import partial
 from time import monotonic
 
 from clew.core.errors import SourceError
-from clew.core.flush import flush_after
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
@@ -19,7 +18,7 @@ from clew.index.add import pipeline
 from clew.index.add.backfill import find_records_without_contexts, generate_summaries
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.context import IngestContext, ignore_warning
-from clew.index.add.embed import embed_pending
+from clew.index.add.embed import embed_pending, finish_write
 from clew.index.add.empty import list_empty_files, note_emptied_files
 from clew.index.add.ignored import (
     list_files_skipped_by_default,
@@ -144,7 +143,7 @@ def _run_and_calibrate(
 ) -> Report:
     """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget, started = context.make_budget(max_cost), monotonic()
-    with flush_after(context.store.flush, on_progress):
+    with finish_write(context.store, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
@@ -215,7 +214,7 @@ def backfill(
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
-    with flush_after(context.store.flush, on_progress):
+    with finish_write(context.store, on_progress):
         repaired, report = _repair_contexts(context, llm, embedder), Report()
         if not repaired.stopped and (llm or context.settings.ingestion.summaries != "none"):
             report = generate_summaries(
@@ -224,7 +223,8 @@ def backfill(
                 refresh=refresh,
                 on_progress=on_progress,
             )
-        embedded = embed_pending(context.store, embedder, on_progress)
+        with context.store.at_work():
+            embedded = embed_pending(context.store, embedder, on_progress)
         if not embedded.stopped:
             calibrate_once(context.store, embedder)
     return replace(

@@ -50,14 +50,15 @@ def run_pipeline(
     total: int | None = None,
     total_bytes: int = 0,
     on_progress: OnProgress | None = None,
+    stored: set[str] | None = None,
 ) -> Report:
     """Prepares and stores the sources in batches; one that fails is reported and the rest is added.
 
     Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
-    Progress is reported in that time too, every second.
+    Progress is reported in that time too, every second. The ids of what is changed are added to `stored`.
     """
-    run, stopped = Run(total, on_progress, total_bytes), ""
+    run, stopped = Run(total, on_progress, total_bytes, set() if stored is None else stored), ""
     store_waiting = partial(_store_batch, store, recipe, run)
     prepared_ahead: list[PrepareResult] = []
 
@@ -153,6 +154,7 @@ def _store_one(
         for doc_id, ids in _find_moved_messages(prepared, stored).items():
             deleted = _find_messages_deleted_from(doc_id, prepared.source, store)
             remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
+            run.stored.add(doc_id)
         put = _store_document_with_retry(prepared, known, store, recipe)
     except DriverFailed as error:
         run.take_first()

@@ -6,7 +6,7 @@ from time import monotonic
 
 from clew.core.errors import SourceError
 from clew.core.protocols import LLM, Embedder, LLMFailure, Store
-from clew.core.report import OnProgress, Plan, Progress, SourceFailure
+from clew.core.report import OnProgress, Plan, SourceFailure, measure_progress
 from clew.core.text import estimate_tokens
 from clew.core.usage import CostBudget, Usage
 from clew.index.add.batches import prepare_sources
@@ -89,13 +89,8 @@ def make_dry_run_plan(
             tokens += sum(recipe.embedder.count(texts))
             timing += timer.sample(texts)
         if on_progress:
-            spent = monotonic() - started
-            left = None if total is None else spent / done * max(0, total - done)
-            on_progress(
-                Progress(
-                    "planning", done, total, "documents", done / spent if spent else 0.0, left, len(failed), chunks
-                )
-            )
+            spent, counts = monotonic() - started, {"failed": len(failed), "chunks": chunks}
+            on_progress(measure_progress("planning", done, total, "documents", spent, **counts))
     usage = llm.usage if llm else Usage()
     cost = budget.compute_cost(recipe.embedder.name, input_tokens=tokens)
     if llm:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from clew.core.errors import ClewError, DriverMissing, SourceError
+from clew.core.errors import ClewError, DriverMissing, NothingRecognised, SourceError
 from clew.core.filter import Filter
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
@@ -107,9 +107,9 @@ def _get_stamp(source: Source, recipe: Recipe) -> str:
 
 
 def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
-    """Whether the file is stored as it is, so that it need not be read; one without chunks is read, to see why."""
+    """Whether the file is stored as it is, so that it need not be read; a text without chunks is read, to see why."""
     stamp = _get_stamp(source, recipe)
-    if record is None or not stamp or not record.chunks:
+    if record is None or not stamp or (record.chars and not record.chunks):
         return False
     return record.stamp == stamp and not _lacks_summary(record, recipe)
 
@@ -147,6 +147,13 @@ def prepare_source(
                     return Unchanged(source.uri)
         document = _date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
         chunks = recipe.chunker(document)
+    except NothingRecognised as error:
+        if not stamp or (record is not None and record.chunks):
+            return _make_failure(source, record, error.reason)
+        if record is not None:
+            return Unchanged(source.uri, record.id, stamp, source.size)
+        recipe.on_warning(SourceFailure(source.uri, error.reason))  # stored without a text, it is not read again
+        return Prepared(Document(source.id, "", (), uri=source.uri, stamp=stamp), [], source=source)
     except SourceError as error:
         return _make_failure(source, record, error.reason)
     except DriverMissing as error:  # of its reader: other formats can still be read

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from clew.core.errors import SourceError
@@ -55,25 +56,36 @@ def run_pipeline_on_budget(
     moved: MovedFiles | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Runs the pipeline in this process, then makes the vectors that are pending, of all documents or of some.
+    """Runs the pipeline in this process, then makes the vectors that are pending, of all documents or of those named.
 
-    What is prepared already is only stored and embedded.
+    While others are at work, it makes those of the documents that it stored; the last one makes what is left. What is
+    prepared already is only stored and embedded.
     """
     notes: list[SourceFailure] = []
+    own: set[str] = set()
     recipe = make_metered_recipe(context, budget, on_warning=notes.append, moved=moved)
-    report = pipeline.run_pipeline(
-        sources,
-        store=context.store,
-        recipe=recipe,
-        total=total,
-        total_bytes=total_bytes,
-        on_progress=on_progress,
-    )
-    embedded = embed_pending(context.store, recipe.embedder, on_progress, documents)
+    embed = partial(embed_pending, context.store, recipe.embedder, on_progress)
+    with context.store.at_work() as work:
+        report = pipeline.run_pipeline(
+            sources,
+            store=context.store,
+            recipe=recipe,
+            total=total,
+            total_bytes=total_bytes,
+            on_progress=on_progress,
+            stored=own,
+        )
+        if documents is not None:
+            parts = [embed(documents)]
+        elif work.has_others():
+            parts = [embed(own)]
+            parts += [] if work.leave() else [embed()]
+        else:
+            parts = [embed()]
     return replace(
         report,
         noted=tuple(notes),
-        embedded=embedded.embedded,
-        failed=(*report.failed, *embedded.failed),
-        stopped=report.stopped or embedded.stopped,
+        embedded=sum(part.embedded for part in parts),
+        failed=(*report.failed, *(failure for part in parts for failure in part.failed)),
+        stopped=report.stopped or parts[-1].stopped,
     )

@@ -8,8 +8,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
@@ -23,7 +25,7 @@ from clew.index.add.empty import EMPTY, is_empty_file
 from clew.index.add.prepare import Source
 from clew.index.chat import SLACK_DAY, ChatExport
 from clew.index.chat.served import detect_export_within
-from clew.index.read import SUFFIXES, get_reader_name, read_file
+from clew.index.read import SLOW_SUFFIXES, SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import FileUris
@@ -34,6 +36,7 @@ from clew.index.walk.ignore import WalkRules
 
 log = logging.getLogger("clew")
 _LOOKED_INTO = EXPORT_SUFFIXES | {".txt", ".", ""}
+T = TypeVar("T")
 Location = str | Path  # a file, a folder or the address of a web page
 REPORT_SECONDS = 1.0  # between two reports of how much was found
 Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
@@ -49,12 +52,14 @@ def discover_sources(
 ) -> Iterator[Found]:
     """The web addresses, files and chat exports at the locations, each once: web addresses first, the rest in order.
 
+    Files that may take long come last, so that all others are found soon: PDFs, which may be scans, then pictures and
+    recordings.
     `readers` are custom readers by suffix; their files are found too, and never taken for chat exports. What the rules
     keep out, and each empty file, is told to `on_passed_over`.
     """
     yield from dict.fromkeys(str(location) for location in locations if is_url(location))
     paths = [Path(location) for location in locations if not is_url(location)]
-    for path in find_files(paths, suffixes=SUFFIXES.union(readers), rules=rules, root=root):
+    for path in _put_slow_last(find_files(paths, suffixes=SUFFIXES.union(readers), rules=rules, root=root)):
         if isinstance(path, PassedOver):
             if on_passed_over:
                 on_passed_over(path)
@@ -70,6 +75,19 @@ def discover_sources(
             yield detect_export_within(path, limits=rules.limits) or path
         except SourceError as error:
             yield error
+
+
+def _put_slow_last(found: Iterable[T]) -> Iterator[T]:
+    """The same, files in the order in which they can be read soon."""
+    later: list[list[T]] = [[] for _ in SLOW_SUFFIXES]
+    for each in found:
+        suffix = os.path.splitext(each)[1].lower() if isinstance(each, Path) else ""  # noqa: PTH122
+        place = next((place for place, suffixes in enumerate(SLOW_SUFFIXES) if suffix in suffixes), None)
+        if place is None:
+            yield each
+        else:
+            later[place].append(each)
+    yield from chain.from_iterable(later)
 
 
 def report_found(found: Iterable[Found], on_progress: OnProgress | None) -> Iterator[Found]:

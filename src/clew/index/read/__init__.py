@@ -33,6 +33,7 @@ SUFFIXES = (
     - frozenset(() if is_ocr_installed() else IMAGE_SUFFIXES)
     - frozenset(() if is_speech_installed() else AUDIO_SUFFIXES)
 )
+SLOW_SUFFIXES = ((".pdf",), (*IMAGE_SUFFIXES, *AUDIO_SUFFIXES))  # files that may take seconds, the slowest last
 
 
 def has_known_format(name: str, suffixes: Set[str] = SUFFIXES) -> bool:

@@ -48,9 +48,7 @@ def format_progress(progress: Progress) -> str:
     parts = [f"{progress.stage}: {progress.done}{total} {unit}".rstrip()]
     if progress.chunks:
         parts.append(format_count(progress.chunks, "chunk"))
-    if progress.chunks and progress.chunk_rate:
-        parts.append(f"{format_rate(progress.chunk_rate).removesuffix('/s')} chunks/s")
-    elif progress.rate:
+    if progress.rate:
         parts.append(format_rate(progress.rate))
     if progress.seconds_left:
         parts.append(f"{format_duration(progress.seconds_left)} left")
@@ -95,13 +93,12 @@ def _show_progress_bars() -> Iterator[OnProgress]:
             total = "" if progress.total is None else f"/{progress.total}"
             failed = f", {progress.failed} failed" if progress.failed else ""
             chunks = f", {format_count(progress.chunks, 'chunk')}" if progress.chunks else ""
-            rate = progress.chunk_rate if progress.chunks and progress.chunk_rate else progress.rate
             bars.update(
                 tasks[progress.stage],
                 completed=progress.done,
                 total=progress.total,
                 count=f"{progress.done}{total} {progress.unit}{chunks}{failed}",
-                speed=format_rate(rate) if rate else "",
+                speed=format_rate(progress.rate) if progress.rate else "",
                 left=f"{format_duration(progress.seconds_left)} left" if progress.seconds_left else "",
             )
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any
 
-from clew.core.errors import DriverMissing, SourceError
+from clew.core.errors import DriverMissing, NothingRecognised, SourceError
 from clew.core.ids import make_document_id
 from clew.core.recording import TIMES, format_seconds
 from clew.core.types import Document, Section
@@ -43,7 +43,7 @@ def read_speech(data: bytes, *, uri: str, name: str) -> Document:
         raise SourceError(uri, SPEECH_MISSING)
     said = list(_transcribe(data))
     if not said:
-        raise SourceError(uri, "is a recording in which no speech was recognised")
+        raise NothingRecognised(uri, "is a recording in which no speech was recognised")
     return make_transcript(said, uri=uri, name=name, source_format=PurePath(name).suffix[1:].lower())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.errors import DriverMissing, SourceError
+from clew.core.errors import DriverMissing, NothingRecognised, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
 from clew.index.read.guard import wrap_library_errors
@@ -49,7 +49,7 @@ def read_image(data: bytes, *, uri: str, name: str) -> Document:
         start_pages()
         blocks += recognise_text(frame, uri=uri, page=page)
     if not blocks:
-        raise SourceError(uri, "is a picture in which no text was recognised")
+        raise NothingRecognised(uri, "is a picture in which no text was recognised")
     meta = {"pages": len(frames), "extraction": "ocr"}
     return build_document(
         ParsedSource(blocks, make_title_from_file_name(name), meta),

@@ -20,7 +20,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import IO, Any
 
-from clew.core.errors import DriverFailed, DriverMissing, SourceError
+from clew.core.errors import DriverFailed, DriverMissing, NothingRecognised, SourceError
 from clew.core.parallel import is_cancelled
 from clew.core.types import Document
 from clew.index.read.process import wire
@@ -63,7 +63,7 @@ def read_in_process(
         return take_document(value["document"], uri)
     if kind == wire.MISSING:
         raise DriverMissing(value["reason"])
-    raise SourceError(uri, value["reason"])
+    raise (NothingRecognised if value.get("is_read") else SourceError)(uri, value["reason"])
 
 
 def take_process(uri: str) -> "ReaderProcess":

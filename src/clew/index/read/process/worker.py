@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import IO, Any
 
-from clew.core.errors import DriverMissing, SourceError
+from clew.core.errors import DriverMissing, NothingRecognised, SourceError
 from clew.index.read.formats import READERS
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
@@ -51,7 +51,7 @@ def _answer_request(request: wire.ReadRequest, data: bytes, replies: IO[bytes]) 
             encoded = wire.encode_document(document)
             reply, value = wire.DONE, {"document": encoded}
     except SourceError as error:
-        reply, value = wire.REFUSED, {"reason": error.reason}
+        reply, value = wire.REFUSED, {"reason": error.reason, "is_read": isinstance(error, NothingRecognised)}
     except DriverMissing as error:
         reply, value = wire.MISSING, {"reason": str(error)}
     _set_alarm(0)

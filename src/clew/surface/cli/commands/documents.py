@@ -255,11 +255,8 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
     if as_json:
         render.print_json(shown)
         return
-    if stats.pending:
-        hint = "a running process makes their vectors"
-        if not stats.is_embedding:
-            hint = repeat_options("`clew backfill` makes their vectors", ctx.obj)
-        shown["pending"] = f"{stats.pending:,}: {stats.describe_pending()}; {hint}"
+    if stats.pending or stats.is_embedding:
+        shown["pending"] = repeat_options(f"{stats.pending:,}: {stats.explain_pending()}", ctx.obj)
     else:
         del shown["pending"]
     shown["languages"] = ", ".join(f"{code} {count}" for code, count in stats.languages.items()) or None

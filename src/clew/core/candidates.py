@@ -11,6 +11,10 @@ from clew.core.filter import Filter
 from clew.core.types import Hit
 
 
+class Gone(LookupError):
+    """A chunk that was found was removed before it was read."""
+
+
 class Ranking(NamedTuple):
     """A ranking to make: how many chunks by the vector and how many by the terms, of those that a filter admits."""
 
@@ -48,7 +52,7 @@ class Candidates:
     by_words: The BM25 scores of those that were found by the terms, by place.
     cosines: nan where a vector is still to be made.
     shares, strengths: The `TermMatch` of each.
-    read_hits, read_threads: Read what is at some places, in their order, not scored; LookupError if one is gone.
+    read_hits, read_threads: Read what is at some places, in their order, not scored; Gone if one is removed meanwhile.
     """
 
     ids: Sequence[str]

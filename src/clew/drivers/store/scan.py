@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Ranking
+from clew.core.candidates import Gone, Ranking
 from clew.core.cosine import compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
@@ -240,13 +240,10 @@ class ScanIndex:
         def search(vector: Vector, words: PackedTerms) -> RowCandidates:
             near = [
                 self.nearest(head, vector, each.near, each.where, is_exact=is_exact, breadth=breadth)
-                if each.near
-                else []
                 for each in rankings
             ]
             matching = [
-                self.matching(head, words, each.matching, each.where) if each.matching and len(words.hashes) else []
-                for each in rankings
+                self.matching(head, words, each.matching, each.where) if len(words.hashes) else [] for each in rankings
             ]
             return self._read_candidates(head, vector, words, near, matching, chunk_ids)
 
@@ -262,7 +259,7 @@ class ScanIndex:
         matching: Sequence[RowScores],
         chunk_ids: Sequence[str],
     ) -> RowCandidates:
-        """The columns of rows that were found; LookupError if one is gone."""
+        """The columns of rows that were found; Gone if one is not there any more."""
         columns = (*SIGNALS, "meta", "vector")
         with self._read(head) as snapshot:
             given = snapshot.find(select(CHUNK, id=set(chunk_ids)), columns) if chunk_ids else []
@@ -270,6 +267,8 @@ class ScanIndex:
             known = {each[0]: each for each in given}
             more = select(CHUNK, row=[row for row in joined.rows if row not in known])
             known |= {each[0]: each for each in snapshot.find(more, columns)}
+            if any(row not in known for row in joined.rows):
+                raise Gone("a row that was found")
             chunks, now = [known[row] for row in joined.rows], snapshot.head
         signals, cosines = make_signals([each[:-2] for each in chunks]), np.full(len(chunks), np.nan)
         made = [place for place, each in enumerate(chunks) if each[-1] is not None]

@@ -1,7 +1,7 @@
 """The store of one collection: every verb once, decided over the rows of a backend."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, ParamSpec
 
 from clew.core.analyse import UNKNOWN, make_language_term
-from clew.core.candidates import Candidates, Ranking, ThreadPlace
+from clew.core.candidates import Candidates, Gone, Ranking, ThreadPlace
 from clew.core.doctor import Defect, Inspection
 from clew.core.facets import expand_document_filter, expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
@@ -419,7 +419,7 @@ class BackendStore:
             head = self._read_head(is_anew=attempt > 0)
             try:
                 found = find(head, vectors, packed, bounded, chunk_ids)
-            except LookupError:
+            except Gone:
                 continue
             places = ((len(near), asked.near) for each in found for near, asked in zip(each.near, bounded, strict=True))
             is_short = any(got < min(wanted, head.chunks) for got, wanted in places)
@@ -432,14 +432,13 @@ class BackendStore:
 
         def read_hits(places: Sequence[int]) -> list[Hit]:
             wanted = [of.rows[place] for place in places]
-            loaded = self._hits.load(head, list(dict.fromkeys(wanted)))
-            return [loaded[row] for row in wanted]
+            return _get_all(self._hits.load(head, list(dict.fromkeys(wanted))), wanted)
 
         def read_threads(places: Sequence[int]) -> list[ThreadPlace]:
             wanted = [of.rows[place] for place in places]
             with self._backend.read(head) as snapshot:
                 found = read.read_thread_places(snapshot, wanted)
-            return [found[row] for row in wanted]
+            return _get_all(found, wanted)
 
         columns = of.near, of.matching, of.by_words, of.cosines, of.shares, of.strengths
         return Candidates(of.ids, of.is_message, *columns, read_hits, read_threads)
@@ -542,6 +541,14 @@ class BackendStore:
     def close(self) -> None:
         """Releases all resources; a closed store raises when it is used."""
         self._backend.close()
+
+
+def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
+    """What was found in these rows, or Gone."""
+    try:
+        return [found[row] for row in rows]
+    except KeyError as error:
+        raise Gone(f"row {error}") from error
 
 
 def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, BackendStore]:

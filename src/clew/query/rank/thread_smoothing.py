@@ -57,7 +57,11 @@ def smooth_in_range(scores: Signal, places: Sequence[ThreadPlace], config: FlowC
 
 
 def add_neighbours(
-    scores: Signal, places: Sequence[ThreadPlace], config: FlowConfig, gives: NDArray[np.bool_] | None = None
+    scores: Signal,
+    places: Sequence[ThreadPlace],
+    config: FlowConfig,
+    given: Signal | None = None,
+    around: Sequence[ThreadPlace] | None = None,
 ) -> Signal:
     """Return the scores of messages, from 0 to 1, with what each gains from those near it in its thread.
 
@@ -66,19 +70,17 @@ def add_neighbours(
     "Probabilistic Reasoning in Intelligent Systems", 1988). A reply is at distance 1 from the message it answers,
     however far apart they are; of several distant replies the best counts. A message without content keeps its score.
 
-    gives: Which of the messages others gain from; None for all.
+    given, around: The scores and places of the messages that others gain from; None for these themselves.
     """
-    if not len(scores) or not config.reach or not (config.after or config.before):
+    given, around = scores if given is None else given, places if around is None else around
+    if not len(around) or not config.reach or not (config.after or config.before):
         return scores
-    keys = np.array([place.thread * _NUMBERS + place.number for place in places], np.int64)
-    giving = np.flatnonzero(np.ones(len(keys), bool) if gives is None else gives)
-    known, at = np.unique(keys[giving], return_inverse=True)
+    keys, giving = _make_keys(places), _make_keys(around)
+    known, at = np.unique(giving, return_inverse=True)
     best = np.zeros(len(known))
-    np.maximum.at(best, at, scores[giving])  # of the parts of a message
+    np.maximum.at(best, at, given)  # of the parts of a message
 
     def look_up(wanted: NDArray[np.int64]) -> Signal:
-        if not len(known):
-            return np.zeros(len(wanted))
         found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[found] == wanted, best[found], 0.0)
 
@@ -87,7 +89,10 @@ def add_neighbours(
         nearness = 1 - (distance - 1) / config.reach
         lack *= 1 - config.after * nearness * look_up(keys + distance)
         lack *= 1 - config.before * nearness * look_up(keys - distance)
-    _add_replies(lack, places, dict(zip(known.tolist(), best.tolist(), strict=True)), keys.tolist(), config)
+    answered, replies = _find_distant_replies(keys, places, giving, around, config)
+    lack *= 1 - config.before * np.where(answered >= 0, look_up(answered), 0.0)
+    for key, of in replies:
+        lack[keys == key] *= 1 - config.after * float(look_up(of).max())
     gained = 1 - lack
     for place in np.flatnonzero(gained - scores > LEAST_GAIN).tolist():
         if not has_content(places[place].text):
@@ -95,16 +100,27 @@ def add_neighbours(
     return gained
 
 
-def _add_replies(
-    lack: Signal, places: Sequence[ThreadPlace], best: dict[int, float], keys: Sequence[int], config: FlowConfig
-) -> None:
-    """Take from what messages lack the shares of distant replies, and of the distant messages that they answer."""
-    key_of = {(place.thread, place.message): key for place, key in zip(places, keys, strict=True)}
-    replies: dict[int, float] = {}  # score of the best distant reply, by key
-    for at, (place, key) in enumerate(zip(places, keys, strict=True)):
-        answered = key_of.get((place.thread, place.reply_to)) if place.reply_to else None
-        if answered is not None and key - answered > config.reach:
-            replies[answered] = max(best.get(key, 0.0), replies.get(answered, 0.0))
-            lack[at] *= 1 - config.before * best.get(answered, 0.0)
-    for at, key in enumerate(keys if replies else ()):
-        lack[at] *= 1 - config.after * replies.get(key, 0.0)
+def _make_keys(places: Sequence[ThreadPlace]) -> NDArray[np.int64]:
+    return np.array([place.thread * _NUMBERS + place.number for place in places], np.int64)
+
+
+def _find_distant_replies(
+    keys: NDArray[np.int64],
+    places: Sequence[ThreadPlace],
+    giving: NDArray[np.int64],
+    around: Sequence[ThreadPlace],
+    config: FlowConfig,
+) -> tuple[NDArray[np.int64], list[tuple[int, NDArray[np.int64]]]]:
+    """Return the key of the distant message that each message answers, or -1, and the replies to each, by its key."""
+    key_of = {(place.thread, place.message): key for place, key in zip(around, giving.tolist(), strict=True)}
+    own = {(place.thread, place.message): key for place, key in zip(places, keys.tolist(), strict=True)}
+    answered, replies = np.full(len(keys), -1, np.int64), dict[int, list[int]]()
+    for at, place in enumerate(places):
+        key = key_of.get((place.thread, place.reply_to), -1) if place.reply_to else -1
+        if key >= 0 and int(keys[at]) - key > config.reach:
+            answered[at] = key
+    for place, key in zip(around, giving.tolist(), strict=True):
+        to = own.get((place.thread, place.reply_to), -1) if place.reply_to else -1
+        if to >= 0 and key - to > config.reach:
+            replies.setdefault(to, []).append(key)
+    return answered, [(key, np.array(of, np.int64)) for key, of in replies.items()]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class Found:
 
     def list_places(self) -> list[int]:
         """The places of all that was found within the filter, each once."""
-        return list(dict.fromkeys(place for ranking in (*self.near, *self.matching) for place in ranking))
+        rankings = (*self.near, *self.matching)
+        return list(dict.fromkeys(place for ranking in rankings for place in ranking))
 
     def name_scores(self, place: int) -> dict[str, float]:
         """The scores that say how a chunk matches, by name: the second says that it is in another language."""
@@ -69,11 +71,15 @@ class Found:
 
 
 class EvidenceSource:
-    """Finds the candidates of queries in a store, and judges them."""
+    """Finds the candidates of queries in a store, and judges them.
+
+    A chunk is as relevant under any filter, since it is compared with the best of `seen`, all that the engine may see.
+    """
 
     def __init__(
         self,
         store: Store,
+        seen: Store,
         embedder: Embedder,
         calibration: Calibration,
         analyser: QueryAnalyser,
@@ -81,65 +87,72 @@ class EvidenceSource:
         has_messages: Callable[[], bool],
     ) -> None:
         self.embedder = embedder
-        self._store, self._calibration, self._analyser = store, calibration, analyser
+        self._store, self._seen, self._calibration, self._analyser = store, seen, calibration, analyser
         self._settings, self._has_messages = settings, has_messages
 
     def judge(self, query: Query, chunk_ids: Sequence[str] = ()) -> Found:
         """The candidates of a query, these chunks among them, and their relevance."""
         (found,) = self.find([query], query.depth, chunk_ids)
-        return self.weigh(query, found, query.depth)
+        return self.weigh(query, *found, query.depth)
 
-    def find(self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()) -> list[Candidates]:
-        """The candidates of queries with the same filter: the best in it, and the best that the engine may see."""
-        search, where = self._settings.search, queries[0].where
+    def find(
+        self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()
+    ) -> list[tuple[Candidates, Candidates]]:
+        """The candidates of queries with the same filter, and the best that the engine may see: often the same."""
+        where, usual = queries[0].where, self._usual_depth
         vectors = np.stack([embed_query(query, self.embedder) for query in queries])
         terms = [self.extract_terms(query) for query in queries]
-        deep, usual = max(depth, self._field_depth), self._field_depth
-        kinds = self._list_kinds()
-        if where == EVERYTHING:
-            rankings = [Ranking(kind, deep, deep) for kind in kinds]
-        else:
-            rankings = [Ranking(kind, usual, usual) for kind in kinds]
-            rankings += [Ranking(where & kind, depth, depth) for kind in kinds]
-        return self._store.find_candidates(vectors, terms, rankings, chunk_ids, mode=search.mode, breadth=search.nprobe)
+
+        def search(store: Store, where: Filter, depth: int, chunk_ids: Sequence[str] = ()) -> list[Candidates]:
+            rankings = [Ranking(where & kind, depth, depth) for kind in self._list_kinds()]
+            mode, breadth = self._settings.search.mode, self._settings.search.nprobe
+            return store.find_candidates(vectors, terms, rankings, chunk_ids, mode=mode, breadth=breadth)
+
+        if self._store is self._seen and where == EVERYTHING:
+            found = search(self._store, where, max(depth, usual), chunk_ids)
+            return list(zip(found, found, strict=True))
+        seen = search(self._seen, EVERYTHING, usual)
+        return list(zip(search(self._store, where, depth, chunk_ids), seen, strict=True))
 
     @property
-    def _field_depth(self) -> int:
+    def _usual_depth(self) -> int:
         return max(self._settings.search.depth, FIELD_DEPTH)
 
     def _list_kinds(self) -> Sequence[Filter]:
         return KINDS if self._settings.flow.each_kind and self._has_messages() else (EVERYTHING,)
 
-    def weigh(self, query: Query, found: Candidates, depth: int) -> Found:
-        """The candidates of a query with their relevance, up to a depth in each ranking.
-
-        It is compared with the best of all that the engine may see, whatever the query's filter, `k` and strategy.
-        """
-        kinds, settings = len(self._list_kinds()), self._settings
-        evidence = self._read_evidence(query, found)
-        best = [ranking[:FIELD_DEPTH] for ranking in (*found.near[:kinds], *found.matching[:kinds])]
-        field = list(dict.fromkeys(place for ranking in best for place in ranking))
-        weights = np.where(found.is_message, settings.flow.semantic_weight, settings.search.semantic_weight)
-        known, language = find_known_languages(self.embedder), self.find_language(query)
-        if known and language and language not in known:
-            weights = UNKNOWN_LANGUAGE * weights
-        own = estimate_relevance(
-            evidence,
-            evidence.measure_field(field),
+    def weigh(self, query: Query, found: Candidates, seen: Candidates, depth: int) -> Found:
+        """Candidates with their relevance, up to a depth in each ranking, given the best that the engine may see."""
+        field = self._read_evidence(query, seen)
+        best = _list_places(seen, FIELD_DEPTH)
+        relate = partial(
+            estimate_relevance,
+            field=field.measure_field(best),
             intent=estimate_intent(query.text),
-            semantic_weight=weights,
-            words_trust=self._trust_words(query, evidence.words[field]),
+            words_trust=self._trust_words(query, field.words[best]),
         )
+        evidence = field if found is seen else self._read_evidence(query, found)
+        own = relate(evidence, semantic_weight=self._weigh_meaning(query, found))
+        threads, relevance = dict[int, ThreadPlace](), own
         places = np.flatnonzero(found.is_message).tolist()
-        relevance, threads = own, list[ThreadPlace]()
-        if len(places) > 1:
-            usual = self._field_depth
-            seen = [ranking[:usual] for ranking in (*found.near[:kinds], *found.matching[:kinds])]
-            gives = np.isin(places, [place for ranking in seen for place in ranking])
-            relevance, threads = own.copy(), found.read_threads(places)
-            relevance[places] = add_neighbours(own[places], threads, settings.flow, gives)
-        near, matching = ([places[:depth] for places in each[-kinds:]] for each in (found.near, found.matching))
-        return Found(found, near, matching, evidence, own, relevance, dict(zip(places, threads, strict=False)))
+        if places:
+            threads = dict(zip(places, found.read_threads(places), strict=True))
+            around = [place for place in _list_places(seen, self._usual_depth) if seen.is_message[place]]
+            given = own if found is seen else relate(field, semantic_weight=self._weigh_meaning(query, seen))
+            beside = [threads[place] for place in around] if found is seen else seen.read_threads(around)
+            relevance = own.copy()
+            relevance[places] = add_neighbours(
+                own[places], list(threads.values()), self._settings.flow, given[around], beside
+            )
+        near, matching = ([places[:depth] for places in each] for each in (found.near, found.matching))
+        return Found(found, near, matching, evidence, own, relevance, threads)
+
+    def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
+        """The weight of meaning for each candidate: less where the embedder does not know the query's language."""
+        flow, search = self._settings.flow, self._settings.search
+        weights = np.where(found.is_message, flow.semantic_weight, search.semantic_weight)
+        known, language = find_known_languages(self.embedder), self.find_language(query)
+        return UNKNOWN_LANGUAGE * weights if known and language and language not in known else weights
 
     def _read_evidence(self, query: Query, found: Candidates) -> Evidence:
         background = self._calibration.background(embed_query(query, self.embedder))
@@ -251,6 +264,12 @@ def embed_query(query: Query, embedder: Embedder) -> Vector:
     with step("embed"):
         vector: Vector = embedder.embed([query.text], role="query")[0]
         return vector
+
+
+def _list_places(found: Candidates, depth: int) -> list[int]:
+    """The places of the best of each ranking, each once."""
+    rankings = (*found.near, *found.matching)
+    return list(dict.fromkeys(place for ranking in rankings for place in ranking[:depth]))
 
 
 def _trust_terms(terms: Terms) -> float:

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from clew.core.calibration import Calibration
+from clew.core.candidates import Gone
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError
 from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter, Meta
@@ -63,7 +64,8 @@ class Finder:
         self.strategies = {**STRATEGIES, **strategies}
         self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # none is replaced by the user's own
         self._store = store
-        self._boundary = EVERYTHING
+        self._seen = store  # all that the engine may see, …
+        self._boundary = self._limit = EVERYTHING  # the filters of the store, and of what is seen
         self._embedder = LRUEmbedder(embedder)
         self._llm = llm
         self._load_reranker = load_reranker
@@ -86,10 +88,15 @@ class Finder:
         other._load_reranker = lambda config: wrap(own) if (own := self.get_reranker(config)) else None
         return other
 
-    def within(self, store: Store, where: Filter) -> "Finder":
-        """The same finder over a store that shows what a filter admits; both share the caches."""
+    def within(self, store: Store, where: Filter, *, sees_more: bool = False) -> "Finder":
+        """The same finder over a store that shows what a filter admits; both share the caches.
+
+        sees_more: Whether hits are compared with all that this finder sees, as under the filter of a call.
+        """
         other = copy(self)
         other._store, other._boundary = store, where
+        if not sees_more:
+            other._seen, other._limit = store, where
         return other
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
@@ -117,7 +124,8 @@ class Finder:
             finder = copy(self)
             if name in _STORE_ONLY and self._is_builtin:
                 finder._store = self._store.at_one_state()
-            with suppress(LookupError):
+                finder._seen = finder._store if self._seen is self._store else self._seen.at_one_state()
+            with suppress(Gone):
                 return finder._search_once(queries, name, settings)
         raise DriverFailed("the collection changed faster than it could be searched; try again")
 
@@ -199,6 +207,7 @@ class Finder:
             self.strategies,
             self._read_calibration(),
             self._has_messages,
+            self._seen,
         )
 
     def _read_calibration(self) -> Calibration | None:
@@ -215,14 +224,14 @@ class Finder:
 
         Within a filter the index is asked: to look through the channels would take as long as there are many.
         """
-        key = f"{self._store.change_number()} {expand_filter(self._boundary)}"
+        key = f"{self._store.change_number()} {expand_filter(self._limit)}"
         found = self._messages.get(key)
         if found is None:
-            if self._boundary == EVERYTHING:
-                found = bool(self._store.channels())
+            if self._limit == EVERYTHING:
+                found = bool(self._seen.channels())
             else:
                 vector = np.eye(1, self._embedder.dim, dtype=np.float32)[0]  # any would do
-                found = bool(self._store.search_vectors(vector, 1, _MESSAGES))
+                found = bool(self._seen.search_vectors(vector, 1, _MESSAGES))
             self._messages.put(key, found)
         return found
 
@@ -230,7 +239,9 @@ class Finder:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
         if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return ""
-        seen = map(expand_filter, (self._boundary, query.where))  # filters may look alike and admit something else
+        seen = map(
+            expand_filter, (self._limit, self._boundary, query.where)
+        )  # filters may look alike and admit something else
         asked = f"{replace(query, vector=None)!r} {tuple(seen)}"
         return digest(str(self._store.change_number()), name, asked, repr(settings))
 

@@ -21,7 +21,7 @@ RANK = "rank"  # the name of the step
 
 
 def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings: Settings) -> list[list[Hit]]:
-    """The k best hits of each query, all with the same k, depth and filter; LookupError if one is gone meanwhile."""
+    """The k best hits of each query, all with the same k, depth and filter; Gone if one is removed meanwhile."""
     first = queries[0]
     depth = first.depth
     if name != HYBRID and first.k < first.depth:
@@ -29,13 +29,13 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
     queries = [replace(query, vector=embed_query(query, source.embedder)) for query in queries]
     with step("candidates") as trace:
         candidates = source.find(queries, depth)
-        trace.out = sum(len(each.ids) for each in candidates)
+        trace.out = sum(len(each.ids) for each, _ in candidates)
         if trace.is_recorded:
             trace.notes["languages"] = ", ".join(source.list_languages(first))
     ranked = []
     with step(RANK) as trace:
-        for query, each in zip(queries, candidates, strict=True):
-            found = source.weigh(query, each, depth)
+        for query, (each, seen) in zip(queries, candidates, strict=True):
+            found = source.weigh(query, each, seen, depth)
             order, scores = _order(name, found, settings)
             if trace.is_recorded:
                 trace.notes |= {SEMANTIC: sum(map(len, found.near)), LEXICAL: sum(map(len, found.matching))}

@@ -57,6 +57,7 @@ class Drivers:
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
     has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
+    seen: Store | None = None  # all that the engine may see, whatever the filter of the call; None: the store
 
     _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
 
@@ -68,7 +69,8 @@ class Drivers:
     def evidence(self) -> EvidenceSource:
         """Reads how well chunks match a query, by meaning and by words."""
         known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
-        return EvidenceSource(self.store, self.embedder, known, self._analyser, self.settings, self.has_messages)
+        stores = self.store, self.seen or self.store
+        return EvidenceSource(*stores, self.embedder, known, self._analyser, self.settings, self.has_messages)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of queries, embedded in one batch."""

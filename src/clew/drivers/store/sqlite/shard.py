@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.candidates import Ranking
+from clew.core.candidates import Gone, Ranking
 from clew.core.cosine import compute_cosines
 from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, expand_filter
@@ -249,7 +249,7 @@ class ShardIndex:
             joined = join_rankings(near, matching, given)
             read = self._rows.load_rows(head, joined.rows)
             if len(read) != len(joined.rows):
-                raise LookupError("a row that was found is gone")
+                raise Gone("a row that was found")
             found.append(
                 RowCandidates(
                     joined.rows,

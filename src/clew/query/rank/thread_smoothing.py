@@ -19,6 +19,7 @@ from clew.core.types import Chunk, Hit, Query
 from clew.query.rank.calibrate import Signal
 
 FLOW = "flow"  # the name of the score
+PASSED = 0.5  # share of the score of a message that only repeats the query, for those that follow it
 LEAST_GAIN = 1e-3  # less than this is not worth a look at the text
 _NUMBERS = 1 << 32  # more than a thread has messages
 
@@ -62,6 +63,7 @@ def add_neighbours(
     config: FlowConfig,
     given: Signal | None = None,
     around: Sequence[ThreadPlace] | None = None,
+    asks: NDArray[np.bool_] | None = None,
 ) -> Signal:
     """Return the scores of messages, from 0 to 1, with what each gains from those near it in its thread.
 
@@ -71,28 +73,31 @@ def add_neighbours(
     however far apart they are; of several distant replies the best counts. A message without content keeps its score.
 
     given, around: The scores and places of the messages that others gain from; None for these themselves.
+    asks: Which of those only repeat the query: what follows them gains more, and what precedes them nothing.
     """
     given, around = scores if given is None else given, places if around is None else around
     if not len(around) or not config.reach or not (config.after or config.before):
         return scores
     keys, giving = _make_keys(places), _make_keys(around)
     known, at = np.unique(giving, return_inverse=True)
-    best = np.zeros(len(known))
-    np.maximum.at(best, at, given)  # of the parts of a message
+    following, preceding = np.zeros(len(known)), np.zeros(len(known))
+    is_question = np.zeros(len(given), bool) if asks is None else asks
+    np.maximum.at(following, at, np.where(is_question, 0.0, config.after * given))  # of the parts of a message
+    np.maximum.at(preceding, at, np.where(is_question, PASSED, config.before) * given)
 
-    def look_up(wanted: NDArray[np.int64]) -> Signal:
+    def look_up(shares: Signal, wanted: NDArray[np.int64]) -> Signal:
         found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        return np.where(known[found] == wanted, best[found], 0.0)
+        return np.where(known[found] == wanted, shares[found], 0.0)
 
     lack = 1 - scores
     for distance in range(1, config.reach + 1):
         nearness = 1 - (distance - 1) / config.reach
-        lack *= 1 - config.after * nearness * look_up(keys + distance)
-        lack *= 1 - config.before * nearness * look_up(keys - distance)
+        lack *= 1 - nearness * look_up(following, keys + distance)
+        lack *= 1 - nearness * look_up(preceding, keys - distance)
     answered, replies = _find_distant_replies(keys, places, giving, around, config)
-    lack *= 1 - config.before * np.where(answered >= 0, look_up(answered), 0.0)
+    lack *= 1 - np.where(answered >= 0, look_up(preceding, answered), 0.0)
     for key, of in replies:
-        lack[keys == key] *= 1 - config.after * float(look_up(of).max())
+        lack[keys == key] *= 1 - float(look_up(following, of).max())
     gained = 1 - lack
     for place in np.flatnonzero(gained - scores > LEAST_GAIN).tolist():
         if not has_content(places[place].text):

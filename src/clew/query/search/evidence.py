@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
@@ -14,9 +15,10 @@ from clew.core.detect import detect_language
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store
+from clew.core.sentences import split_sentences
 from clew.core.settings import Settings
 from clew.core.small_talk import estimate_intent
-from clew.core.text import Terms
+from clew.core.text import Terms, tokenize_words
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
 from clew.core.types import FOREIGN, Hit, Query, Vector
@@ -36,6 +38,9 @@ from clew.query.search.analyse import QueryAnalyser
 FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
 UNKNOWN_LANGUAGE = 0.5  # factor of the weight of meaning for a query in a language that the embedder does not know
 FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
+MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
+MAX_AFTER_QUESTION = 8  # words behind the question in such a message: thanks, at most
+QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
 TOGETHER = 50  # chunks that are looked at for two sets of terms together
 KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"}))  # neither crowds out the other
 
@@ -140,12 +145,36 @@ class EvidenceSource:
             around = [place for place in _list_places(seen, self._usual_depth) if seen.is_message[place]]
             given = own if found is seen else relate(field, semantic_weight=self._weigh_meaning(query, seen))
             beside = [threads[place] for place in around] if found is seen else seen.read_threads(around)
+            asks = self._mark_questions(query, field.share[around], beside)
             relevance = own.copy()
             relevance[places] = add_neighbours(
-                own[places], list(threads.values()), self._settings.flow, given[around], beside
+                own[places], list(threads.values()), self._settings.flow, given[around], beside, asks
             )
+            repeated = self._mark_questions(query, evidence.share[places], list(threads.values()))
+            relevance[np.array(places)[repeated]] *= QUESTION_SHARE
         near, matching = ([places[:depth] for places in each] for each in (found.near, found.matching))
         return Found(found, near, matching, evidence, own, relevance, threads)
+
+    def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
+        """Which messages only repeat the query: they ask what it asks, and pass on to their replies what they gain."""
+        terms = self.extract_terms(query)
+        least = MIN_REPEATED * _trust_terms(terms)
+        likely = [share >= least and "?" in place.text for share, place in zip(shares.tolist(), places, strict=True)]
+        marked = (
+            is_likely and self._repeats(query, terms, place.text)
+            for is_likely, place in zip(likely, places, strict=True)
+        )
+        return np.fromiter(marked, bool, len(places))
+
+    def _repeats(self, query: Query, terms: Terms, text: str) -> bool:
+        """Whether a question in a text has the terms of a query, and nothing of note comes after it."""
+        for start, end in split_sentences(text):
+            sentence = text[start:end]
+            if sentence.rstrip().endswith("?"):
+                asked = self._analyser.extract_text_terms(sentence, query.text)
+                if sum(term in asked for term in terms) >= MIN_REPEATED * len(terms):
+                    return len(tokenize_words(text[end:])) <= MAX_AFTER_QUESTION
+        return False
 
     def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
         """The weight of meaning for each candidate: less where the embedder does not know the query's language."""

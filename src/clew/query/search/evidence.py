@@ -15,7 +15,6 @@ from clew.core.detect import detect_language
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store
-from clew.core.sentences import split_sentences
 from clew.core.settings import Settings
 from clew.core.small_talk import estimate_intent
 from clew.core.text import Terms, tokenize_words
@@ -39,7 +38,7 @@ FOREIGN_TRUST = 0.25  # of the words of a query in another language than the tex
 UNKNOWN_LANGUAGE = 0.5  # factor of the weight of meaning for a query in a language that the embedder does not know
 FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
 MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
-MAX_AFTER_QUESTION = 8  # words behind the question in such a message: thanks, at most
+MAX_MORE = 8  # words besides, and behind the question: a greeting, thanks
 QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
 TOGETHER = 50  # chunks that are looked at for two sets of terms together
 KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"}))  # neither crowds out the other
@@ -167,14 +166,12 @@ class EvidenceSource:
         return np.fromiter(marked, bool, len(places))
 
     def _repeats(self, query: Query, terms: Terms, text: str) -> bool:
-        """Whether a question in a text has the terms of a query, and nothing of note comes after it."""
-        for start, end in split_sentences(text):
-            sentence = text[start:end]
-            if sentence.rstrip().endswith("?"):
-                asked = self._analyser.extract_text_terms(sentence, query.text)
-                if sum(term in asked for term in terms) >= MIN_REPEATED * len(terms):
-                    return len(tokenize_words(text[end:])) <= MAX_AFTER_QUESTION
-        return False
+        """Whether a text, up to its last question mark, has the terms of a query, few others, and no more after it."""
+        end = text.rfind("?") + 1
+        asked = self._analyser.extract_text_terms(text[:end], query.text)
+        has_terms = sum(term in asked for term in terms) >= MIN_REPEATED * len(terms)
+        is_short = len(asked) <= 2 * len(terms) + MAX_MORE and len(tokenize_words(text[end:])) <= MAX_MORE
+        return has_terms and is_short
 
     def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
         """The weight of meaning for each candidate: less where the embedder does not know the query's language."""

@@ -12,6 +12,7 @@ from functools import partial
 
 from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import NotFound, SettingsError
+from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
@@ -21,7 +22,6 @@ from clew.query.rank.fuse import convex, round_robin, rrf, weights_to_turn_count
 from clew.query.rank.thread_smoothing import smooth_threads
 from clew.query.search import boost, conversation, rank
 from clew.query.search.analyse import QueryAnalyser
-from clew.query.search.choose import choose_by_signs, read_signs
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import EvidenceSource, assess, order_by_relevance
@@ -206,21 +206,36 @@ def chunked(drivers: Drivers) -> Strategy:
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """Strategy that chooses another: the one that the question asks for, else by what a first hybrid search found."""
+    """Strategy that chooses another: the one that the question names, else the one for its kind if that can work."""
 
     from clew.query.rewrite.route import route_question  # many patterns, which no other strategy needs
 
     def search(query: Query) -> list[Hit]:
         route = route_question(query.text, history_length=len(query.history))
-        name, reason, first = route.strategy, route.reason, list[Hit]()
-        if not route.is_wanted:
-            first = drivers.build_strategy("hybrid")(query)
-            name, reason = choose_by_signs(read_signs(drivers.evidence, query, first), drivers.reranker)
+        missing = "" if route.is_wanted else _find_missing_part(route.strategy, drivers, query)
+        name = "hybrid" if missing else route.strategy
         with step("auto") as trace:
-            trace.notes.update(strategy=name, reason=reason)
-        return first if first and name == "hybrid" else drivers.build_strategy(name)(replace(query, text=route.text))
+            trace.notes["strategy"] = name
+            trace.notes["reason"] = (
+                f"{route.reason}; {route.strategy} is left out: {missing}" if missing else route.reason
+            )
+        return drivers.build_strategy(name)(replace(query, text=route.text))
 
     return search
+
+
+def _find_missing_part(name: str, drivers: Drivers, query: Query) -> str:
+    """What a strategy lacks here to gain anything on `hybrid`; empty if nothing."""
+    if name in ("multi_query", "self_reflective"):
+        return "" if drivers.llm else "there is no language model"
+    if name != "rerank":
+        return ""
+    reranker, language = drivers.reranker(), drivers.evidence.find_language(query)
+    if reranker is None:
+        return "there is no reranker"
+    known = RERANKER_LANGUAGES.get(reranker.name)
+    is_known = known is None or (bool(known) and language in ("", *known))
+    return "" if is_known else f"{reranker.name} does not know the language"
 
 
 STRATEGIES: Mapping[str, StrategyFactory] = {

@@ -19,7 +19,7 @@ from clew.core.settings import Settings
 from clew.core.small_talk import estimate_intent
 from clew.core.text import Terms, tokenize_words
 from clew.core.thread import THREAD_KIND
-from clew.core.trace import step
+from clew.core.trace import note, step
 from clew.core.types import FOREIGN, Hit, Query, Vector
 from clew.query.rank.calibrate import (
     EXPECTED_WORDS,
@@ -37,6 +37,7 @@ from clew.query.search.analyse import QueryAnalyser
 FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
 UNKNOWN_LANGUAGE = 0.5  # factor of the weight of meaning for a query in a language that the embedder does not know
 FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
+MIN_KNOWN = 0.7  # share of the terms of a query in a chunk, from which none is taken to be misspelt
 MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
 MAX_MORE = 8  # words besides, and behind the question: a greeting, thanks
 QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
@@ -102,7 +103,23 @@ class EvidenceSource:
     def find(
         self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()
     ) -> list[tuple[Candidates, Candidates]]:
-        """The candidates of queries with the same filter, and the best that the engine may see: often the same."""
+        """The candidates of queries with the same filter, and the best that the engine may see: often the same.
+
+        Words that the collection lacks are corrected where no chunk has most of a query's.
+        """
+        found = self._find(queries, depth, chunk_ids)
+        poor = [
+            query for query, (_, seen) in zip(queries, found, strict=True) if seen.shares.max(initial=0.0) < MIN_KNOWN
+        ]
+        corrected = [text for query in poor if (text := self._analyser.correct(query.text))]
+        if corrected:
+            note("did_you_mean", corrected[0])
+            found = self._find(queries, depth, chunk_ids)
+        return found
+
+    def _find(
+        self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str]
+    ) -> list[tuple[Candidates, Candidates]]:
         where, usual = queries[0].where, self._usual_depth
         vectors = np.stack([embed_query(query, self.embedder) for query in queries])
         terms = [self.extract_terms(query) for query in queries]

@@ -88,6 +88,13 @@ class Finder:
         other._load_reranker = lambda config: wrap(own) if (own := self.get_reranker(config)) else None
         return other
 
+    def with_strategy(self, name: str, strategy: Strategy) -> "Finder":
+        """The same finder with one more strategy, which takes the place of another of its name."""
+        other = copy(self)
+        other.strategies = {**self.strategies, name: lambda _: strategy}
+        other._is_builtin = STRATEGIES.items() <= other.strategies.items()
+        return other
+
     def within(self, store: Store, where: Filter, *, sees_more: bool = False) -> "Finder":
         """The same finder over a store that shows what a filter admits; both share the caches.
 

@@ -44,7 +44,8 @@ class MarkedEmbedder:
 
     def _embed(self, text: str, role: Role) -> Row:
         if text == QUESTION:
-            return np.eye(self.dim)[0]
+            first: Row = np.eye(self.dim)[0]
+            return first
         mark = MARK.search(text)
         passage = self._point(text, int(mark[1]) / 1000 if mark else 0.0)
         if role == "passage":

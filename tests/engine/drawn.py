@@ -8,11 +8,13 @@ from hashlib import sha256
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clew import Document, Engine, Filter, Message
 from clew.core.protocols import Role
 from clew.core.types import Matrix
 
+Row = NDArray[np.float64]
 QUESTION = "who paints the lantern beside the harbour anchor"
 ASKED = ("paints", "lantern", "harbour", "anchor")
 FILLER = ("soup", "ledger", "meadow", "violin", "gravel", "pepper", "saddle", "canvas", "marble", "thimble", "walnut")
@@ -40,19 +42,20 @@ class MarkedEmbedder:
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         return np.stack([self._embed(text.rsplit("\n\n", 1)[-1], role) for text in texts]).astype(np.float32)
 
-    def _embed(self, text: str, role: Role) -> Matrix:
+    def _embed(self, text: str, role: Role) -> Row:
         if text == QUESTION:
-            return np.eye(1, self.dim)[0]
+            first: Row = np.eye(self.dim)[0]
+            return first
         mark = MARK.search(text)
         passage = self._point(text, int(mark[1]) / 1000 if mark else 0.0)
         if role == "passage":
             return passage
         other = self._point(f"as a question: {text}", 0.0)
         other -= (other @ passage) * passage
-        asked: Matrix = SELF_COSINE * passage + np.sqrt(1 - SELF_COSINE**2) * other / np.linalg.norm(other)
+        asked: Row = SELF_COSINE * passage + np.sqrt(1 - SELF_COSINE**2) * other / np.linalg.norm(other)
         return asked
 
-    def _point(self, text: str, cosine: float) -> Matrix:
+    def _point(self, text: str, cosine: float) -> Row:
         seed = int.from_bytes(sha256(text.encode()).digest()[:8], "big")
         rest = np.random.default_rng(seed).normal(size=self.dim)
         rest[0] = 0.0

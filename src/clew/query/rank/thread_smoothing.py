@@ -6,7 +6,7 @@ it. What it gains it gains of what it lacks, so that many neighbours that match 
 that matches best. A message without content of its own ("ok", "+1") gains nothing. Only what was found gives and gains.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,8 @@ def add_neighbours(
     given, around = scores if given is None else given, places if around is None else around
     if not len(around) or not config.reach or not (config.after or config.before):
         return scores
-    keys, giving = _make_keys(places), _make_keys(around)
+    threads = {thread: number for number, thread in enumerate({place.thread for place in (*places, *around)})}
+    keys, giving = _make_keys(places, threads), _make_keys(around, threads)
     known, at = np.unique(giving, return_inverse=True)
     following, preceding = np.zeros(len(known)), np.zeros(len(known))
     is_question = np.zeros(len(given), bool) if asks is None else asks
@@ -105,8 +106,9 @@ def add_neighbours(
     return gained
 
 
-def _make_keys(places: Sequence[ThreadPlace]) -> NDArray[np.int64]:
-    return np.array([place.thread * _NUMBERS + place.number for place in places], np.int64)
+def _make_keys(places: Sequence[ThreadPlace], threads: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return a number for each message, of which the next in its thread has the next; threads are numbered anew."""
+    return np.array([threads[place.thread] * _NUMBERS + place.number for place in places], np.int64)
 
 
 def _find_distant_replies(

@@ -6,7 +6,7 @@ it. What it gains it gains of what it lacks, so that many neighbours that match 
 that matches best. A message without content of its own ("ok", "+1") gains nothing. Only what was found gives and gains.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,8 @@ def add_neighbours(
     given, around = scores if given is None else given, places if around is None else around
     if not len(around) or not config.reach or not (config.after or config.before):
         return scores
-    keys, giving = _make_keys(places), _make_keys(around)
+    threads = {thread: at for at, thread in enumerate(dict.fromkeys(place.thread for place in (*places, *around)))}
+    keys, giving = _make_keys(places, threads), _make_keys(around, threads)
     known, at = np.unique(giving, return_inverse=True)
     best = np.zeros(len(known))
     np.maximum.at(best, at, given)  # of the parts of a message
@@ -100,8 +101,9 @@ def add_neighbours(
     return gained
 
 
-def _make_keys(places: Sequence[ThreadPlace]) -> NDArray[np.int64]:
-    return np.array([place.thread * _NUMBERS + place.number for place in places], np.int64)
+def _make_keys(places: Sequence[ThreadPlace], threads: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return a number for each message by its thread, numbered anew as a store may use all 64 bits, and its own."""
+    return np.array([threads[place.thread] * _NUMBERS + place.number for place in places], np.int64)
 
 
 def _find_distant_replies(

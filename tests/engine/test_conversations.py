@@ -423,7 +423,7 @@ def test_a_failure_is_never_nothing_found(chat: Chat, monkeypatch: pytest.Monkey
     def broken(*args: object, **options: object) -> list[Hit]:
         raise DriverFailed("Index file not found")
 
-    monkeypatch.setattr(chat.engine.opened.store, "search_vectors", broken)
+    monkeypatch.setattr(BackendStore, "find_candidates", broken)
     with pytest.raises(DriverFailed, match="Index file not found"):
         chat.engine.window("ops", "something else", settings=settings())
 

@@ -18,6 +18,7 @@ from clew.core.settings import ContextConfig, IngestionConfig, ScoringConfig, Se
 from clew.core.types import Hit, Matrix
 from clew.core.window import ContextWindow
 from clew.drivers.llm.scripted import ScriptedLLM
+from clew.drivers.store.store import BackendStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROMPT = "what about the key?"

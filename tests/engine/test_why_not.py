@@ -348,7 +348,7 @@ def own() -> Iterator[Engine]:
         ("drop_all", "step 'drop_all' removed it (its ranks: "),
         ("then_others", "step 'drop_short' removed it (its ranks: "),
         ("named_semantic", "step 'semantic' removed it (its ranks: "),
-        ("untraced", "the strategy removed it after step 'order_by_relevance' (its ranks: "),
+        ("untraced", "the strategy removed it after step 'rank' (its ranks: "),
         ("nothing", "the strategy returned 0 hits without it, and records no steps to look into"),
     ],
 )

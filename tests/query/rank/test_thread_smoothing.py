@@ -108,6 +108,14 @@ def test_threads_are_apart_and_a_reply_may_be_to_one_of_its_own_only() -> None:
     assert found == {0: 0.4, 1: 1.0, 9: 0.8}
 
 
+def test_the_number_of_a_thread_may_be_any() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    for number in (2**63 - 1, -(2**63)):
+        thread = [say(0, 0.4, thread=number), say(1, 1.0, thread=number), say(20, 0.5, thread=number, reply_to="t0")]
+        same = [Said(each.place._replace(thread=0), each.score) for each in thread]
+        assert gains(thread, config) == gains(same, config)
+
+
 def test_they_gain_from_those_that_are_given() -> None:
     """Those that are shown gain from all that were found, shown or not, and the others give nothing."""
     config = FlowConfig(after=0.5, before=0.2, reach=2)

@@ -414,6 +414,8 @@ class BackendStore:
             checks.check_vector(vector, self._backend.dim)
         packed = [pack_terms(each) for each in terms]
         bounded = [each._replace(where=self._where & each.where) for each in rankings]
+        if chunk_ids and self._where is not EVERYTHING:
+            chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find others too
         find = partial(self._backend.index.candidates, is_exact=mode == "exact", breadth=breadth)
         for attempt in range(MAX_ATTEMPTS):
             head = self._read_head(is_anew=attempt > 0)

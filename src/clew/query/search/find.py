@@ -73,7 +73,7 @@ class Finder:
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibrations: LRUCache[tuple[Calibration | None]] = LRUCache(1)  # by change number
-        self._messages: LRUCache[bool] = LRUCache(min(cache_size, MAX_FILTERS))  # whether there are any, in a filter
+        self._messages: LRUCache[bool] = LRUCache(MAX_FILTERS)  # whether there are any, in a filter
 
     def with_llm(self, llm: LLM) -> "Finder":
         """The same finder with another language model; both share the caches."""

@@ -39,6 +39,9 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
             order, scores = _order(name, found, settings)
             if trace.is_recorded:
                 trace.notes |= {SEMANTIC: sum(map(len, found.near)), LEXICAL: sum(map(len, found.matching))}
+                foreign = found.evidence.foreign
+                if foreign is not None and foreign[order].any():
+                    trace.notes["in_other_languages"] = int(foreign[order].sum())
             if trace.keeps_output:
                 _record_rankings(found)
                 trace.output = tuple(Placed(each.ids[place], scores[place]) for place in order)

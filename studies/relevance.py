@@ -97,7 +97,8 @@ def search_with_evidence(engine: Engine, text: str) -> tuple[list[Hit], Evidence
     order = sorted(found.list_places(), key=lambda place: -found.relevance[place])[:CANDIDATES]
     best = {place: None for ranking in (*found.near, *found.matching) for place in ranking[:FIELD_DEPTH]}
     evidence, foreign = found.evidence, found.evidence.foreign
-    ordered = Evidence(*(column[order] for column in evidence[:3]), None if foreign is None else foreign[order])
+    meaning, words, share = (column[order] for column in evidence[:3])
+    ordered = Evidence(meaning, words, share, None if foreign is None else foreign[order])
     return found.candidates.read_hits(order), ordered, evidence.measure_field(list(best))
 
 

@@ -270,7 +270,7 @@ def test_the_surer_leg_counts_more() -> None:
 
 
 def test_it_does_not_depend_on_the_order_in_which_hits_were_found() -> None:
-    turned = MadeUp(dict(reversed(STORE.cosines.items())), dict(reversed(STORE.matches.items())))
+    turned = MadeUp(dict(list(STORE.cosines.items())[::-1]), dict(list(STORE.matches.items())[::-1]))
     assert search(STORE) == search(turned)
 
 

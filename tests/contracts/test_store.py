@@ -141,7 +141,7 @@ def plain_matching(kept: Sequence[Bundle], query: Mapping[str, int], k: int, whe
         total = 0.0
         for word, times in query.items():
             if word in terms:
-                rarity = math.log(1 + (len(everything) - have[word] + 0.5) / (have[word] + 0.5))
+                rarity = math.log(1 + (max(len(everything), 100) - have[word] + 0.5) / (have[word] + 0.5))
                 norm = 1.2 * (0.25 + 0.75 * sum(terms.values()) / average)
                 total += times * rarity * terms[word] / (terms[word] + norm)
         if total and admits(where, document, chunk):

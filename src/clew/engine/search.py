@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -167,7 +168,8 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
     """
     enough = replace(query, k=max(query.k, ANSWER_DEPTH), depth=max(query.depth, ANSWER_DEPTH))
     found = opened.finder.find(enough, strategy, settings)
-    hits, left_out = split_by_relevance(found, settings.context)
+    anywhere = partial(opened.finder.find_anywhere, enough, strategy, settings) if query.where != EVERYTHING else None
+    hits, left_out = split_by_relevance(found, settings.context, anywhere)
     asked_for = {hit.chunk.id for hit in found[: query.k]}
     return hits[: query.k], [hit for hit in left_out if hit.chunk.id in asked_for]
 

@@ -37,6 +37,9 @@ class MadeUp:
     asked: list[list[str]] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
 
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        return [1 for _ in terms]
+
     def find_candidates(
         self, vectors: Matrix, terms: Sequence[Terms], rankings: Sequence[Ranking], chunk_ids: Sequence[str], **_: Any
     ) -> list[Candidates]:

@@ -16,7 +16,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store
 from clew.core.settings import Settings
-from clew.core.small_talk import estimate_intent
+from clew.core.small_talk import estimate_intent, is_question
 from clew.core.text import Terms, tokenize_words
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import note, step
@@ -145,7 +145,7 @@ class EvidenceSource:
     def weigh(self, query: Query, found: Candidates, seen: Candidates, depth: int) -> Found:
         """Candidates with their relevance, up to a depth in each ranking, given the best that the engine may see."""
         field = self._read_evidence(query, seen)
-        best = _list_places(seen, FIELD_DEPTH)
+        best = list_places(seen, FIELD_DEPTH)
         relate = partial(
             estimate_relevance,
             field=field.measure_field(best),
@@ -158,7 +158,7 @@ class EvidenceSource:
         places = np.flatnonzero(found.is_message).tolist()
         if places:
             threads = dict(zip(places, found.read_threads(places), strict=True))
-            around = [place for place in _list_places(seen, self._usual_depth) if seen.is_message[place]]
+            around = [place for place in list_places(seen, self._usual_depth) if seen.is_message[place]]
             given = own if found is seen else relate(field, semantic_weight=self._weigh_meaning(query, seen))
             beside = [threads[place] for place in around] if found is seen else seen.read_threads(around)
             asks = self._mark_questions(query, field.share[around], beside)
@@ -172,8 +172,10 @@ class EvidenceSource:
         return Found(found, near, matching, evidence, own, relevance, threads)
 
     def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
-        """Which messages only repeat the query: they ask what it asks, and pass on to their replies what they gain."""
+        """Which messages only repeat a question: they ask what it asks, and pass on to their replies what they gain."""
         terms = self.extract_terms(query)
+        if len(terms) < 2 or not is_question(query.text):
+            return np.zeros(len(places), bool)
         least = MIN_REPEATED * _trust_terms(terms)
         likely = [share >= least and "?" in place.text for share, place in zip(shares.tolist(), places, strict=True)]
         marked = (
@@ -309,7 +311,7 @@ def embed_query(query: Query, embedder: Embedder) -> Vector:
         return vector
 
 
-def _list_places(found: Candidates, depth: int) -> list[int]:
+def list_places(found: Candidates, depth: int) -> list[int]:
     """The places of the best of each ranking, each once."""
     rankings = (*found.near, *found.matching)
     return list(dict.fromkeys(place for ranking in rankings for place in ranking[:depth]))

@@ -106,6 +106,10 @@ class Finder:
             other._seen, other._limit = store, where
         return other
 
+    def find_anywhere(self, query: Query, name: str, settings: Settings) -> list[Hit]:
+        """The k best hits of all that the engine may see, whatever the filter of the call."""
+        return self.within(self._seen, self._limit).find(replace(query, where=EVERYTHING), name, settings)
+
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
         """The k best hits of a strategy, each chunk once.
 

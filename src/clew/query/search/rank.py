@@ -14,7 +14,7 @@ from clew.core.trace import step
 from clew.core.types import Hit, Query
 from clew.query.rank.calibrate import Signal
 from clew.query.rank.thread_smoothing import FLOW, smooth_in_range
-from clew.query.search.evidence import EvidenceSource, Found, embed_query
+from clew.query.search.evidence import EvidenceSource, Found, embed_query, list_places
 
 SEMANTIC, LEXICAL, HYBRID = "semantic", "lexical", "hybrid"
 RANK = "rank"  # the name of the step
@@ -29,7 +29,7 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
     queries = [replace(query, vector=embed_query(query, source.embedder)) for query in queries]
     with step("candidates") as trace:
         candidates = source.find(queries, depth)
-        trace.out = sum(len(each.ids) for each, _ in candidates)
+        trace.out = sum(len(list_places(each, depth)) for each, _ in candidates)
         if trace.is_recorded:
             trace.notes["languages"] = ", ".join(source.list_languages(first))
     ranked = []
@@ -43,7 +43,7 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
                 if foreign is not None and foreign[order].any():
                     trace.notes["in_other_languages"] = int(foreign[order].sum())
             if trace.keeps_output:
-                _record_rankings(found)
+                _record_rankings(name, found)
                 trace.output = tuple(Placed(each.ids[place], scores[place]) for place in order)
             ranked.append(_make_hits(name, found, order[: query.k], scores))
         trace.out = sum(map(len, ranked))
@@ -51,7 +51,7 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
 
 
 def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapping[int, float]]:
-    """The places that a strategy ranks, best first, equal ones by similarity and id, and their scores."""
+    """The places that a strategy ranks, best first, and their scores; equal ones by id, as relevant ones by cosine."""
     of = found.candidates
     if name == HYBRID:
         places = found.list_places()
@@ -61,7 +61,7 @@ def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapp
         places = list(dict.fromkeys(place for ranking in rankings for place in ranking))
         values = of.cosines[places] if name == SEMANTIC else np.array([of.by_words[place] for place in places])
         scores = dict(zip(places, _smooth(values, places, found, settings).tolist(), strict=True))
-    near = np.nan_to_num(of.cosines, nan=-1.0)  # of a chunk without a vector yet
+    near = np.nan_to_num(of.cosines, nan=-1.0) if name == HYBRID else np.zeros(len(of.ids))  # nan: no vector yet
     return sorted(places, key=lambda place: (-scores[place], -near[place], of.ids[place])), scores
 
 
@@ -75,12 +75,12 @@ def _smooth(values: Signal, places: Sequence[int], found: Found, settings: Setti
     return values
 
 
-def _record_rankings(found: Found) -> None:
-    """Record what was found by meaning, and by words, as steps."""
-    of = found.candidates
-    for name, rankings in ((SEMANTIC, found.near), (LEXICAL, found.matching)):
-        scores = of.cosines if name == SEMANTIC else of.by_words
-        with step(name) as trace:
+def _record_rankings(name: str, found: Found) -> None:
+    """Record the rankings that a strategy uses as steps."""
+    of, every = found.candidates, {SEMANTIC: found.near, LEXICAL: found.matching}
+    for leg, rankings in every.items() if name == HYBRID else [(name, every[name])]:
+        scores = of.cosines if leg == SEMANTIC else of.by_words
+        with step(leg) as trace:
             places = [(-float(scores[place]), of.ids[place]) for ranking in rankings for place in ranking]
             trace.set_output([Placed(id_, -score) for score, id_ in sorted(places)])
 

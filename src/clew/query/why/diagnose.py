@@ -17,6 +17,7 @@ from clew.core.trace import Trace
 from clew.core.types import Chunk, Document, Hit
 from clew.core.why import Fix, Stage, WhyNot
 from clew.query.context.floor import IRRELEVANT
+from clew.query.rank.calibrate import MATCH
 from clew.query.search.rank import RANK
 from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix
 
@@ -261,6 +262,8 @@ def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
     """
     if later.name not in RANKINGS:
         return True
+    if earlier.name == RANK:
+        return any(MATCH in hit.scores for hit in _iterate_step_hits(later))
     scores = {hit.chunk.id: hit.scores for hit in _iterate_step_hits(earlier)}
     return later.name != earlier.name and any(
         scores.get(hit.chunk.id) and scores[hit.chunk.id].items() <= hit.scores.items()

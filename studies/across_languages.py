@@ -93,7 +93,7 @@ def make_expectation_rows(collections: Iterator[tuple[Engine, list[Asked]]]) -> 
     rows: list[tuple[float, float, float]] = []
     for engine, questions in collections:
         for each in questions:
-            hits, evidence = search_with_evidence(engine, each.words)
+            hits, evidence, _ = search_with_evidence(engine, each.words)
             columns = zip(hits, evidence.meaning, evidence.words, evidence.share, strict=False)
             rows += [values for hit, *values in columns if hit.chunk.doc_id.startswith(each.language)]  # type: ignore[misc]
     known = np.array(rows)

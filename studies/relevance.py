@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from clew import Engine, Hit, Query, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig
-from clew.query.rank.calibrate import AnswerWeights, Evidence, HitWeights, compare_evidence, pair_evidence
+from clew.query.rank.calibrate import AnswerWeights, Evidence, Field, HitWeights, compare_evidence, pair_evidence
+from clew.query.search.evidence import FIELD_DEPTH
 from studies.handbook import EXAMPLES
 from studies.judged import SETS as JUDGED
 from studies.measures import count_characters, intersect_spans
@@ -72,9 +73,9 @@ def gather_pool(engine: Engine, questions: Mapping[str, str], strangers: Sequenc
     """The features and judgements of the first hits of each question."""
     hits, pairs, best, relevant = [], [], [], []
     for id_, text in questions.items():
-        found, evidence = search_with_evidence(engine, text)
+        found, evidence, field = search_with_evidence(engine, text)
         if found:
-            hits.append(compare_evidence(evidence)[:POOL])
+            hits.append(compare_evidence(evidence, field)[:POOL])
             pairs.append(pair_evidence(evidence)[:POOL])
             best.append(find_best(evidence))
             relevant.append(np.array([judge(id_, hit) for hit in found[:POOL]], float))
@@ -88,12 +89,17 @@ def find_best(evidence: Evidence) -> Floats:
     return best
 
 
-def search_with_evidence(engine: Engine, text: str) -> tuple[list[Hit], Evidence]:
-    """The candidates of a question and their evidence."""
+def search_with_evidence(engine: Engine, text: str) -> tuple[list[Hit], Evidence, Field]:
+    """The candidates of a question by relevance, their evidence, and the field that they are compared with."""
     opened = engine.opened
-    hits = engine.search(text, k=CANDIDATES)
     source = opened.finder.build_drivers(opened.settings).evidence
-    return hits, source.gather(Query(text), hits)[1]
+    found = source.judge(Query(text, k=CANDIDATES, depth=CANDIDATES))
+    order = sorted(found.list_places(), key=lambda place: -found.relevance[place])[:CANDIDATES]
+    best = {place: None for ranking in (*found.near, *found.matching) for place in ranking[:FIELD_DEPTH]}
+    evidence, foreign = found.evidence, found.evidence.foreign
+    meaning, words, share = (column[order] for column in evidence[:3])
+    ordered = Evidence(meaning, words, share, None if foreign is None else foreign[order])
+    return found.candidates.read_hits(order), ordered, evidence.measure_field(list(best))
 
 
 def load_pool(name: str, folder: Path, embedder: Embedder, strangers: Sequence[str]) -> Pool:

@@ -128,7 +128,7 @@ def make_strategy_factory(
             split_text=partial(chunk_markdown, max_tokens=system.size or UNLIMITED, overlap_tokens=0),
             embed=drivers.embed_queries,
             split_topics=found.get(system.topics),
-            assess=assess(drivers.evidence, every=True),
+            assess=assess(drivers.evidence),
         )
 
     return make

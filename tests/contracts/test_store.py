@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clew.core.candidates import Candidates, Gone, Ranking
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Store
+from clew.core.protocols import Mode, Store
 from clew.core.stored import NewDocument, StagedModel
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
@@ -140,7 +141,7 @@ def plain_matching(kept: Sequence[Bundle], query: Mapping[str, int], k: int, whe
         total = 0.0
         for word, times in query.items():
             if word in terms:
-                rarity = math.log(1 + (len(everything) - have[word] + 0.5) / (have[word] + 0.5))
+                rarity = math.log(1 + (max(len(everything), 100) - have[word] + 0.5) / (have[word] + 0.5))
                 norm = 1.2 * (0.25 + 0.75 * sum(terms.values()) / average)
                 total += times * rarity * terms[word] / (terms[word] + norm)
         if total and admits(where, document, chunk):
@@ -380,23 +381,128 @@ def test_vectors_come_back_as_they_were(make_store: MakeStore) -> None:
     assert store.vectors([]) == {}
 
 
-def test_searches_that_begin_together_find_what_each_finds_alone(make_store: MakeStore) -> None:
-    store, given, few = make_store(), bundle("log", ["anchor", "bell", "cable"]), Filter(documents=frozenset({"log"}))
-    put(store, given)
-    put(store, bundle("map", ["anchor", "rope"]))
-    asked = np.stack([vector(1), vector(2)])
-    alone = [list_scores(store.search_vectors(each, 9, few)) for each in asked]
-    words = [{"anchor": 1, "bell": 2}, {}, {"rope": 1}]
-    by_words = [list_scores(store.search_terms(each, 9, few)) for each in words]
-    store.begin_searches(asked, words, 9, few)
-    assert [list_scores(store.search_terms(each, 9, few)) for each in words] == by_words
-    assert [list_scores(store.search_vectors(each, 9, few)) for each in asked] == alone
-    assert [list_scores(store.search_vectors(each, 2, few)) for each in asked] == [hits[:2] for hits in alone]
-    store.begin_searches(asked, words, 9)
-    assert store.drop(["map"]) == 1
-    assert [list_scores(store.search_vectors(each, 9)) for each in asked] == alone
-    assert collect_ids(store.search_terms(words[0], 9)) == {"log/anchor/0", "log/bell/0"}
-    assert store.search_terms(words[2], 9) == []
+def assert_same_candidates(
+    store: Store, found: Candidates, vector: Vector, terms: Mapping[str, int], rankings: Sequence[Ranking], mode: Mode
+) -> None:
+    """Candidates are what the searches find, each chunk once, with the numbers that other methods give."""
+    for near, matching, (where, k, words) in zip(found.near, found.matching, rankings, strict=True):
+        nearest = store.search_vectors(vector, k, where, mode=mode)
+        assert [found.ids[place] for place in near] == [hit.chunk.id for hit in nearest]
+        assert found.cosines[list(near)].tolist() == pytest.approx([hit.score for hit in nearest], abs=1e-6)
+        best = store.search_terms(terms, words, where)
+        assert [found.ids[place] for place in matching] == [hit.chunk.id for hit in best]
+        assert [found.by_words[place] for place in matching] == pytest.approx([hit.score for hit in best])
+    assert set(found.by_words) == {place for ranking in found.matching for place in ranking}
+    assert len(set(found.ids)) == len(found.ids)
+    kept = store.vectors(found.ids)
+    assert found.cosines.tolist() == pytest.approx([float(kept[id_] @ vector) for id_ in found.ids], abs=1e-6)
+    matches = store.match_terms(terms, found.ids)
+    assert found.shares.tolist() == pytest.approx([matches[id_].share for id_ in found.ids])
+    assert found.strengths.tolist() == pytest.approx([matches[id_].strength for id_ in found.ids])
+    chunks, hits = store.chunks_by_id(found.ids), found.read_hits(range(len(found.ids)))
+    assert [hit.chunk for hit in hits] == [chunks[id_] for id_ in found.ids]
+    assert found.is_message.tolist() == ["message" in hit.chunk.meta for hit in hits]
+
+
+ASKED_WORDS: list[Mapping[str, int]] = [{"anchor": 1, "bell": 2}, {}, {"rope": 1, "unheard": 1}]
+FEW = Filter(documents=frozenset({"log", "chat"}))
+CHATS = Filter(kinds=frozenset({"thread"}))
+RANKINGS = [
+    [Ranking(EVERYTHING, 9, 9)],
+    [Ranking(EVERYTHING, 2, 1)],
+    [Ranking(FEW, 9, 9)],
+    [Ranking(EVERYTHING, 3, 3), Ranking(CHATS, 2, 2), Ranking(FEW & CHATS, 9, 9)],
+    [Ranking(Filter(documents=frozenset()), 9, 9)],
+    [Ranking(EVERYTHING, 0, 9), Ranking(EVERYTHING, 9, 0)],
+]
+
+
+def put_pages_and_a_chat(store: Store) -> None:
+    put(store, bundle("log", ["anchor", "bell", "cable", "anchor bell"]))
+    put(store, bundle("map", ["anchor", "rope", "rope keel"]))
+    put(store, bundle("chat", ["anchor mast", "lamp", "rope bell"], kind="thread", chunk_meta={"message": "m"}))
+
+
+@pytest.mark.parametrize("mode", ["ann", "exact"])
+@pytest.mark.parametrize("rankings", RANKINGS)
+def test_candidates_are_what_the_searches_find(make_store: MakeStore, rankings: list[Ranking], mode: Mode) -> None:
+    store = make_store()
+    put_pages_and_a_chat(store)
+    asked = vectors(5, len(ASKED_WORDS))
+    for wanted in ([], ["map/rope/0", "nowhere", "log/cable/0", "map/rope/0"]):
+        found = store.find_candidates(asked, ASKED_WORDS, rankings, wanted, mode=mode)
+        assert len(found) == len(ASKED_WORDS)
+        for each, query, terms in zip(found, asked, ASKED_WORDS, strict=True):
+            assert_same_candidates(store, each, query, terms, rankings, mode)
+            ranked = {place for ranking in (*each.near, *each.matching) for place in ranking}
+            assert {id_ for place, id_ in enumerate(each.ids) if place not in ranked} <= set(wanted)
+            assert {id_ for id_ in wanted if id_ != "nowhere"} <= set(each.ids)
+
+
+def test_candidates_follow_every_change(make_store: MakeStore) -> None:
+    store, asked, rankings = make_store(), vectors(5, 1), [Ranking(EVERYTHING, 9, 9)]
+
+    def find() -> Candidates:
+        (found,) = store.find_candidates(asked, ASKED_WORDS[:1], rankings)
+        assert_same_candidates(store, found, asked[0], ASKED_WORDS[0], rankings, "ann")
+        return found
+
+    assert list(find().ids) == []
+    put_pages_and_a_chat(store)
+    assert len(find().ids) == 9
+    store.drop(["map"])
+    assert not any(id_.startswith("map") for id_ in find().ids)
+    put(store, bundle("map", ["anchor"], seed=3))
+    assert "map/anchor/0" in find().ids
+
+
+def test_candidates_within_a_filter_are_of_it(make_store: MakeStore) -> None:
+    store, asked = make_store(), vectors(5, 1)
+    put_pages_and_a_chat(store)
+    part, rankings = store.within(FEW), [Ranking(EVERYTHING, 9, 9), Ranking(CHATS, 9, 9)]
+    (found,) = part.find_candidates(asked, [{"anchor": 1, "rope": 1}], rankings)
+    assert_same_candidates(part, found, asked[0], {"anchor": 1, "rope": 1}, rankings, "ann")
+    assert {id_.split("/")[0] for id_ in found.ids} == {"log", "chat"}
+
+
+def test_a_candidate_within_a_filter_is_not_found_by_its_id_outside_of_it(make_store: MakeStore) -> None:
+    store = make_store()
+    put_pages_and_a_chat(store)
+    (found,) = store.within(FEW).find_candidates(vectors(5, 1), [{}], [Ranking(EVERYTHING, 1, 1)], ["map/rope/0"])
+    assert "map/rope/0" not in found.ids
+
+
+def test_candidates_that_are_removed_before_they_are_read_are_gone_or_as_they_were(make_store: MakeStore) -> None:
+    store = make_store()
+    put_pages_and_a_chat(store)
+    (found,) = store.find_candidates(vectors(5, 1), [{}], [Ranking(EVERYTHING, 20, 20)])
+    store.drop(["map"])
+    places = [place for place, id_ in enumerate(found.ids) if id_.startswith("map")]
+    try:  # a backend that keeps old states reads the one that was searched
+        hits, threads = found.read_hits(places), found.read_threads(places)
+    except Gone:
+        return
+    assert [hit.chunk.id for hit in hits] == [found.ids[place] for place in places]
+    assert [thread.text for thread in threads] == [hit.chunk.text for hit in hits]
+
+
+def test_the_place_of_a_candidate_in_its_thread(make_store: MakeStore) -> None:
+    store = make_store()
+    said = bundle("chat", ["anchor", "lamp", "rope"], kind="thread")
+    meta: list[dict[str, Any]] = [{"message": f"m{n}"} | ({"reply_to": "m0"} if n == 2 else {}) for n in range(3)]
+    chunks = tuple(replace(chunk, meta=about) for chunk, about in zip(said.chunks, meta, strict=True))
+    put(store, replace(said, chunks=chunks))
+    put(store, bundle("other", ["mast"], kind="thread", chunk_meta={"message": "o"}))
+    (found,) = store.find_candidates(vectors(5, 1), [{}], [Ranking(EVERYTHING, 9, 9)])
+    order = sorted(range(len(found.ids)), key=found.ids.__getitem__)
+    first, second, third, other = found.read_threads(order)
+    assert [(each.message, each.reply_to, each.text) for each in (first, second, third)] == [
+        ("m0", "", "anchor"),
+        ("m1", "", "lamp"),
+        ("m2", "m0", "rope"),
+    ]
+    assert [each.number - first.number for each in (first, second, third)] == [0, 1, 2]
+    assert first.thread == second.thread == third.thread != other.thread
 
 
 def test_chunks_are_found_by_their_ids(make_store: MakeStore) -> None:

@@ -18,7 +18,7 @@ SHORT, LONG, ELSEWHERE = "anchor bell", "anchor anchor cable deck", "flag flag f
 LOG = bundle("log", [SHORT, LONG, ELSEWHERE])
 IDS = [chunk.id for chunk in LOG.chunks]
 NORM_SHORT, NORM_LONG = 1.2 * (0.25 + 0.75 * 2 / 3), 1.2 * (0.25 + 0.75 * 4 / 3)
-IN_NONE, IN_ONE, IN_TWO = math.log(8), math.log(8 / 3), math.log(1.6)  # 1 + (3 - n + 0.5) / (n + 0.5)
+IN_NONE, IN_ONE, IN_TWO = (math.log(1 + (100 - n + 0.5) / (n + 0.5)) for n in range(3))
 
 
 def read_matches(store: Store, terms: Mapping[str, int], ids: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -43,7 +43,7 @@ def weigh_plainly(kept: Sequence[Bundle], query: Mapping[str, int]) -> dict[str,
     everything = [terms for each in kept for terms in each.terms]
     have = {word: sum(1 for terms in everything if word in terms) for word in query}
     return {
-        word: times * math.log(1 + (len(everything) - have[word] + 0.5) / (have[word] + 0.5))
+        word: times * math.log(1 + (max(len(everything), 100) - have[word] + 0.5) / (have[word] + 0.5))
         for word, times in query.items()
     }
 

@@ -83,7 +83,7 @@ def test_the_explanation_says_which_hits_were_judged_by_meaning(engine: Engine) 
         hits = engine.search(QUESTION)
     foreign = {hit.document.id for hit in hits if "expected_words" in hit.scores}
     assert foreign == {"meant", "boats", "cat"}
-    step = trace.find("fused")
+    step = trace.find("rank")
     assert step
     assert step.notes["in_other_languages"] == 3
     lines = str(engine.explain(QUESTION)).splitlines()

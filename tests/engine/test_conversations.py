@@ -18,6 +18,7 @@ from clew.core.settings import ContextConfig, IngestionConfig, ScoringConfig, Se
 from clew.core.types import Hit, Matrix
 from clew.core.window import ContextWindow
 from clew.drivers.llm.scripted import ScriptedLLM
+from clew.drivers.store.store import BackendStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROMPT = "what about the key?"
@@ -423,7 +424,7 @@ def test_a_failure_is_never_nothing_found(chat: Chat, monkeypatch: pytest.Monkey
     def broken(*args: object, **options: object) -> list[Hit]:
         raise DriverFailed("Index file not found")
 
-    monkeypatch.setattr(chat.engine.opened.store, "search_vectors", broken)
+    monkeypatch.setattr(BackendStore, "find_candidates", broken)
     with pytest.raises(DriverFailed, match="Index file not found"):
         chat.engine.window("ops", "something else", settings=settings())
 

@@ -24,11 +24,13 @@ from clew import (
     StoreMismatch,
     record,
 )
+from clew.core.candidates import Candidates
 from clew.core.protocols import Role, Strategy
 from clew.core.report import Progress
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig, StoreConfig
 from clew.core.types import Hit, Matrix, Query
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.query.search.evidence import EvidenceSource
 from clew.query.search.strategies import Drivers, hybrid
 
 PAGES = {
@@ -550,20 +552,18 @@ def test_min_similarity_is_a_cosine_and_leaves_other_scores_alone(filled: Engine
 
 
 @pytest.mark.parametrize(("k", "overfetch", "asked"), [(5, 5, 25), (5, 3, 15), (1, 5, 15), (10, 5, 50)])
-def test_a_single_ranking_asks_for_a_few_times_k(filled: Engine, k: int, overfetch: int, asked: int) -> None:
-    seen: list[int] = []
+@pytest.mark.parametrize("strategy", ["semantic", "lexical"])
+def test_a_single_ranking_asks_for_a_few_times_k(
+    filled: Engine, monkeypatch: pytest.MonkeyPatch, strategy: str, k: int, overfetch: int, asked: int
+) -> None:
+    seen, find = list[int](), EvidenceSource.find
 
-    def watched(drivers: Drivers) -> Strategy:
-        from clew.query.search.strategies import overfetch
+    def note(source: EvidenceSource, queries: Sequence[Query], depth: int) -> list[tuple[Candidates, Candidates]]:
+        seen.append(depth)
+        return find(source, queries, depth)
 
-        def note(query: Query) -> list[Hit]:
-            seen.append(query.depth)
-            return []
-
-        return overfetch(note, drivers)
-
-    filled.opened.finder.strategies["watched"] = watched
-    filled.search("keys", k=k, strategy="watched", settings=Settings(search=SearchConfig(overfetch=overfetch)))
+    monkeypatch.setattr(EvidenceSource, "find", note)
+    filled.search("keys", k=k, strategy=strategy, settings=Settings(search=SearchConfig(overfetch=overfetch)))
     assert seen == [asked]
 
 
@@ -613,15 +613,16 @@ def test_an_empty_context_says_why(engine: Engine, pages: Path) -> None:
 
 def test_explain_shows_stages_and_scores(filled: Engine) -> None:
     explained = filled.explain("signing keys rotation", k=2)
-    assert all(explained.trace.find(name) for name in ("semantic", "lexical", "embed"))
+    assert all(explained.trace.find(name) for name in ("embed", "candidates", "rank"))
+    assert all(explained.trace.find_note(name) for name in ("semantic", "lexical"))
     shown = str(explained)
     assert "by hybrid: 2 hits" in shown
     assert "pages/vault.md > Vault > Rotation" in shown
     assert "lexical" in shown
     with record() as trace:
         filled.search("keys", strategy="lexical")
-    assert trace.find("lexical")
-    assert not trace.find("semantic")
+    assert trace.find_note("strategy") == "lexical"
+    assert trace.find("rank")
 
 
 # -- collections, models, processes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, Message, Settings, record
+from clew import Document, Engine, Filter, Hit, Message, Settings, record
 from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.trace import Trace
 from clew.drivers.store.backend import CHUNK, Columns, Select
@@ -89,13 +89,34 @@ def test_a_filter_of_its_own_reads_the_documents_of_its_hits(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("where", FILTERS)
-def test_it_finds_the_same_by_a_call_and_by_an_engine(where: Filter) -> None:
+def test_the_filter_of_a_call_changes_what_is_shown_and_not_its_numbers(where: Filter) -> None:
     with open_filled(10) as engine:
         for text in ("pier boats", "page 7", "the pier has 11 boats"):
-            found = engine.search(text, k=20, where=where)
-            assert found == engine.within(where).search(text, k=20)
-            with record():  # step by step
+            found, everything = engine.search(text, k=20, where=where), engine.search(text, k=200)
+            known = {hit.chunk.id: (hit.similarity, hit.relevance) for hit in everything}
+            assert found
+            for hit in found:
+                assert (hit.similarity, hit.relevance) == pytest.approx(known[hit.chunk.id])
+            with record():
                 assert found == engine.search(text, k=20, where=where)
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_an_engine_within_a_filter_shows_the_same_chunks(where: Filter) -> None:
+    """All that a filter admits is shown by a call and by an engine, which judges it by itself."""
+    with open_filled(10) as engine:
+        for text in ("pier boats", "page 7", "the pier has 11 boats"):
+            by_call, inner = engine.search(text, k=200, where=where), engine.within(where)
+            found = inner.search(text, k=200)
+            assert {hit.chunk.id for hit in found} == {hit.chunk.id for hit in by_call}
+            assert [hit.similarity for hit in sort_by_id(found)] == [hit.similarity for hit in sort_by_id(by_call)]
+            assert found == inner.search(text, k=200, where=where)
+            with record():
+                assert found == inner.search(text, k=200)
+
+
+def sort_by_id(hits: Sequence[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: hit.chunk.id)
 
 
 def test_a_thread_shown_in_part_is_read_again_after_a_change() -> None:
@@ -116,17 +137,17 @@ def test_a_thread_shown_in_part_is_read_again_after_a_change() -> None:
 
 
 def test_its_steps_do_not_tell_of_hidden_conversations() -> None:
-    def list_steps(*, brief: bool, hidden: list[Message]) -> list[str]:
+    def list_steps(*, keep: bool, hidden: list[Message]) -> list[str]:
         with Engine.open(":memory:", embedder="hashed") as engine:
             engine.add_documents(Document(f"p{n}", f"Page {n} of the pier") for n in range(60))
             engine.add_messages(hidden)
-            with record(brief=brief) as trace:
+            with record(keep=keep) as trace:
                 assert engine.within(STAFF).search("page of the pier", k=3)
         return _name_steps(trace)
 
     hidden = [Message("The pier is sold", id="m1", channel="board", access={"board"})]
-    for brief in (True, False):
-        assert list_steps(brief=brief, hidden=hidden) == list_steps(brief=brief, hidden=[])
+    for keep in (True, False):
+        assert list_steps(keep=keep, hidden=hidden) == list_steps(keep=keep, hidden=[])
 
 
 def _name_steps(trace: Trace) -> list[str]:

@@ -1,66 +1,67 @@
-"""Candidates: what both rankings of a query found, in columns, so that only the hits that are shown are read."""
+"""Candidates: what the rankings of a query found, in columns, so that only the hits that are shown are read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.filter import Filter
 from clew.core.types import Hit
 
-ReadHits = Callable[[Sequence[int]], list[Hit]]  # those at some places; LookupError if one is gone
+
+class Gone(LookupError):
+    """A chunk that was found was removed before it was read."""
 
 
-class Depth(NamedTuple):
-    """How many a ranking finds, and how many of them are candidates."""
+class Ranking(NamedTuple):
+    """A ranking to make: how many chunks by the vector and how many by the terms, of those that a filter admits."""
 
-    found: int
-    kept: int
+    where: Filter
+    near: int
+    matching: int
+
+
+class ThreadPlace(NamedTuple):
+    """Where a message is: the number of its thread, its own in the thread, its id, and the one it answers, if any."""
+
+    thread: int
+    number: int
+    message: str
+    reply_to: str
+    text: str
+
+
+class Placed(NamedTuple):
+    """A chunk in a ranking, by its id, and its score there."""
+
+    id: str
+    score: float
+
+
+ReadHits = Callable[[Sequence[int]], list[Hit]]  # those at some places
+ReadThreads = Callable[[Sequence[int]], list[ThreadPlace]]  # of the messages at some places
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The chunks that a query found by its vector or by its terms, each once: the nearest first, in their order.
+    """The chunks that the rankings of one query found, or that were asked for by their ids, each once.
 
-    `by_words` are the BM25 scores of those that were found by terms, by their place, best first. The other columns
-    have the cosine of each, and its `TermMatch`. `read_hits` reads those at some places, in their order and not scored;
-    LookupError if one is gone meanwhile.
+    near, matching: The places of the chunks that each ranking found by the vector, and by the terms, best first.
+    by_words: The BM25 scores of those that were found by the terms, by place.
+    cosines: nan where a vector is still to be made.
+    shares, strengths: The `TermMatch` of each.
+    read_hits, read_threads: Read what is at some places, in their order, not scored; Gone if one is removed meanwhile.
     """
 
     ids: Sequence[str]
-    has_messages: bool  # whether any is a message, or a part of one
-    nearest: int  # the first so many were found by the vector
+    is_message: NDArray[np.bool_]  # or a part of one
+    near: Sequence[Sequence[int]]
+    matching: Sequence[Sequence[int]]
     by_words: Mapping[int, float]
     cosines: NDArray[np.float64]
     shares: NDArray[np.float64]
     strengths: NDArray[np.float64]
     read_hits: ReadHits
-
-
-class CandidateTexts(Sequence[str]):
-    """The texts of candidates; those that were not read with their hits are read when they are asked for."""
-
-    def __init__(self, found: Candidates) -> None:
-        self._found = found
-        self._known: dict[int, str] = {}
-
-    def read_hits(self, places: Sequence[int]) -> list[Hit]:
-        """The hits at some places, in their order and not scored, all read at once; LookupError if one is gone."""
-        hits = self._found.read_hits(places)
-        self._known.update({place: hit.chunk.text.strip() for place, hit in zip(places, hits, strict=True)})
-        return hits
-
-    def __len__(self) -> int:
-        return len(self._found.ids)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(len(self))[place]]
-        if place not in self._known:
-            self.read_hits([place])
-        return self._known[place]
+    read_threads: ReadThreads

@@ -3,10 +3,12 @@
 Readers of foreign formats (chat exports, front matter, tables) parse dates by themselves and end here.
 """
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from typing import overload
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -40,3 +42,17 @@ def parse_iso_or_none(text: str) -> datetime | None:
         return assume_utc(datetime.fromisoformat(text.strip()))
     except ValueError:
         return None
+
+
+def parse_time(text: str, now: datetime | None = None) -> datetime:
+    """The time that people type: ISO 8601, "today", "yesterday", or how long ago, as in 7d, 12h, 30m, 2w.
+
+    ValueError if it is none of these.
+    """
+    now, said = now or datetime.now(UTC), text.strip().lower()
+    if said in ("now", "today", "yesterday"):
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return {"now": now, "today": midnight, "yesterday": midnight - timedelta(days=1)}[said]
+    if ago := re.fullmatch(r"(\d{1,5})\s*([mhdw])(?:\s*ago)?", said):
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    return datetime.fromisoformat(text)

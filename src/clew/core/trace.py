@@ -28,7 +28,6 @@ class Trace:
     notes: dict[str, Note] = field(default_factory=dict)
     steps: list["Trace"] = field(default_factory=list)
     keeps_output: bool = False  # whether results are kept, not only counted
-    is_brief: bool = False  # whether steps that can be taken in one go are, and recorded as one
     output: tuple[object, ...] | None = None
     _token: Token["Trace | None"] | None = field(default=None, init=False, repr=False, compare=False)
     _started: float = field(default=0.0, init=False, repr=False, compare=False)
@@ -36,7 +35,7 @@ class Trace:
     def __enter__(self) -> "Trace":
         parent = _current.get()
         if parent is not None:
-            self.keeps_output, self.is_brief = parent.keeps_output, parent.is_brief
+            self.keeps_output = parent.keeps_output
             parent.steps.append(self)
             self._token = _current.set(self)
             self._started = perf_counter()
@@ -85,12 +84,9 @@ _current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
 
 
 @contextmanager
-def record(name: str = "trace", *, keep: bool = False, brief: bool = False) -> Iterator[Trace]:
-    """Records a new trace with every step taken inside the block, and with `keep` the results of each step.
-
-    `brief` is faster: a plain search finds its candidates by meaning and by words in one go, recorded as one step.
-    """
-    trace = Trace(name, keeps_output=keep, is_brief=brief and not keep)
+def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
+    """Records a new trace with every step taken inside the block, and with `keep` the results of each step."""
+    trace = Trace(name, keeps_output=keep)
     token = _current.set(trace)
     started = perf_counter()
     try:

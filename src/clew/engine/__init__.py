@@ -155,7 +155,7 @@ class Engine:
             collection=collection,
         )
         if access is not None:
-            part = opened.within(Filter(access=frozenset(access)))
+            part = opened.within(Filter(access=frozenset(access)), is_limit=True)
             opened = replace(part, closes=True, sessions=part.sessions.make_private())
         return cls(opened)
 
@@ -165,7 +165,7 @@ class Engine:
         It is what a server hands to a user. It shares the open collection and is not closed by itself. Its sessions
         are its own, in memory: those of the collection quote all of it.
         """
-        opened = self.opened.within(where)
+        opened = self.opened.within(where, is_limit=True)
         if opened is not self.opened:
             opened = replace(opened, sessions=opened.sessions.make_private())
         return Engine(opened, whole=self.whole or self)

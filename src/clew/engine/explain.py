@@ -10,13 +10,21 @@ from clew.core.cite import Citation, CitationCheck
 from clew.core.errors import ClewError, NotFound, SourceError
 from clew.core.explanation import Explanation
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.protocols import Strategy
 from clew.core.settings import Settings
 from clew.core.thread import make_first_chunk_id
 from clew.core.trace import record
 from clew.core.types import Chunk, Document, Hit, Message
 from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
-from clew.engine.search import choose_strategy, context, find_renderer, make_query_from_text_or_table, search
+from clew.engine.search import (
+    choose_strategy,
+    context,
+    find_renderer,
+    make_query_from_text_or_table,
+    search,
+    take_strategy,
+)
 from clew.index.read import read_file
 from clew.index.read.load import is_file_there
 from clew.index.read.process.limits import ReadLimits
@@ -38,7 +46,7 @@ def explain(
     query: str | Table,
     *,
     k: int | None = None,
-    strategy: str | None = None,
+    strategy: str | Strategy | None = None,
     where: Filter = EVERYTHING,
     history: Sequence[Message] = (),
     channel: str | None = None,
@@ -63,7 +71,7 @@ def explain(
     k = settings.search.k if k is None else k
     return Explanation(
         query=make_query_from_text_or_table(query, k, where, history, settings, channel=channel, now=now),
-        strategy=choose_strategy(query, strategy, settings)[0],
+        strategy=choose_strategy(query, take_strategy(engine.opened, strategy)[1], settings)[0],
         hits=tuple(hits),
         documents=tuple({hit.document.id: hit.document for hit in hits}.values()),
         trace=trace,

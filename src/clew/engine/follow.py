@@ -68,4 +68,4 @@ def _move(used: "Opened", store: Store, model: "Opened") -> "Opened":
     whole = replace(used, store=used.store.whole, boundary=EVERYTHING).with_store(
         store, model.embedder, model.embedder_config
     )
-    return replace(whole.within(used.boundary), closes=used.closes, sessions=used.sessions)
+    return replace(whole.within(used.boundary, is_limit=True), closes=used.closes, sessions=used.sessions)

@@ -131,13 +131,16 @@ class Opened:
             return self
         return self.with_llm(_make_call_model(config))
 
-    def within(self, where: Filter) -> "Opened":
-        """A copy that sees what the filter admits, of what this one sees, and only reads; closing it closes nothing."""
+    def within(self, where: Filter, *, is_limit: bool = False) -> "Opened":
+        """A copy that shows what the filter admits, of what this one sees, and only reads; closing it closes nothing.
+
+        is_limit: Whether no more than that is seen either: hits are then compared with each other alone.
+        """
         boundary = self.boundary & check_filter(where)
         if boundary == self.boundary:
             return self
         store = self.store.whole.within(boundary)
-        finder = self.finder.within(store, boundary)
+        finder = self.finder.within(store, boundary, sees_more=not is_limit)
         return replace(self, store=store, finder=finder, boundary=boundary, closes=False, folder=None, records=None)
 
     def check_unbounded(self) -> None:

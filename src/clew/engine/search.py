@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -11,6 +12,7 @@ from clew import drivers
 from clew.core.errors import ConcurrentChange, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
+from clew.core.protocols import Strategy
 from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
@@ -56,7 +58,7 @@ def search(
     query: str | Table,
     *,
     k: int | None = None,
-    strategy: str | None = None,
+    strategy: str | Strategy | None = None,
     where: Filter = EVERYTHING,
     history: Sequence[Message] = (),
     channel: str | None = None,
@@ -67,10 +69,10 @@ def search(
     """The k best chunks for a query, best first; grouped by document, the best chunk of each of the k best documents.
 
     The query may be a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}); then
-    each of its topics is a query.
+    each of its topics is a query. `strategy` is a name, or a function of your own from a Query to hits.
     `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
     """
-    opened = engine.opened.within(where)
+    opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
     request = make_query_from_text_or_table(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
@@ -102,12 +104,12 @@ def search_many(
     queries: Sequence[str],
     *,
     k: int | None = None,
-    strategy: str | None = None,
+    strategy: str | Strategy | None = None,
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> list[list[Hit]]:
     """The k best chunks for each of several queries: embedded in one batch, searched together."""
-    opened = engine.opened.within(where)
+    opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
     if isinstance(queries, str):
         raise SettingsError("queries is one text; give a list of them")
@@ -124,7 +126,7 @@ def context(
     *,
     tokens: int | None = None,
     k: int | None = None,
-    strategy: str | None = None,
+    strategy: str | Strategy | None = None,
     where: Filter = EVERYTHING,
     history: Sequence[Message] = (),
     channel: str | None = None,
@@ -138,7 +140,7 @@ def context(
     Where nothing relevant is found, as for small talk, it is empty and its reason says so. Within a `session` a
     document keeps the number it was first shown with.
     """
-    opened = engine.opened.within(where)
+    opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
     request = make_query_from_text_or_table(
         query, settings.context.k if k is None else k, where, history, settings, channel=channel, now=now
@@ -166,7 +168,8 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
     """
     enough = replace(query, k=max(query.k, ANSWER_DEPTH), depth=max(query.depth, ANSWER_DEPTH))
     found = opened.finder.find(enough, strategy, settings)
-    hits, left_out = split_by_relevance(found, settings.context)
+    anywhere = partial(opened.finder.find_anywhere, enough, strategy, settings) if query.where != EVERYTHING else None
+    hits, left_out = split_by_relevance(found, settings.context, anywhere)
     asked_for = {hit.chunk.id for hit in found[: query.k]}
     return hits[: query.k], [hit for hit in left_out if hit.chunk.id in asked_for]
 
@@ -255,6 +258,16 @@ def make_query_from_text_or_table(
         return build_query(query, k, where, history, settings, channel=channel, now=now)
     made = build_query("-", k, where, read_messages_from_table(query), settings, channel=channel, now=now)
     return replace(made, text="")
+
+
+def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Opened, str | None]:
+    """What is open, and the name of a strategy; a function of the caller's own is known there by its name."""
+    if strategy is None or isinstance(strategy, str):
+        return opened, strategy
+    if not callable(strategy):
+        raise SettingsError(f"strategy is a {type(strategy).__name__}; give a name or a function from a Query to hits")
+    name = str(getattr(strategy, "__name__", "own"))
+    return replace(opened, finder=opened.finder.with_strategy(name, strategy)), name
 
 
 def choose_strategy(query: str | Table, strategy: str | None, settings: Settings) -> tuple[str, Settings]:

@@ -30,7 +30,7 @@ def search_with_reason(
     settings: Settings | None = None,
 ) -> dict[str, Any]:
     """The result of a search as JSON."""
-    with record("search", brief=True) as trace:
+    with record("search") as trace:
         hits = engine.search(
             query,
             k=k,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Filter, Message
-from clew.core.candidates import Depth
+from clew import EVERYTHING, Document, Engine, Filter, Message
+from clew.core.candidates import Ranking
 from clew.core.errors import SettingsError
 from clew.core.stored import StoredDocument
 from clew.drivers.embed.hashed import HashedEmbedder
@@ -22,7 +22,6 @@ NEW = Document("new", "A new page")
 VECTOR = np.eye(1, 256, dtype=np.float32)[0]
 READS: dict[str, Callable[[BackendStore, str], object]] = {
     "at_one_state": lambda store, thread: store.at_one_state().document(thread),
-    "begin_searches": lambda store, _: store.begin_searches(VECTOR[None], [{"pizza": 1}], 9),
     "calibration": lambda store, _: store.calibration(),
     "change_number": lambda store, _: store.change_number(),
     "channels": lambda store, _: store.channels(),
@@ -34,8 +33,10 @@ READS: dict[str, Callable[[BackendStore, str], object]] = {
     "document": lambda store, thread: store.document(thread),
     "documents": lambda store, _: list(store.documents()),
     "find_candidates": lambda store, _: [
-        each.read_hits(range(len(each.ids)))
-        for each in store.find_candidates(VECTOR[None], [{"pizza": 1}], Depth(9, 9), Depth(9, 9)) or ()
+        (each.ids, each.read_hits(range(len(each.ids))), each.read_threads(range(len(each.ids))))
+        for each in store.find_candidates(
+            VECTOR[None], [{SECRET: 1, "pizza": 1}], [Ranking(EVERYTHING, 9, 9)], [f"m{n}_chunk_0" for n in range(4)]
+        )
     ],
     "flush": lambda store, _: store.flush(),
     "language_counts": lambda store, _: store.language_counts(),

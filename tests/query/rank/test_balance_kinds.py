@@ -1,16 +1,14 @@
 """Pages and messages in one list through Engine.search, and pages alone as they ever were."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, Hit, Message, Settings, record
+from clew import EVERYTHING, Document, Engine, Filter, Hit, Message, Settings, record
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
-from clew.core.trace import Trace
-from clew.core.types import Chunk, DocumentRecord, Query
-from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
+from clew.core.types import Chunk, DocumentRecord
+from clew.query.rank.balance_kinds import fuse_by_kind
 from clew.query.rank.fuse import convex
 
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
@@ -43,18 +41,26 @@ def test_each_kind_has_the_scores_of_its_own_fusion_on_a_shared_scale() -> None:
     ]
 
 
-def test_each_kind_is_found_to_the_same_depth() -> None:
-    everything = [hit(f"m{n}", 1 - n / 100, message=True) for n in range(9)] + [hit("p", 0.5, message=False)]
+def count_ranked(engine: Engine, leg: str, settings: Settings, where: Filter = EVERYTHING) -> tuple[int, int]:
+    """How many pages and how many messages a leg of a hybrid search ranks."""
+    with record(keep=True) as trace:
+        engine.search(ASKED, k=8, settings=settings, where=where)
+    ranked = trace.find(leg)
+    assert ranked
+    assert ranked.output is not None
+    messages = sum(str(getattr(each, "id", "")).startswith("m") for each in ranked.output)
+    return len(ranked.output) - messages, messages
 
-    def strategy(query: Query) -> list[Hit]:
-        kinds = query.where.kinds or {"page", "thread"}
-        admitted = [each for each in everything if ("thread" if each.chunk.meta else "page") in kinds]
-        return admitted[: query.depth]
 
-    found = search_each_kind(strategy)(Query("?", depth=3))
-    assert [each.chunk.id for each in found] == ["m0", "m1", "m2", "p"]
-    assert search_each_kind(strategy)(Query("?", depth=20)) == everything
-    assert search_each_kind(strategy)(Query("?", depth=3, where=Filter(kinds={"thread"}))) == everything[:3]
+@pytest.mark.parametrize("leg", ["semantic", "lexical"])
+def test_each_kind_is_found_to_the_same_depth(engine: Engine, leg: str) -> None:
+    engine.add_documents(PAGES)
+    engine.add_messages(MANY)
+    settings = replace(BARE, search=SearchConfig(cache=0, depth=8))
+    assert count_ranked(engine, leg, settings) == (4, 8)
+    assert count_ranked(engine, leg, replace(BARE, search=SearchConfig(cache=0, depth=40))) == (4, 30)
+    assert count_ranked(engine, leg, settings, Filter(kinds={"thread"})) == (0, 8)
+    assert count_ranked(engine, leg, settings, Filter(kinds={"page"})) == (4, 0)
 
 
 def test_messages_do_not_crowd_the_pages_out_of_a_ranking(engine: Engine) -> None:
@@ -62,19 +68,8 @@ def test_messages_do_not_crowd_the_pages_out_of_a_ranking(engine: Engine) -> Non
     engine.add_messages(MANY)
     apart = replace(BARE, search=SearchConfig(cache=0, depth=8))
     together = replace(apart, flow=FlowConfig(each_kind=False))
-
-    def ranked(settings: Settings) -> int:
-        with record() as trace:
-            engine.search(ASKED, k=8, settings=settings)
-        return next(each.out or 0 for each in walk_steps(trace) if each.name == "fused")
-
-    assert ranked(together) < ranked(apart)
-
-
-def walk_steps(trace: Trace) -> Iterator[Trace]:
-    yield trace
-    for each in trace.steps:
-        yield from walk_steps(each)
+    assert sum(count_ranked(engine, "semantic", together)) == 8
+    assert count_ranked(engine, "semantic", together)[0] < count_ranked(engine, "semantic", apart)[0]
 
 
 def test_one_kind_is_all_there_is_where_it_is_asked_for(engine: Engine) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, isnan, nan
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +15,9 @@ from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.calibrate import (
     AnswerWeights,
     Evidence,
+    Field,
     HitWeights,
+    Signal,
     compare_evidence,
     estimate_answer_chance,
     estimate_relevance,
@@ -36,22 +38,28 @@ class Row(NamedTuple):
     meaning: float
     words: float
     share: float
-    text: str
 
 
 @st.composite
 def evidences(draw: st.DrawFn) -> Row:
-    """Evidence of one of a few texts: copies may occur."""
+    """Evidence of a hit."""
     share = draw(signals)
-    return Row(draw(meanings), draw(st.floats(0, share)), share, draw(st.sampled_from("abcdef")))
+    return Row(draw(meanings), draw(st.floats(0, share)), share)
 
 
 lists = st.lists(evidences(), min_size=1, max_size=8)
+different = st.lists(evidences(), min_size=1, max_size=8, unique_by=lambda row: (round(row[0], 4), round(row[1], 4)))
 
 
 def pack(rows: Sequence[Row]) -> Evidence:
     meaning, words, share = (np.array([row[column] for row in rows]) for column in range(3))
-    return Evidence(meaning, words, share, [row.text for row in rows])
+    return Evidence(meaning, words, share)
+
+
+def estimate(rows: Sequence[Row], **options: Any) -> Signal:
+    """The relevance of hits that are all there is."""
+    evidence = pack(rows)
+    return estimate_relevance(evidence, evidence.measure_field(), **options)
 
 
 def hit(name: str = "a", *, score: float = 0.0, similarity: float = nan, relevance: float = nan) -> Hit:
@@ -71,47 +79,47 @@ def raised(evidence: Sequence[Row], **change: float) -> list[Row]:
 
 @given(lists, signals)
 def test_a_relevance_is_a_chance(evidence: list[Row], intent: float) -> None:
-    found = estimate_relevance(pack(evidence), intent=intent)
+    found = estimate(evidence, intent=intent)
     assert len(found) == len(evidence)
     assert all(0 <= each <= 1 for each in found)
 
 
-@given(lists, st.floats(0, 2))
+@given(different, st.floats(0, 2))
 def test_it_grows_with_meaning(evidence: list[Row], by: float) -> None:
-    assert estimate_relevance(pack(raised(evidence, meaning=by)))[0] >= estimate_relevance(pack(evidence))[0] - 1e-12
+    assert estimate(raised(evidence, meaning=by))[0] >= estimate(evidence)[0] - 1e-12
 
 
-@given(lists, st.floats(0, 1))
+@given(different, st.floats(0, 1))
 def test_it_grows_with_words(evidence: list[Row], by: float) -> None:
-    assert estimate_relevance(pack(raised(evidence, words=by)))[0] >= estimate_relevance(pack(evidence))[0] - 1e-12
+    assert estimate(raised(evidence, words=by))[0] >= estimate(evidence)[0] - 1e-12
 
 
-@given(lists, st.floats(0, 1))
+@given(different, st.floats(0, 1))
 def test_it_grows_with_the_share_of_terms(evidence: list[Row], by: float) -> None:
-    more = estimate_relevance(pack(raised(evidence, share=by, words=by / 2)))
-    assert more[0] >= estimate_relevance(pack(evidence))[0] - 1e-12
+    more = estimate(raised(evidence, share=by, words=by / 2))
+    assert more[0] >= estimate(evidence)[0] - 1e-12
 
 
 def test_it_grows_truly_where_it_is_not_at_an_end() -> None:
-    evidence = [Row(0.4, 0.2, 0.3, "a"), Row(0.5, 0.1, 0.2, "b")]
-    before = estimate_relevance(pack(evidence))[0]
+    evidence = [Row(0.4, 0.2, 0.3), Row(0.5, 0.1, 0.2)]
+    before = estimate(evidence)[0]
     for change in ({"meaning": 0.05}, {"words": 0.05}, {"share": 0.05}):
-        assert estimate_relevance(pack(raised(evidence, **change)))[0] > before
+        assert estimate(raised(evidence, **change))[0] > before
 
 
 @given(lists, st.integers(1, 5))
 def test_unrelated_others_change_nothing(evidence: list[Row], count: int) -> None:
-    others = [Row(0.0, 0.0, 0.0, f"other {n}") for n in range(count)]
-    assert estimate_relevance(pack([*evidence, *others]))[: len(evidence)] == estimate_relevance(pack(evidence))
-    below = [Row(-0.3, 0.0, 0.0, f"below {n}") for n in range(count)]
-    assert estimate_relevance(pack([*below, *evidence]))[count:] == estimate_relevance(pack(evidence))
+    others = [Row(0.01 * n, 0.0, 0.0) for n in range(count)]
+    assert estimate([*evidence, *others])[: len(evidence)].tolist() == estimate(evidence).tolist()
+    below = [Row(-0.3 - 0.01 * n, 0.0, 0.0) for n in range(count)]
+    assert estimate([*below, *evidence])[count:].tolist() == estimate(evidence).tolist()
 
 
 @given(lists, st.integers(0, 7))
 def test_copies_of_one_text_do_not_compete(evidence: list[Row], place: int) -> None:
     copy = evidence[place % len(evidence)]
-    found = estimate_relevance(pack([*evidence, copy, copy]))
-    assert found[: len(evidence)] == estimate_relevance(pack(evidence))
+    found = estimate([*evidence, copy, copy])
+    assert found[: len(evidence)].tolist() == estimate(evidence).tolist()
     assert found[-1] == found[-2] == found[place % len(evidence)]
 
 
@@ -119,66 +127,77 @@ def test_copies_of_one_text_do_not_compete(evidence: list[Row], place: int) -> N
 def test_the_order_of_the_hits_changes_nothing(evidence: list[Row], random: Random) -> None:
     order = list(range(len(evidence)))
     random.shuffle(order)
-    found, shuffled = estimate_relevance(pack(evidence)), estimate_relevance(pack([evidence[at] for at in order]))
-    assert [found[at] for at in order] == shuffled
+    found, shuffled = estimate(evidence), estimate([evidence[at] for at in order])
+    assert found[order].tolist() == shuffled.tolist()
 
 
 def test_a_strong_field_takes_from_a_hit_and_one_or_two_rivals_hardly_do() -> None:
-    field = [Row(0.35, 0.2, 0.2, f"page {n}") for n in range(8)]
-    right = Row(0.6, 0.4, 0.5, "right")
-    before = estimate_relevance(pack([right, *field]))[0]
-    restated = [Row(1.0, 1.0, 1.0, f"the question {n}") for n in range(2)]
+    field = [Row(0.35 - n / 1000, 0.2, 0.2) for n in range(8)]
+    right = Row(0.6, 0.4, 0.5)
+    before = estimate([right, *field])[0]
+    restated = [Row(1.0 - n / 1000, 1.0, 1.0) for n in range(2)]
     assert before > 0.5
-    assert estimate_relevance(pack([right, *field, *restated]))[0] > 0.6 * before
-    rivals = [right._replace(text=f"rival {n}") for n in range(4)]
-    assert estimate_relevance(pack([right, *field, *rivals]))[0] < 0.5 * before
+    assert estimate([right, *field, *restated])[0] > 0.8 * before
+    rivals = [right._replace(meaning=0.6 - n / 1000) for n in range(1, 21)]
+    assert estimate([right, *field, *rivals[:2]])[0] > 0.8 * before
+    assert estimate([right, *field, *rivals])[0] < 0.5 * before
 
 
 def test_nothing_competes_with_nothing() -> None:
-    assert estimate_relevance(pack([])) == []
-    assert compare_evidence(pack([])).shape == (0, 6)
+    assert estimate([]).tolist() == []
+    assert compare_evidence(pack([]), Field(0.2, 0.1)).shape == (0, 6)
+    assert pack([]).measure_field() == pytest.approx(Field(0.1, 0.05))  # the least that a field has
     assert pair_evidence(pack([])).shape == (0, 3)
 
 
 @given(lists, signals)
 def test_that_an_answer_is_wanted_is_a_factor(evidence: list[Row], intent: float) -> None:
-    wanted = estimate_relevance(pack(evidence))
-    assert estimate_relevance(pack(evidence), intent=intent) == pytest.approx([intent * each for each in wanted])
+    wanted = estimate(evidence)
+    assert estimate(evidence, intent=intent) == pytest.approx(intent * wanted)
 
 
 # -- arithmetic
 
 
 def test_meaning_and_the_share_of_terms_count_together_and_never_below_0() -> None:
-    rows = [Row(0.5, 0.1, 0.2, "a"), Row(-0.5, 0.0, 1.0, "c")]
+    rows = [Row(0.5, 0.1, 0.2), Row(-0.5, 0.0, 1.0)]
     assert pair_evidence(pack(rows)).tolist() == [pytest.approx([0.5, 0.2, 0.1]), [0.0, 1.0, 0.0]]
 
 
-def test_hits_are_compared_with_the_third_to_fifth_best_of_different_texts() -> None:
-    """The levels are (.6 + .3 + .3) / 3 of meaning, as the copy counts once and -.5 as .3, and (.2 + .15 + .15) / 3."""
+def test_the_field_is_the_third_to_twentieth_best_of_different_texts() -> None:
+    """The copy counts once, and none as less than .1 of meaning or .05 of words: (.6 + .3 + 16 · .1) / 18."""
     meanings, words = (0.9, 0.9, 0.6, 0.6, 0.3, -0.5), (0.1, 0.1, 0.4, 0.35, 0.2, 0.0)
-    rows = [Row(meaning, word, 0.0, text) for meaning, word, text in zip(meanings, words, "aabcde", strict=True)]
-    found = compare_evidence(pack(rows))
-    assert found[:2].tolist() == [pytest.approx([0.9, 0.1, 0.5, 0, 0, 0.1 - 0.5 / 3])] * 2
-    assert found[2].tolist() == pytest.approx([0.6, 0.4, 0.2, 0, 0.4 - 0.5 / 3, 0])
-    assert found[5].tolist() == pytest.approx([-0.5, 0.0, 0, -0.9, 0, -0.5 / 3])
+    evidence = pack([Row(meaning, word, 0.0) for meaning, word in zip(meanings, words, strict=True)])
+    assert evidence.measure_field() == pytest.approx(Field(2.5 / 18, 1.1 / 18))
+    assert evidence.measure_field([0, 2, 3, 4]) == pytest.approx(Field(2.5 / 18, 1.1 / 18))
+    assert evidence.measure_field([0, 4, 5]) == pytest.approx(Field(0.1, 0.05))  # two are better than any of the field
+    many = pack([Row(1 - n / 100, n / 100, 0.0) for n in range(40)])
+    assert many.measure_field() == pytest.approx(Field(1 - 10.5 / 100, (39 - 10.5) / 100))
+
+
+def test_hits_are_compared_with_the_field() -> None:
+    found = compare_evidence(pack([Row(0.9, 0.1, 0.0), Row(0.6, 0.4, 0.0), Row(-0.5, 0.0, 0.0)]), Field(0.4, 0.2))
+    assert found[0].tolist() == pytest.approx([0.9, 0.1, 0.5, 0, 0, -0.1])
+    assert found[1].tolist() == pytest.approx([0.6, 0.4, 0.2, 0, 0.2, 0])
+    assert found[2].tolist() == pytest.approx([-0.5, 0.0, 0, -0.9, 0, -0.2])
 
 
 def test_relevance_by_hand() -> None:
     """Log odds of the first: -1 + 2·.5 + .8 + 3·.4 = 2 of answering at all, and -1 + .5 + 2·.4 + 4·.2 + 6·.2 = 2.3."""
-    rows = [Row(0.5, 0.4, 0.8, "a"), Row(0.2, 0.1, 0.3, "b"), *(Row(0.3, 0.2, 0.3, text) for text in "cdef")]
+    rows = [Row(0.5, 0.4, 0.8), Row(0.2, 0.1, 0.3)]
     answer = AnswerWeights(constant=-1.0, meaning=2.0, share=1.0, both=3.0)
     weights = HitWeights(-1.0, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0)
-    first, second, *_ = estimate_relevance(pack(rows), answer=answer, hit=weights)
+    first, second = estimate_relevance(pack(rows), Field(0.3, 0.2), answer=answer, hit=weights)
     assert first == pytest.approx(1 / (1 + exp(-2.0)) / (1 + exp(-2.3)))
     at_all = 1 / (1 + exp(1 - 2 * 0.2 - 0.3 - 3 * 0.06))
     assert second == pytest.approx(at_all / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.1 + 7 * 0.1)))
 
 
 def test_squash() -> None:
-    assert squash(0) == 0.5
-    assert squash(2) + squash(-2) == pytest.approx(1)
-    assert (squash(-5000), squash(5000)) == (0, 1)
+    middle, above, below, least, most = squash(np.array([0.0, 2.0, -2.0, -5000.0, 5000.0]))
+    assert middle == 0.5
+    assert above + below == pytest.approx(1)
+    assert (least, most) == (pytest.approx(0, abs=1e-300), 1)
 
 
 # -- hits
@@ -202,7 +221,7 @@ def test_a_reranker_refines_towards_its_own_chance(relevance: float, reranked: f
 def test_refined_by_hand() -> None:
     assert refine_relevance(0.3, 0.3) == pytest.approx(0.3)
     assert refine_relevance(0.2, 0.8) == pytest.approx(0.5)
-    assert refine_relevance(0.9, 0.1 / 1.1) == pytest.approx(squash((2.1972246 - 2.3025851) / 2))
+    assert refine_relevance(0.9, 0.1 / 1.1) == pytest.approx(1 / (1 + exp((2.3025851 - 2.1972246) / 2)))
     assert isnan(refine_relevance(nan, 0.5))
 
 

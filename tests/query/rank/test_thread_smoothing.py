@@ -2,18 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from clew import Document, Engine, Message, Settings, SettingsError
+from clew.core.candidates import ThreadPlace
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk, DocumentRecord, Hit, Query
-from clew.query.rank.thread_smoothing import add_neighbour_scores, smooth_threads
+from clew.query.rank.thread_smoothing import add_neighbours, smooth_threads
 
 SAID = "the winch bearing squeaks badly"
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
+
+
+class Said(NamedTuple):
+    """A message that was found, and its score."""
+
+    place: ThreadPlace
+    score: float
 
 
 def hit(place: int, score: float, *, reply_to: str | None = None, thread: str = "t", text: str = SAID) -> Hit:
@@ -26,14 +35,23 @@ def page(name: str, score: float) -> Hit:
     return Hit(Chunk(name, name, 0, 1, "x", 0, 1), DocumentRecord(name), score, {"hybrid": score})
 
 
-def gains(thread: Sequence[Hit], config: FlowConfig) -> dict[int, float]:
-    found = add_neighbour_scores([(each, each.score) for each in thread], config)
-    return {each.chunk.index: round(score, 6) for each, score in found}
+def say(number: int, score: float, *, reply_to: str = "", thread: int = 0, text: str = SAID) -> Said:
+    return Said(ThreadPlace(thread, number, f"t{number}", reply_to, text), score)
+
+
+def gains(thread: Sequence[Said], config: FlowConfig, giving: Sequence[Said] | None = None) -> dict[int, float]:
+    """The scores by number, with what each gains from the others, or from those that are giving."""
+    given = thread if giving is None else giving
+    (scores, places), (others, around) = (
+        (np.array([each.score for each in said]), [each.place for each in said]) for said in (thread, given)
+    )
+    found = add_neighbours(scores, places, config, *((others, around) if giving is not None else ()))
+    return {place.number: round(score, 6) for place, score in zip(places, found.tolist(), strict=True)}
 
 
 def test_shares_fall_evenly_over_the_reach_and_differ_before_and_after() -> None:
     config = FlowConfig(after=0.5, before=0.2, reach=2)
-    found = gains([hit(0, 0.4), hit(1, 1.0), hit(2, 0.6), hit(9, 0.8)], config)
+    found = gains([say(0, 0.4), say(1, 1.0), say(2, 0.6), say(9, 0.8)], config)
     assert found[0] == round(1 - 0.6 * (1 - 0.5 * 1.0) * (1 - 0.25 * 0.6), 6)
     assert found[1] == 1.0  # the best lacks nothing
     assert found[2] == round(1 - 0.4 * (1 - 0.2 * 1.0) * (1 - 0.1 * 0.4), 6)
@@ -42,7 +60,7 @@ def test_shares_fall_evenly_over_the_reach_and_differ_before_and_after() -> None
 
 def test_a_distant_reply_is_one_step_away_and_of_several_the_best_counts() -> None:
     config = FlowConfig(after=0.5, before=0.2, reach=2)
-    thread = [hit(0, 0.4), hit(20, 0.6, reply_to="t0"), hit(30, 1.0, reply_to="t0")]
+    thread = [say(0, 0.4), say(20, 0.6, reply_to="t0"), say(30, 1.0, reply_to="t0")]
     assert gains(thread, config) == pytest.approx({0: 1 - 0.6 * 0.5, 20: 1 - 0.4 * (1 - 0.2 * 0.4), 30: 1.0})
 
 
@@ -66,21 +84,56 @@ def test_pages_keep_their_scores_and_messages_the_range_of_theirs() -> None:
 
 def test_pages_alone_are_given_back_as_they_are() -> None:
     hits = [page("p", 0.9), page("q", 0.6)]
-    assert smooth_threads(FlowConfig())(Query("?"), hits) is hits
+    assert smooth_threads(FlowConfig())(Query("?"), hits) == hits
 
 
 def test_a_message_without_content_gains_nothing() -> None:
     config = FlowConfig(after=0.5, before=0.5, reach=2)
     for text in ("ok", "+1", "👍", "thanks!", "sounds good"):
-        found = gains([hit(0, 1.0), hit(1, 0.4, text=text, reply_to="t0"), hit(2, 0.4, reply_to="t0")], config)
+        found = gains([say(0, 1.0), say(1, 0.4, text=text, reply_to="t0"), say(2, 0.4, reply_to="t0")], config)
         assert (found[1], found[2] > 0.4) == (0.4, True)
 
 
-def test_relevance_flows_like_the_score() -> None:
-    hits = [replace(hit(at, score), relevance=score) for at, score in enumerate((0.9, 0.3, 0.1))]
-    flowed = smooth_threads(FlowConfig(after=0.5, before=0.2, reach=1))(Query("?"), hits)
-    by_place = {each.chunk.index: each.relevance for each in flowed}
-    assert by_place == pytest.approx({0: 1 - 0.1 * 0.85, 1: 1 - 0.7 * 0.95 * 0.82, 2: 1 - 0.9 * 0.94})
+def test_of_the_parts_of_a_message_the_best_gives_and_none_gains_from_another() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    parts = [say(0, 0.4), say(1, 0.2), say(1, 1.0)]
+    places, scores = [each.place for each in parts], np.array([each.score for each in parts])
+    found = add_neighbours(scores, places, config)
+    assert found.tolist() == pytest.approx([1 - 0.6 * 0.5, 1 - 0.8 * (1 - 0.2 * 0.4), 1.0])
+
+
+def test_threads_are_apart_and_a_reply_may_be_to_one_of_its_own_only() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    found = gains([say(0, 0.4), say(1, 1.0, thread=1), say(9, 0.8, thread=1, reply_to="t0")], config)
+    assert found == {0: 0.4, 1: 1.0, 9: 0.8}
+
+
+def test_the_number_of_a_thread_may_be_any() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    for number in (2**63 - 1, -(2**63)):
+        thread = [say(0, 0.4, thread=number), say(1, 1.0, thread=number), say(20, 0.5, thread=number, reply_to="t0")]
+        same = [Said(each.place._replace(thread=0), each.score) for each in thread]
+        assert gains(thread, config) == gains(same, config)
+
+
+def test_they_gain_from_those_that_are_given() -> None:
+    """Those that are shown gain from all that were found, shown or not, and the others give nothing."""
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    thread = [say(0, 0.4), say(1, 1.0), say(2, 0.6)]
+    assert gains(thread[:1], config, thread) == {0: gains(thread, config)[0]}
+    assert gains(thread, config, [thread[0], thread[2]])[0] == round(1 - 0.6 * (1 - 0.25 * 0.6), 6)
+    assert gains(thread, config, []) == {0: 0.4, 1: 1.0, 2: 0.6}
+    asked, reply = say(0, 0.4), say(20, 0.5, reply_to="t0")
+    assert gains([asked, reply], config, [asked]) == {0: 0.4, 20: round(1 - 0.5 * (1 - 0.2 * 0.4), 6)}
+    assert gains([asked, reply], config, [reply]) == {0: round(1 - 0.6 * (1 - 0.5 * 0.5), 6), 20: 0.5}
+    assert gains([asked], config, [reply]) == {0: round(1 - 0.6 * (1 - 0.5 * 0.5), 6)}
+    assert gains([reply], config, [asked]) == {20: round(1 - 0.5 * (1 - 0.2 * 0.4), 6)}
+
+
+def test_the_order_in_which_messages_are_given_changes_nothing() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    thread = [say(0, 0.4), say(1, 1.0), say(2, 0.6), say(20, 0.5, reply_to="t0"), say(30, 0.7, reply_to="t0")]
+    assert gains(thread, config) == gains(thread[::-1], config)
 
 
 # -- through the engine
@@ -129,6 +182,35 @@ def test_a_message_whose_neighbours_are_found_overtakes_one_that_stands_alone(en
     assert alone.index("b0") < alone.index("a0")
     flowed = find_ids(engine, strategy)
     assert flowed.index("a0") < flowed.index("b0")
+
+
+def test_relevance_flows_as_chances_do() -> None:
+    """Each chance grows by what its neighbours have of their own, whatever the range of all."""
+    with Engine.open(":memory:", embedder="hashed", settings=BARE) as engine:
+        engine.add_documents(
+            [
+                make_thread(
+                    "a", "The winch bearing squeaks.", "Grease the winch bearing.", "Rain is expected at noon today."
+                )
+            ]
+        )
+        alone, flowed = (
+            {
+                str(each.chunk.meta["message"]): each
+                for each in engine.search("winch bearing", settings=replace(BARE, flow=flow))
+            }
+            for flow in (FlowConfig(reach=0), FlowConfig(after=0.5, before=0.2, reach=1))
+        )
+    first, second, third = (alone[id_].relevance for id_ in ("a0", "a1", "a2"))
+    assert [flowed[id_].relevance for id_ in ("a0", "a1", "a2")] == pytest.approx(
+        [
+            1 - (1 - first) * (1 - 0.5 * second),
+            1 - (1 - second) * (1 - 0.2 * first) * (1 - 0.5 * third),
+            1 - (1 - third) * (1 - 0.2 * second),
+        ]
+    )
+    assert [each.scores["hybrid"] for each in flowed.values()] == [alone[id_].relevance for id_ in flowed]
+    assert all(each.score == each.scores["flow"] == each.relevance for each in flowed.values())
 
 
 def test_by_meaning_too(engine: Engine) -> None:

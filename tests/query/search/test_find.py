@@ -147,7 +147,7 @@ def test_results_of_an_override_are_not_cached() -> None:
 
 def count_queries(trace: Trace) -> int:
     """How many queries multi_query searched for."""
-    return step_names(trace).count("fused")
+    return step_names(trace).count("query")
 
 
 def search_with_transformer(llm: ScriptedLLM, **settings: Any) -> tuple[list[str], int]:

@@ -1,6 +1,5 @@
 """The extension points: what holds a resource is a Protocol, what does not is a function."""
 
-from clew.core.protocols.candidates import FindsCandidates
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
 from clew.core.protocols.jobs import JobQueue
@@ -25,7 +24,6 @@ __all__ = [
     "Embedder",
     "Enricher",
     "Eraser",
-    "FindsCandidates",
     "Fuse",
     "JobQueue",
     "Judge",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, Protocol, Self
 
+from clew.core.candidates import Candidates, Ranking
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.jobs import JobQueue
@@ -227,11 +228,19 @@ class Store(Protocol):
         is the number of candidates that it explores (None: its default).
         """
 
-    def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
-        """Says that `search_vectors` and `search_terms` are called for each of these next, with at most this k.
+    def find_candidates(
+        self,
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str] = (),
+        *,
+        mode: Mode = "ann",
+        breadth: int | None = None,
+    ) -> list[Candidates]:
+        """The candidates of each query, a vector and its terms: what all rankings find, and these chunks if they exist.
 
-        A store may compute in one pass what they share; results are the same. False where a search mostly waits for
-        another process, so that several are better made in parallel.
+        A ranking is what `search_vectors` and `search_terms` find with its filter; the queries are searched together.
         """
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:

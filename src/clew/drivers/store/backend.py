@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Depth
+from clew.core.candidates import Ranking
 from clew.core.doctor import Defect, Remedy
 from clew.core.facets import Condition, find_named_documents
 from clew.core.filter import Filter
@@ -348,8 +348,9 @@ class RowCandidates:
 
     rows: list[int]
     ids: list[str]
-    has_messages: bool
-    nearest: int
+    is_message: NDArray[np.bool_]
+    near: list[list[int]]
+    matching: list[list[int]]
     by_words: dict[int, float]
     cosines: NDArray[np.float64]
     shares: NDArray[np.float64]
@@ -379,18 +380,18 @@ class Index(Protocol):
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of the chunks that exist among the ids, by id."""
 
-    def begin(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter
-    ) -> list[int] | None:
-        """Does at once what searches that are made next share; the rows that they may find.
-
-        None where a search mostly waits for another process, so that several are better made in parallel.
-        """
-
     def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> list[RowCandidates] | None:
-        """The candidates of each query in one pass; None where it cannot tell in one, and those above are asked."""
+        self,
+        head: Head,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str],
+        *,
+        is_exact: bool,
+        breadth: int | None,
+    ) -> list[RowCandidates]:
+        """What the rankings of each query find, and these chunks as far as they exist, each once."""
 
 
 class Backend(Protocol):

@@ -21,12 +21,16 @@ TermPlaces = Sequence[tuple[NDArray[Any], NDArray[np.float32]]]  # of each term,
 
 K1 = 1.2
 B = 0.75
+MIN_CHUNKS = 100  # of a collection, as far as words are rare in it
 DIGITS = 9  # of a score: the last ones depend on the order in which an index adds numbers up
 
 
 def idf(chunks: int, having: int) -> float:
-    """The weight of a word that occurs in `having` of `chunks` chunks: ln(1 + (N - n + 0.5) / (n + 0.5))."""
-    return math.log1p((max(chunks, having) - having + 0.5) / (having + 0.5))
+    """The weight of a word that occurs in `having` of `chunks` chunks: ln(1 + (N - n + 0.5) / (n + 0.5)).
+
+    N is at least MIN_CHUNKS: among a few pages, hardly any word would be rare, and every page added would change that.
+    """
+    return math.log1p((max(chunks, having, MIN_CHUNKS) - having + 0.5) / (having + 0.5))
 
 
 def length_norm(lengths: Floats, average: float) -> Floats:

@@ -237,7 +237,7 @@ def _read_texts(run: _Run, kind: int, numbers: Collection[int]) -> list[Row]:
     with run.backend.read() as snapshot:
         made = _find_staged(run, snapshot, list(numbers))
         rows = [row for row in Transaction(snapshot).find(wanted, _TEXTS[kind]) if row["row"] not in made]
-    return sorted(rows, key=lambda row: len(_get_text(row)))
+    return sorted(filter(_get_text, rows), key=lambda row: len(_get_text(row)))  # a summary may be gone by now
 
 
 def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:

@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
     """The positions of all scores that may be among the k greatest, where each may be off by `slack`."""
-    if len(scores) <= k:
-        return np.arange(len(scores))
+    if len(scores) <= k or k < 1:
+        return np.arange(len(scores) if k > 0 else 0)
     kth = np.partition(scores, len(scores) - k)[len(scores) - k]
     return np.flatnonzero(scores >= kth - slack)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from clew.core.candidates import ThreadPlace
 from clew.core.facets import Condition, expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import PackedTerms, StoredDocument
@@ -200,6 +201,18 @@ def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
     records = {number: codec.parse_record(columns) for number, columns in documents.items()}
     chunks = parse_chunks(snapshot, found, {number: made.get_place(of) for number, of in documents.items()})
     return {row: Hit(chunk, records[doc], 0.0) for (row, doc, *_), chunk in zip(found, chunks, strict=True)}
+
+
+def read_thread_places(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, ThreadPlace]:
+    """Where the messages in these rows are that still exist."""
+    found = dict[int, ThreadPlace]()
+    for row, doc, piece, idx, meta, text in snapshot.find(
+        select(CHUNK, row=numbers), ("row", "doc", "piece", "idx", "meta", "text")
+    ):
+        about = json.loads(meta)
+        number = idx if piece is None else piece
+        found[row] = ThreadPlace(doc, number, str(about.get("message", "")), str(about.get("reply_to", "")), text)
+    return found
 
 
 def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:

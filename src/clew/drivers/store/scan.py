@@ -1,17 +1,21 @@
 """An index by scanning: every vector and word is compared, exactly. The indexes of the backends derive from it."""
 
+import json
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Depth
+from clew.core.candidates import Gone, Ranking
 from clew.core.cosine import compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
+from clew.core.parallel import run_parallel
 from clew.core.stored import Counts, Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25
@@ -89,13 +93,23 @@ def rank_nearest(
     return top_k(chosen.tolist(), [ids[at] for at in chosen.tolist()], compute_cosines(vectors[chosen], vector), k)
 
 
-def join_rankings(
-    nearest: Sequence[tuple[int, float]], matching: Sequence[tuple[int, float]]
-) -> tuple[list[int], dict[int, float]]:
-    """Return the rows of two rankings, the nearest first, each once, and the scores of the second by their place."""
-    places = {row: place for place, (row, _) in enumerate(nearest)}
-    by_words = {places.setdefault(row, len(places)): score for row, score in matching}
-    return list(places), by_words
+class Joined(NamedTuple):
+    """Rows that rankings found, each once, with the places among them of what each found, and scores by words."""
+
+    rows: list[int]
+    near: list[list[int]]
+    matching: list[list[int]]
+    by_words: dict[int, float]
+
+
+def join_rankings(near: Sequence[RowScores], matching: Sequence[RowScores], others: Iterable[int] = ()) -> Joined:
+    """Join what rankings found by vector and by words, and other rows."""
+    place_of: dict[int, int] = {}
+    near_places = [[place_of.setdefault(row, len(place_of)) for row, _ in each] for each in near]
+    by_words = {place_of.setdefault(row, len(place_of)): score for each in matching for row, score in each}
+    for row in others:
+        place_of.setdefault(row, len(place_of))
+    return Joined(list(place_of), near_places, [[place_of[row] for row, _ in each] for each in matching], by_words)
 
 
 class MatchedTerms(NamedTuple):
@@ -210,14 +224,60 @@ class ScanIndex:
         with self._read(head) as snapshot:
             return read_vectors_by_chunk_id(snapshot, chunk_ids)
 
-    def begin(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter
-    ) -> list[int] | None:
-        """None: searches share nothing, and are better made in parallel."""
-        return None
-
     def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> list[RowCandidates] | None:
-        """None: it takes a search by vectors, and one by words."""
-        return None
+        self,
+        head: Head,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str],
+        *,
+        is_exact: bool,
+        breadth: int | None,
+    ) -> list[RowCandidates]:
+        """What the rankings of each query find, and these chunks; queries are searched in parallel."""
+
+        def search(vector: Vector, words: PackedTerms) -> RowCandidates:
+            near = [
+                self.nearest(head, vector, each.near, each.where, is_exact=is_exact, breadth=breadth)
+                for each in rankings
+            ]
+            matching = [
+                self.matching(head, words, each.matching, each.where) if len(words.hashes) else [] for each in rankings
+            ]
+            return self._read_candidates(head, vector, words, near, matching, chunk_ids)
+
+        calls = [partial(search, vector, words) for vector, words in zip(vectors, terms, strict=True)]
+        return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
+
+    def _read_candidates(
+        self,
+        head: Head,
+        vector: Vector,
+        terms: PackedTerms,
+        near: Sequence[RowScores],
+        matching: Sequence[RowScores],
+        chunk_ids: Sequence[str],
+    ) -> RowCandidates:
+        """The columns of rows that were found; Gone if one is not there any more."""
+        columns = (*SIGNALS, "meta", "vector")
+        with self._read(head) as snapshot:
+            given = snapshot.find(select(CHUNK, id=set(chunk_ids)), columns) if chunk_ids else []
+            joined = join_rankings(near, matching, [row for row, *_ in given])
+            known = {each[0]: each for each in given}
+            more = select(CHUNK, row=[row for row in joined.rows if row not in known])
+            known |= {each[0]: each for each in snapshot.find(more, columns)}
+            if any(row not in known for row in joined.rows):
+                raise Gone("a row that was found")
+            chunks, now = [known[row] for row in joined.rows], snapshot.head
+        signals, cosines = make_signals([each[:-2] for each in chunks]), np.full(len(chunks), np.nan)
+        made = [place for place, each in enumerate(chunks) if each[-1] is not None]
+        if made:
+            cosines[made] = compute_cosines(np.stack([chunks[place][-1] for place in made]), vector)
+        having = self.count_having(head, terms.hashes, None) if len(terms.hashes) else ()
+        weights = bm25.weigh_terms(terms.counts, having, now.chunks)
+        scored = signals.score(signals.find_terms(terms.hashes), weights, now.average_length)
+        is_message = np.array([bool(json.loads(each[-2]).get("message")) for each in chunks], bool)
+        return RowCandidates(
+            joined.rows, list(signals.ids), is_message, *joined[1:], cosines, *scored.measure(len(chunks))
+        )

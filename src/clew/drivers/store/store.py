@@ -1,7 +1,7 @@
 """The store of one collection: every verb once, decided over the rows of a backend."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, ParamSpec
 
 from clew.core.analyse import UNKNOWN, make_language_term
-from clew.core.candidates import Candidates, Depth
+from clew.core.candidates import Candidates, Gone, Ranking, ThreadPlace
 from clew.core.doctor import Defect, Inspection
 from clew.core.facets import expand_document_filter, expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
@@ -30,6 +30,7 @@ from clew.drivers.store.backend import (
     Backend,
     Head,
     NamedRows,
+    RowCandidates,
     RowScores,
     T,
     Transaction,
@@ -398,54 +399,51 @@ class BackendStore:
                 break
         return hits
 
-    def begin_searches(self, vectors: Matrix, terms: Sequence[Terms], k: int, where: Filter = EVERYTHING) -> bool:
-        """Searches all of them in one pass where that helps, and reads the chunks that they may find at once."""
-        head = self._read_head()
-        packed = [each for each in map(pack_terms, terms) if len(each.hashes)]
-        rows = self._backend.index.begin(head, self._check_matrix(vectors), packed, k, self._where & where)
-        if rows:
-            self._hits.load(head, rows)
-        return rows is not None
-
-    def _check_matrix(self, vectors: Matrix) -> Matrix:
+    def find_candidates(
+        self,
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str] = (),
+        *,
+        mode: Mode = "ann",
+        breadth: int | None = None,
+    ) -> list[Candidates]:
+        """The candidates of each query; searched again where rows were removed before the index followed to them."""
         for vector in vectors:
             checks.check_vector(vector, self._backend.dim)
-        return vectors
-
-    def find_candidates(
-        self, vectors: Matrix, terms: Sequence[Terms], near: Depth, matching: Depth, where: Filter = EVERYTHING
-    ) -> list[Candidates] | None:
-        """The candidates of each query; None where any is in doubt."""
-        head = self._read_head()
-        if not head.chunks:
-            return None
         packed = [pack_terms(each) for each in terms]
-        where = self._where & where
-        found = self._backend.index.candidates(head, self._check_matrix(vectors), packed, near, matching, where)
-        if found is None:
-            return None
-        is_short = any(each.nearest < min(near.kept, head.chunks) for each in found)
-        if is_short and self._read_head(is_anew=True).change != head.change:
-            return None  # rows were removed before the index followed to them
-        return [
-            Candidates(
-                each.ids,
-                each.has_messages,
-                each.nearest,
-                each.by_words,
-                each.cosines,
-                each.shares,
-                each.strengths,
-                partial(self._read_places, head, each.rows),
-            )
-            for each in found
-        ]
+        bounded = [each._replace(where=self._where & each.where) for each in rankings]
+        if chunk_ids and self._where is not EVERYTHING:
+            chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find others too
+        find = partial(self._backend.index.candidates, is_exact=mode == "exact", breadth=breadth)
+        for attempt in range(MAX_ATTEMPTS):
+            head = self._read_head(is_anew=attempt > 0)
+            try:
+                found = find(head, vectors, packed, bounded, chunk_ids)
+            except Gone:
+                continue
+            places = ((len(near), asked.near) for each in found for near, asked in zip(each.near, bounded, strict=True))
+            is_short = any(got < min(wanted, head.chunks) for got, wanted in places)
+            if not is_short or self._backend.head().change == head.change:
+                return [self._read_later(head, each) for each in found]
+        raise damaged_error("the table of the chunks")
 
-    def _read_places(self, head: Head, rows: Sequence[int], places: Sequence[int]) -> list[Hit]:
-        """The hits at some places of rows; LookupError if one is gone."""
-        wanted = [rows[place] for place in places]
-        loaded = self._hits.load(head, list(dict.fromkeys(wanted)))
-        return [loaded[row] for row in wanted]
+    def _read_later(self, head: Head, of: RowCandidates) -> Candidates:
+        """Candidates whose hits are read when they are asked for."""
+
+        def read_hits(places: Sequence[int]) -> list[Hit]:
+            wanted = [of.rows[place] for place in places]
+            return _get_all(self._hits.load(head, list(dict.fromkeys(wanted))), wanted)
+
+        def read_threads(places: Sequence[int]) -> list[ThreadPlace]:
+            wanted = [of.rows[place] for place in places]
+            with self._backend.read(head) as snapshot:
+                found = read.read_thread_places(snapshot, wanted)
+            return _get_all(found, wanted)
+
+        columns = of.near, of.matching, of.by_words, of.cosines, of.shares, of.strengths
+        return Candidates(of.ids, of.is_message, *columns, read_hits, read_threads)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id.
@@ -545,6 +543,14 @@ class BackendStore:
     def close(self) -> None:
         """Releases all resources; a closed store raises when it is used."""
         self._backend.close()
+
+
+def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
+    """What was found in these rows, or Gone."""
+    try:
+        return [found[row] for row in rows]
+    except KeyError as error:
+        raise Gone(f"row {error}") from error
 
 
 def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, BackendStore]:

@@ -1,6 +1,6 @@
 """The floor of a context: which hits are too unlikely to answer to be shown, and when none of them is shown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from clew.core.passages import Context, DroppedPassage
@@ -14,14 +14,24 @@ IRRELEVANT = "relevance"  # the reason of a hit that is left out
 NEVER = 2.0  # above every relevance
 
 
-def find_relevance_floor(hits: Sequence[Hit], config: ContextConfig) -> float:
-    """The relevance that a hit must reach; above 1 if not even all hits together are likely enough to answer."""
-    return config.min_relevance if estimate_answer_chance(hits) >= config.min_chance else NEVER
+def find_relevance_floor(
+    hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
+) -> float:
+    """The relevance that a hit must reach; above 1 if not even all hits together are likely enough to answer.
+
+    find_anywhere: Finds the hits without the filter: whether a question has an answer does not depend on a filter.
+    """
+    is_likely = estimate_answer_chance(hits) >= config.min_chance or (
+        find_anywhere is not None and estimate_answer_chance(find_anywhere()) >= config.min_chance
+    )
+    return config.min_relevance if is_likely else NEVER
 
 
-def split_by_relevance(hits: Sequence[Hit], config: ContextConfig) -> tuple[list[Hit], list[Hit]]:
+def split_by_relevance(
+    hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
+) -> tuple[list[Hit], list[Hit]]:
     """The hits that are shown, and those that are left out."""
-    floor = find_relevance_floor(hits, config)
+    floor = find_relevance_floor(hits, config, find_anywhere)
     return [hit for hit in hits if hit.relevance >= floor], [hit for hit in hits if not hit.relevance >= floor]
 
 

@@ -8,9 +8,8 @@ The chance has two factors, each a logistic function that grows with every signa
 - that this hit does: by its own signals, and by how far each stands above the level of the field, or below it.
 
 Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies.
-The level of the field is the mean of the third to fifth best signal of different texts, none of them counting as less
-than in the emptiest fields of the judged sets: so a few pages are judged like many. The best other hit would not do: a
-message that repeats the question matches better than any answer.
+The level of the field is the mean of the third to twentieth best signal of different texts among all that may be seen.
+The best other hit would not do: a message that repeats the question matches better than any answer.
 
 That a text in another language than the question lacks its words says nothing. Its words are those to expect of its
 meaning: in the question's own language they are about proportional to it (`python -m studies.across_languages`).
@@ -33,28 +32,33 @@ EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # of the meaning of a hit, where wor
 
 
 class Evidence(NamedTuple):
-    """The signals of hits, a column each; `texts` tells copies of the same text apart from others.
-
-    `foreign` are those in another language than the question, whose words are expected; empty if there are none.
-    """
+    """The signals of hits, a column each; `foreign` are those in another language than the question."""
 
     meaning: Signal
     words: Signal
     share: Signal
-    texts: Sequence[str]
-    foreign: Sequence[bool] = ()
+    foreign: NDArray[np.bool_] | None = None  # None: there are none
 
-    def take(self, order: Sequence[int] | NDArray[np.intp]) -> "Evidence":
-        """The evidence of the hits at these places, in this order."""
-        texts = [self.texts[place] for place in order]
-        foreign = [self.foreign[place] for place in order] if self.foreign else ()
-        return Evidence(self.meaning[order], self.words[order], self.share[order], texts, foreign)
-
-    def expect_words(self, foreign: Sequence[bool]) -> "Evidence":
+    def expect_words(self, foreign: NDArray[np.bool_]) -> "Evidence":
         """The evidence where these hits are in another language: they have the words to expect, if not more."""
         meaning = np.where(foreign, np.clip(self.meaning, 0.0, 1.0), 0.0)
         words = np.maximum(self.words, EXPECTED_WORDS * meaning)
-        return Evidence(self.meaning, words, np.maximum(self.share, EXPECTED_SHARE * meaning), self.texts, foreign)
+        return Evidence(self.meaning, words, np.maximum(self.share, EXPECTED_SHARE * meaning), foreign)
+
+    def measure_field(self, places: Sequence[int] | NDArray[np.intp] | None = None) -> "Field":
+        """The field that the best of the hits make, of all or of those at these places."""
+        signals = (self.meaning, LEAST_MEANING), (self.words, LEAST_WORDS)
+        chosen = np.arange(len(self.meaning)) if places is None else np.array(places, np.intp)
+        pairs = np.column_stack([self.meaning[chosen], self.words[chosen]]).round(SAME_DIGITS)
+        distinct = chosen[np.unique(pairs, axis=0, return_index=True)[1]]  # copies of a text count once
+        return Field(*(_find_level(signal[distinct], least) for signal, least in signals))
+
+
+class Field(NamedTuple):
+    """The level of the best signals of all that may be seen, which a hit is compared with."""
+
+    meaning: float
+    words: float
 
 
 def expect_meaning(meaning: Signal, share: Signal) -> Signal:
@@ -66,77 +70,75 @@ def expect_meaning(meaning: Signal, share: Signal) -> Signal:
 class AnswerWeights:
     """Weights of the chance that a text answers at all: its meaning, its share of the terms, their product."""
 
-    constant: float = -5.01
-    meaning: float = 3.11
-    share: float = 10.05
-    both: float = 15.73
+    constant: float = -5.52
+    meaning: float = 3.73
+    share: float = 10.47
+    both: float = 16.45
 
 
 @dataclass(frozen=True, slots=True)
 class HitWeights:
     """Weights of the chance that a hit is the answer: its signals, and their distance from the level of the field."""
 
-    constant: float = -2.59
-    meaning: float = 0.21
-    words: float = 1.13
-    meaning_above: float = 2.95
-    meaning_below: float = 3.99
-    words_above: float = 12.35
-    words_below: float = 14.57
+    constant: float = -3.80
+    meaning: float = 0.77
+    words: float = 0.45
+    meaning_above: float = 1.62
+    meaning_below: float = 3.54
+    words_above: float = 11.97
+    words_below: float = 16.24
 
 
 ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, however many are shown
 MATCH = "match"  # the name of the score that `estimate_match` computes
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
-FIELD = slice(2, 5)  # the third to fifth best, which one or two texts that repeat the question hardly move
-LEAST_MEANING, LEAST_WORDS = 0.3, 0.15  # levels that one of twenty questions of the judged sets is below
+FIELD = slice(2, 20)  # the third to twentieth best: one more text moves their mean by an eighteenth of what it is above
+LEAST_MEANING, LEAST_WORDS = 0.1, 0.05  # of a signal in the field: so a few pages are judged like many
 SEMANTIC_WEIGHT = 0.4  # the default of the settings, for which the weights are fitted
-ALL = slice(None)
+SAME_DIGITS = 6  # of signals, which are those of the same text if they are equal
 _MEANING, _WORDS = [0, 2, 3], [1, 4, 5]  # columns of `compare_evidence`
 
 
 def estimate_relevance(
     evidence: Evidence,
+    field: Field,
     *,
-    first: int | None = None,
-    places: Sequence[int] | None = None,
     intent: float = 1.0,
     semantic_weight: float | Signal = SEMANTIC_WEIGHT,
     words_trust: float = 1.0,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
-) -> list[float]:
-    """Return the relevance of the `first` hits of one query (None: of all), or of those at `places`, given that of all.
+) -> Signal:
+    """Return the relevance of the hits of one query in their field.
 
     `intent` is the chance that the query wants an answer. `semantic_weight`, of each hit or of all, lets meaning count
     more than the fitted weights do, or words; only the default is calibrated. A `words_trust` below 1 lets words count
     less.
     """
-    chosen = slice(first) if places is None else list(places)
     by_meaning = np.asarray(semantic_weight) / SEMANTIC_WEIGHT
     by_words = words_trust * (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
-    meaning, share, both = pair_evidence(evidence)[chosen].T
+    meaning, share, both = pair_evidence(evidence).T
     at_all = (
         answer.constant + by_meaning * answer.meaning * meaning + by_words * (answer.share * share + answer.both * both)
     )
     weights = hit.meaning, hit.words, hit.meaning_above, hit.meaning_below, hit.words_above, hit.words_below
-    terms = compare_evidence(evidence, chosen) * weights
+    terms = compare_evidence(evidence, field) * weights
     this_one = hit.constant + by_meaning * terms[:, _MEANING].sum(axis=1) + by_words * terms[:, _WORDS].sum(axis=1)
-    return [intent * squash(one) * squash(other) for one, other in zip(at_all.tolist(), this_one.tolist(), strict=True)]
+    relevances: Signal = intent * squash(at_all) * squash(this_one)
+    return relevances
 
 
-def estimate_match(evidence: Evidence) -> list[float]:
-    """How well each hit matches by its own signals alone, from 0 to 1: its evidence over that of a perfect match.
+def estimate_match(evidence: Evidence, place: int) -> float:
+    """How well the hit at a place matches by its own signals alone, from 0 to 1: its evidence over a perfect one.
 
     It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
     near to a question, it gives most of the chance to the nearer one, whatever their age.
     """
-    meaning, weights = np.maximum(evidence.meaning, 0.0), ANSWER_WEIGHTS
-    found = weights.meaning * meaning + (weights.share + weights.both * meaning) * evidence.share
+    meaning, share, weights = max(float(evidence.meaning[place]), 0.0), float(evidence.share[place]), ANSWER_WEIGHTS
+    found = weights.meaning * meaning + (weights.share + weights.both * meaning) * share
     most = weights.meaning + weights.share + weights.both
-    matches: list[float] = np.minimum((1 + found) / (1 + most), 1.0).tolist()  # never 0: a factor can lift any
-    return matches
+    return min((1 + found) / (1 + most), 1.0)  # never 0: a factor can lift any
 
 
 def pair_evidence(evidence: Evidence) -> NDArray[np.float64]:
@@ -145,19 +147,16 @@ def pair_evidence(evidence: Evidence) -> NDArray[np.float64]:
     return np.column_stack([meaning, evidence.share, meaning * evidence.share])
 
 
-def compare_evidence(evidence: Evidence, places: slice | list[int] = ALL) -> NDArray[np.float64]:
-    """Return a row for each hit at these places: meaning, words, and how far each is above or below the field's level.
+def compare_evidence(evidence: Evidence, field: Field) -> NDArray[np.float64]:
+    """Return a row for each hit: meaning, words, and how far each is above or below the level of the field.
 
     What is not above is 0, and what is not below.
     """
-    own_meaning, own_words = evidence.meaning[places], evidence.words[places]
-    compared = np.empty((len(own_meaning), 6))
-    signals = (own_meaning, evidence.meaning, LEAST_MEANING), (own_words, evidence.words, LEAST_WORDS)
-    for column, (own, signal, least) in enumerate(signals):
-        distance = own - _find_level(signal, evidence.texts, least)
+    compared = np.empty((len(evidence.meaning), 6))
+    for column, (own, level) in enumerate(zip(evidence[:2], field, strict=True)):
         compared[:, column] = own
-        np.maximum(distance, 0.0, out=compared[:, 2 + 2 * column])
-        np.minimum(distance, 0.0, out=compared[:, 3 + 2 * column])
+        np.maximum(own - level, 0.0, out=compared[:, 2 + 2 * column])
+        np.minimum(own - level, 0.0, out=compared[:, 3 + 2 * column])
     return compared
 
 
@@ -169,7 +168,7 @@ def estimate_answer_chance(hits: Iterable[Hit]) -> float:
 
 def refine_relevance(relevance: float, reranked: float) -> float:
     """The relevance after a reranker has read the hit: the mean of both chances as log odds; nan stays nan."""
-    return squash((_log_odds(relevance) + _log_odds(reranked)) / 2)
+    return 1 / (1 + math.exp(-(_log_odds(relevance) + _log_odds(reranked)) / 2))
 
 
 def get_match(hit: Hit) -> float:
@@ -191,11 +190,9 @@ def sort_by_relevance(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=sort_key)
 
 
-def squash(log_odds: float) -> float:
+def squash(log_odds: Signal) -> Signal:
     """The chance of log odds: 1 / (1 + e^-x)."""
-    if log_odds < -700:
-        return 0.0
-    return 1 / (1 + math.exp(-log_odds))
+    return np.asarray(1 / (1 + np.exp(-np.maximum(log_odds, -700))), np.float64)
 
 
 def _log_odds(chance: float) -> float:
@@ -203,11 +200,9 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _find_level(signal: Signal, texts: Sequence[str], least: float) -> float:
-    """Return the mean of the signals at the ranks of `FIELD`, each at least `least`; copies of a text count once."""
-    best: dict[str, float] = {}
-    for place in np.argsort(-signal, kind="stable").tolist():
-        best.setdefault(texts[place], float(signal[place]))
-        if len(best) == FIELD.stop or signal[place] <= least:
-            break
-    return sum(max(least, each) for each in [*best.values(), *FIELD.stop * [least]][FIELD]) / 3
+def _find_level(signal: Signal, least: float) -> float:
+    """Return the mean of the signals at the ranks of the field, each at least `least`."""
+    best = np.full(FIELD.stop, least)
+    found = np.sort(signal)[::-1][: FIELD.stop]
+    best[: len(found)] = np.maximum(found, least)
+    return float(best[FIELD].mean())

@@ -1,24 +1,27 @@
-"""Thread smoothing: a message gains score and relevance from the hits around it in its conversation.
+"""Thread smoothing: a message gains score and relevance from the messages around it in its conversation.
 
-Runs after a ranking and before the cut to `k`. The words of the messages before a message are indexed with it; those
-after it are not known when it is stored and count here, at search time: a message gains a share of the scores of those
-that follow it and a smaller share of those before it. What it gains it gains of what it lacks, so that many neighbours
-that match a little never overtake the one message that matches best. A message without content of its own ("ok", "+1")
-gains nothing. Only hits give and gain, so nothing is read from the store. Pages keep their scores, and the messages
-together keep the range of theirs.
+The words of the messages before a message are indexed with it; those after it are not known when it is stored and count
+here, at search time: a message gains a share of the scores of those that follow it and a smaller share of those before
+it. What it gains it gains of what it lacks, so that many neighbours that match a little never overtake the one message
+that matches best. A message without content of its own ("ok", "+1") gains nothing. Only what was found gives and gains.
 """
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from clew.core.candidates import ThreadPlace
 from clew.core.protocols import Step
 from clew.core.settings import FlowConfig
 from clew.core.small_talk import has_content
 from clew.core.types import Chunk, Hit, Query
-from clew.query.rank.fuse import normalise_minmax
+from clew.query.rank.calibrate import Signal
 
 FLOW = "flow"  # the name of the score
+PASSED = 0.5  # share of the score of a message that only repeats the query, for those that follow it
+LEAST_GAIN = 1e-3  # less than this is not worth a look at the text
+_NUMBERS = 1 << 32  # more than a thread has messages
 
 
 def is_message_chunk(chunk: Chunk) -> bool:
@@ -27,62 +30,104 @@ def is_message_chunk(chunk: Chunk) -> bool:
 
 
 def smooth_threads(config: FlowConfig) -> Step:
-    """Return a step that adds to the score and relevance of each message shares of its neighbours'."""
+    """Return a step that adds to the score of each message shares of its neighbours' scores."""
 
     def flow(_: Query, hits: list[Hit]) -> list[Hit]:
         messages = [hit for hit in hits if is_message_chunk(hit.chunk)]
-        if len(messages) < 2 or not config.reach or not (config.after or config.before):
-            return hits
-        low, high = min(hit.score for hit in messages), max(hit.score for hit in messages)
-        gained = _smooth_each_thread(messages, normalise_minmax([hit.score for hit in messages]), config)
-        smoothed = [hit.with_score(low + (high - low) * score, FLOW) for hit, score in gained]
-        if not any(math.isnan(hit.relevance) for hit in smoothed):
-            chances = _smooth_each_thread(smoothed, [hit.relevance for hit in smoothed], config)
-            smoothed = [replace(hit, relevance=chance) for hit, chance in chances]
+        threads = {doc_id: number for number, doc_id in enumerate({hit.chunk.doc_id for hit in messages})}
+        places = [
+            ThreadPlace(
+                threads[of.doc_id], of.index, str(of.meta["message"]), str(of.meta.get("reply_to", "")), of.text
+            )
+            for of in (hit.chunk for hit in messages)
+        ]
+        scores = smooth_in_range(np.array([hit.score for hit in messages]), places, config)
+        smoothed = [hit.with_score(score, FLOW) for hit, score in zip(messages, scores.tolist(), strict=True)]
         pages = [hit for hit in hits if not is_message_chunk(hit.chunk)]
         return sorted([*pages, *smoothed], key=lambda hit: (-hit.score, hit.chunk.id))
 
     return flow
 
 
-def _smooth_each_thread(
-    hits: Sequence[Hit], scores: Sequence[float], config: FlowConfig
-) -> Iterator[tuple[Hit, float]]:
-    threads: dict[str, list[tuple[Hit, float]]] = {}
-    for hit, score in zip(hits, scores, strict=True):
-        threads.setdefault(hit.chunk.doc_id, []).append((hit, score))
-    for thread in threads.values():
-        yield from add_neighbour_scores(thread, config)
+def smooth_in_range(scores: Signal, places: Sequence[ThreadPlace], config: FlowConfig) -> Signal:
+    """Return the scores of messages with what they gain from each other; together they keep their range."""
+    low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
+    if high <= low:
+        return scores
+    return low + (high - low) * add_neighbours((scores - low) / (high - low), places, config)
 
 
-def add_neighbour_scores(thread: Sequence[tuple[Hit, float]], config: FlowConfig) -> Iterator[tuple[Hit, float]]:
-    """Each hit of a thread with its score, from 0 to 1, and what it gains from the hits near it in the thread.
+def add_neighbours(
+    scores: Signal,
+    places: Sequence[ThreadPlace],
+    config: FlowConfig,
+    given: Signal | None = None,
+    around: Sequence[ThreadPlace] | None = None,
+    asks: NDArray[np.bool_] | None = None,
+) -> Signal:
+    """Return the scores of messages, from 0 to 1, with what each gains from those near it in its thread.
 
-    1 - (1 - score(i)) · Π (1 - share · (1 - (d - 1) / reach) · score(j)) over the hits at a distance d of up to
+    1 - (1 - score(i)) · Π (1 - share · (1 - (d - 1) / reach) · score(j)) over the messages at a distance d of up to
     `reach`, where the share is `after` for those that follow and `before` for those that precede: a noisy-or (Pearl,
     "Probabilistic Reasoning in Intelligent Systems", 1988). A reply is at distance 1 from the message it answers,
     however far apart they are; of several distant replies the best counts. A message without content keeps its score.
+
+    given, around: The scores and places of the messages that others gain from; None for these themselves.
+    asks: Which of those only repeat the query: what follows them gains more, and what precedes them nothing.
     """
-    scores = {hit.chunk.index: score for hit, score in thread}
-    starts: dict[str, int] = {}  # index of a message's first chunk, by message id
-    for hit, _ in thread:
-        id_ = str(hit.chunk.meta["message"])
-        starts[id_] = min(hit.chunk.index, starts.get(id_, hit.chunk.index))
-    replies: dict[int, float] = {}  # score of the best distant reply, by chunk index
-    answered: dict[int, float] = {}  # score of the distant message that is answered, by chunk index
-    for hit, score in thread:
-        at = starts.get(str(hit.chunk.meta.get("reply_to", "")))
-        if at is not None and hit.chunk.index - at > config.reach:
-            replies[at] = max(score, replies.get(at, 0.0))
-            answered[hit.chunk.index] = scores[at]
-    for hit, score in thread:
-        if not has_content(hit.chunk.text):
-            yield hit, score
-            continue
-        at = hit.chunk.index
-        lack = (1 - score) * (1 - config.after * replies.get(at, 0.0)) * (1 - config.before * answered.get(at, 0.0))
-        for distance in range(1, config.reach + 1):
-            nearness = 1 - (distance - 1) / config.reach
-            lack *= 1 - config.after * nearness * scores.get(at + distance, 0.0)
-            lack *= 1 - config.before * nearness * scores.get(at - distance, 0.0)
-        yield hit, 1 - lack
+    given, around = scores if given is None else given, places if around is None else around
+    if not len(around) or not config.reach or not (config.after or config.before):
+        return scores
+    threads = {thread: number for number, thread in enumerate({place.thread for place in (*places, *around)})}
+    keys, giving = _make_keys(places, threads), _make_keys(around, threads)
+    known, at = np.unique(giving, return_inverse=True)
+    following, preceding = np.zeros(len(known)), np.zeros(len(known))
+    is_question = np.zeros(len(given), bool) if asks is None else asks
+    np.maximum.at(following, at, np.where(is_question, 0.0, config.after * given))  # of the parts of a message
+    np.maximum.at(preceding, at, np.where(is_question, PASSED, config.before) * given)
+
+    def look_up(shares: Signal, wanted: NDArray[np.int64]) -> Signal:
+        found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[found] == wanted, shares[found], 0.0)
+
+    lack = 1 - scores
+    for distance in range(1, config.reach + 1):
+        nearness = 1 - (distance - 1) / config.reach
+        lack *= 1 - nearness * look_up(following, keys + distance)
+        lack *= 1 - nearness * look_up(preceding, keys - distance)
+    answered, replies = _find_distant_replies(keys, places, giving, around, config)
+    lack *= 1 - np.where(answered >= 0, look_up(preceding, answered), 0.0)
+    for key, of in replies:
+        lack[keys == key] *= 1 - float(look_up(following, of).max())
+    gained = 1 - lack
+    for place in np.flatnonzero(gained - scores > LEAST_GAIN).tolist():
+        if not has_content(places[place].text):
+            gained[place] = scores[place]
+    return gained
+
+
+def _make_keys(places: Sequence[ThreadPlace], threads: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return a number for each message, of which the next in its thread has the next; threads are numbered anew."""
+    return np.array([threads[place.thread] * _NUMBERS + place.number for place in places], np.int64)
+
+
+def _find_distant_replies(
+    keys: NDArray[np.int64],
+    places: Sequence[ThreadPlace],
+    giving: NDArray[np.int64],
+    around: Sequence[ThreadPlace],
+    config: FlowConfig,
+) -> tuple[NDArray[np.int64], list[tuple[int, NDArray[np.int64]]]]:
+    """Return the key of the distant message that each message answers, or -1, and the replies to each, by its key."""
+    key_of = {(place.thread, place.message): key for place, key in zip(around, giving.tolist(), strict=True)}
+    own = {(place.thread, place.message): key for place, key in zip(places, keys.tolist(), strict=True)}
+    answered, replies = np.full(len(keys), -1, np.int64), dict[int, list[int]]()
+    for at, place in enumerate(places):
+        key = key_of.get((place.thread, place.reply_to), -1) if place.reply_to else -1
+        if key >= 0 and int(keys[at]) - key > config.reach:
+            answered[at] = key
+    for place, key in zip(around, giving.tolist(), strict=True):
+        to = own.get((place.thread, place.reply_to), -1) if place.reply_to else -1
+        if to >= 0 and key - to > config.reach:
+            replies.setdefault(to, []).append(key)
+    return answered, [(key, np.array(of, np.int64)) for key, of in replies.items()]

@@ -12,17 +12,20 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cache, lru_cache
 from itertools import chain
 
-from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
+from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text, list_terms
 from clew.core.detect import rank_languages
 from clew.core.languages import STOP_WORDS
 from clew.core.pattern import compile_pattern
 from clew.core.protocols import Store
 from clew.core.scripts import count_scripts, list_scripts
 from clew.core.text import Terms, extract_terms
+from clew.query.search.typos import is_correctable, list_edits, list_two_edits, replace_words
 
 MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query may be in it,
 MIN_MINOR_PROBABILITY = 0.1  # at least with this: in two languages a stop word of one is a word of the other
 MAX_LANGUAGES = 8
+MAX_CORRECTED = 3  # words of a query
+MAX_COUNTED = 1_000  # chunks that have a word
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
 MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
 
@@ -61,6 +64,40 @@ class QueryAnalyser:
             for term in [term for term in terms if term not in absent] or terms[:1]:
                 found[term] += count
         return found
+
+    def correct(self, text: str) -> str:
+        """The query with the words that the collection lacks replaced by those like them that it has; "" if none is.
+
+        From then on the corrected words are among its terms, at half the weight of the others.
+        """
+        code, terms = next(iter(self.choose_languages(text)[0]), DEFAULT), self.extract_terms(text)
+        words = {word: list_terms(word, code) for word in _WORD.findall(text.casefold()) if is_correctable(word)}
+        own = [(word, made[0]) for word, made in words.items() if len(made) == 1 and made[0] in terms]
+        counts = self._store.count_terms([term for _, term in own], at_most=1) if own else []
+        absent = [pair for pair, count in zip(own, counts, strict=True) if not count][:MAX_CORRECTED]
+        found = [(word, term, near) for word, term in absent if (near := self._find_nearest_word(word, code))]
+        if not found:
+            return ""
+        corrected = {term for _, term, _ in found}
+        kept = {term: 2 * count for term, count in terms.items() if term not in corrected}
+        self._known[text] = kept | {list_terms(near, code)[0]: 1 for *_, near in found}
+        return replace_words(text, [(word, near) for word, _, near in found])
+
+    def _find_nearest_word(self, word: str, code: str) -> str:
+        """The word within one edit, or two slips, that most chunks have; "" if no chunk has any."""
+        for edits in (list_edits(word), list_two_edits(word)):
+            terms = {edit: made[0] for edit in edits if len(made := list_terms(edit, code)) == 1}
+            counts = self._store.count_terms(list(terms.values()), at_most=MAX_COUNTED) if terms else []
+            ranked = [
+                (count, edit == terms[edit], -at, edit)
+                for at, (edit, count) in enumerate(zip(terms, counts, strict=True))
+            ]
+            best, *_, near = max(
+                ranked, default=(0, "")
+            )  # of words with the same stem the stem itself, or the likelier
+            if best:
+                return near
+        return ""
 
     def extract_text_terms(self, text: str, query: str) -> Terms:
         """The terms of a text that is not stored, as a summary, in the languages of a query to compare it with."""

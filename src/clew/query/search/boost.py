@@ -1,6 +1,5 @@
 """Two-level retrieval: documents by their summaries, chunks by themselves, both mixed into one score."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -14,8 +13,8 @@ from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import note, step
 from clew.core.types import Hit, Query, Vector
-from clew.query.search.evidence import EvidenceSource, assess
-from clew.query.search.retrieve import embed_query
+from clew.query.search.compose import deepen
+from clew.query.search.evidence import EvidenceSource, assess, embed_query
 
 MEAN_CHUNKS = 100  # of a page without a summary, whose vectors stand for it
 CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their rank among all
@@ -91,7 +90,7 @@ def boost_strategy(
     """
     if not 0 <= weight <= 1:
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
-    judge = assess(source, every=True)
+    judge = assess(source, again=True)
 
     def search(query: Query) -> list[Hit]:
         with step("document_boost") as trace:
@@ -101,12 +100,12 @@ def boost_strategy(
                 near = dict(store.search_documents(query.vector, max_documents, query.where))
                 inner.out = len(near)
             with step("chunks") as inner:
-                hits = strategy(query)
+                hits = strategy(deepen(query))
                 known = {hit.chunk.id for hit in hits}
                 for doc_id in near:
                     found = store.search_vectors(query.vector, CHUNKS_PER_DOCUMENT, _inside(query.where, {doc_id}))
                     hits += [replace(hit, scores={}) for hit in found if hit.chunk.id not in known]
-                hits = judge(query, [replace(hit, relevance=math.nan) for hit in hits])
+                hits = judge(query, hits)
                 inner.set_output(hits)
             missing = {hit.chunk.doc_id for hit in hits} - near.keys()
             if missing:

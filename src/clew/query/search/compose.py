@@ -15,7 +15,10 @@ Embed = Callable[[Sequence[str]], Matrix]
 
 
 def pipe(strategy: Strategy, *steps: Step) -> Strategy:
-    """A strategy whose hits go through each step in turn; the trace shows every step with its output."""
+    """A strategy whose hits go through each step in turn; the trace shows every step with its output.
+
+    Steps may drop and reorder hits, so the strategy is asked for as many as it considers.
+    """
     for part in (strategy, *steps):
         if not callable(part):
             raise SettingsError(
@@ -23,12 +26,17 @@ def pipe(strategy: Strategy, *steps: Step) -> Strategy:
             )
 
     def search(query: Query) -> list[Hit]:
-        hits = strategy(query)
+        hits = strategy(deepen(query) if steps else query)
         for position, change in enumerate(steps, 1):
             hits = run_step(change, query, hits, position=position)
         return hits
 
     return search
+
+
+def deepen(query: Query) -> Query:
+    """The query for as many hits as it considers."""
+    return query if query.k >= query.depth else replace(query, k=query.depth)
 
 
 def run_step(change: Step, query: Query, hits: list[Hit], *, position: int = 1) -> list[Hit]:
@@ -55,7 +63,7 @@ def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
         with step("fused") as trace:
             rankings: list[list[Hit]] = []
             for strategy in strategies:  # no comprehension: it would add a frame to the stack of every search
-                rankings.append(strategy(query))
+                rankings.append(strategy(deepen(query)))
             fused = combine(rankings)
             trace.set_output(fused)
             return fused
@@ -75,7 +83,7 @@ def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, emb
             queries = rewrite(query)
             if embed is not None:
                 queries = embed_queries(queries, embed)
-            fused = combine(run_parallel([partial(_search_query, strategy, each) for each in queries]))
+            fused = combine(run_parallel([partial(_search_query, strategy, deepen(each)) for each in queries]))
             trace.set_output(fused)
             return fused
 

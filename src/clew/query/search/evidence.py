@@ -1,23 +1,26 @@
-"""Gathers the evidence of hits from the store, fuses a hybrid search by it, and computes similarity and relevance."""
+"""How well chunks match a query, by meaning and by words, and the relevance that this makes."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
-from clew.core.candidates import Candidates, CandidateTexts
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import Candidates, Ranking, ThreadPlace
 from clew.core.detect import detect_language
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import find_known_languages
-from clew.core.protocols import Embedder, Step, Store, Strategy
-from clew.core.small_talk import estimate_intent
-from clew.core.text import Terms
-from clew.core.trace import step
-from clew.core.types import FOREIGN, NO_MATCH, Hit, Query, Vector
+from clew.core.protocols import Embedder, Step, Store
+from clew.core.settings import Settings
+from clew.core.small_talk import estimate_intent, is_question
+from clew.core.text import Terms, tokenize_words
+from clew.core.thread import THREAD_KIND
+from clew.core.trace import note, step
+from clew.core.types import FOREIGN, Hit, Query, Vector
 from clew.query.rank.calibrate import (
     EXPECTED_WORDS,
     MATCH,
@@ -28,73 +31,188 @@ from clew.query.rank.calibrate import (
     expect_meaning,
     sort_by_relevance,
 )
-from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rank.fuse import collect_hits
-from clew.query.rank.thread_smoothing import is_message_chunk
+from clew.query.rank.thread_smoothing import add_neighbours
 from clew.query.search.analyse import QueryAnalyser
-from clew.query.search.retrieve import embed_query
 
-_PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the search
-PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
 FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
-RIVALS = 10  # of each leg, that the hits of any other strategy are compared with
+UNKNOWN_LANGUAGE = 0.5  # factor of the weight of meaning for a query in a language that the embedder does not know
+FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
+MIN_KNOWN = 0.7  # share of the terms of a query in a chunk, from which none is taken to be misspelt
+MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
+MAX_MORE = 8  # words besides, and behind the question: a greeting, thanks
+QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
 TOGETHER = 50  # chunks that are looked at for two sets of terms together
-MIN_ASSESSED = 20  # hits that are judged and ordered by relevance, however few are wanted
+KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"}))  # neither crowds out the other
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates of a query, and how relevant each is, a column each.
+
+    near, matching: The places of what the query's filter admits, as found by each ranking of a kind, best first.
+    own: The relevance by its own signals.
+    relevance: The same with what messages gain from their neighbours.
+    threads: Where the messages are, by place.
+    """
+
+    candidates: Candidates
+    near: Sequence[Sequence[int]]
+    matching: Sequence[Sequence[int]]
+    evidence: Evidence
+    own: Signal
+    relevance: Signal
+    threads: Mapping[int, ThreadPlace]
+
+    def list_places(self) -> list[int]:
+        """The places of all that was found within the filter, each once."""
+        rankings = (*self.near, *self.matching)
+        return list(dict.fromkeys(place for ranking in rankings for place in ranking))
+
+    def name_scores(self, place: int) -> dict[str, float]:
+        """The scores that say how a chunk matches, by name: the second says that it is in another language."""
+        foreign = self.evidence.foreign
+        expected = {FOREIGN: float(self.evidence.words[place])} if foreign is not None and foreign[place] else {}
+        return {MATCH: estimate_match(self.evidence, place), **expected}
 
 
 class EvidenceSource:
-    """Reads from a store how well chunks match a query, by meaning and by words."""
+    """Finds the candidates of queries in a store, and judges them.
 
-    def __init__(self, store: Store, embedder: Embedder, calibration: Calibration, analyser: QueryAnalyser) -> None:
+    A chunk is as relevant under any filter, since it is compared with the best of `seen`, all that the engine may see.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        seen: Store,
+        embedder: Embedder,
+        calibration: Calibration,
+        analyser: QueryAnalyser,
+        settings: Settings,
+        has_messages: Callable[[], bool],
+    ) -> None:
         self.embedder = embedder
-        self._store, self._calibration, self._analyser = store, calibration, analyser
+        self._store, self._seen, self._calibration, self._analyser = store, seen, calibration, analyser
+        self._settings, self._has_messages = settings, has_messages
 
-    def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], Evidence]:
-        """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine.
+    def judge(self, query: Query, chunk_ids: Sequence[str] = ()) -> Found:
+        """The candidates of a query, these chunks among them, and their relevance."""
+        (found,) = self.find([query], query.depth, chunk_ids)
+        return self.weigh(query, *found, query.depth)
 
-        The cosine is nan where there is no vector yet.
+    def find(
+        self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()
+    ) -> list[tuple[Candidates, Candidates]]:
+        """The candidates of queries with the same filter, and the best that the engine may see: often the same.
+
+        Words that the collection lacks are corrected where no chunk has most of a query's.
         """
-        vector = embed_query(query, self.embedder)
-        ids = [hit.chunk.id for hit in hits]
-        unknown = [hit.chunk.id for hit in hits if math.isnan(hit.similarity)]
-        vectors = self._store.vectors(unknown) if unknown else {}
-        found = dict(zip(vectors, _compute_similarities(vectors, vector), strict=True))
-        background = self._calibration.background(vector)
-        cosines = [found.get(hit.chunk.id, math.nan) if math.isnan(hit.similarity) else hit.similarity for hit in hits]
-        matched = self._store.match_terms(self.extract_terms(query), ids)
-        matches = [matched.get(each, NO_MATCH) for each in ids]
-        shares, strengths = np.array(matches, np.float64).reshape(-1, 2).T
-        meaning, texts = (
-            self._calibration.scale(np.array(cosines), background),
-            [hit.chunk.text.strip() for hit in hits],
-        )
-        return cosines, self._weigh(query, ids, texts, meaning, shares, strengths)
+        found = self._find(queries, depth, chunk_ids)
+        poor = [
+            query for query, (_, seen) in zip(queries, found, strict=True) if seen.shares.max(initial=0.0) < MIN_KNOWN
+        ]
+        corrected = [text for query in poor if (text := self._analyser.correct(query.text))]
+        if corrected:
+            note("did_you_mean", corrected[0])
+            found = self._find(queries, depth, chunk_ids)
+        return found
 
-    def judge_candidates(self, query: Query, found: Candidates, texts: CandidateTexts) -> Evidence:
-        """The evidence of candidates, which have these texts."""
+    def _find(
+        self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str]
+    ) -> list[tuple[Candidates, Candidates]]:
+        where, usual = queries[0].where, self._usual_depth
+        vectors = np.stack([embed_query(query, self.embedder) for query in queries])
+        terms = [self.extract_terms(query) for query in queries]
+
+        def search(store: Store, where: Filter, depth: int, chunk_ids: Sequence[str] = ()) -> list[Candidates]:
+            rankings = [Ranking(where & kind, depth, depth) for kind in self._list_kinds()]
+            mode, breadth = self._settings.search.mode, self._settings.search.nprobe
+            return store.find_candidates(vectors, terms, rankings, chunk_ids, mode=mode, breadth=breadth)
+
+        if self._store is self._seen and where == EVERYTHING:
+            found = search(self._store, where, max(depth, usual), chunk_ids)
+            return list(zip(found, found, strict=True))
+        seen = search(self._seen, EVERYTHING, usual)
+        return list(zip(search(self._store, where, depth, chunk_ids), seen, strict=True))
+
+    @property
+    def _usual_depth(self) -> int:
+        return max(self._settings.search.depth, FIELD_DEPTH)
+
+    def _list_kinds(self) -> Sequence[Filter]:
+        return KINDS if self._settings.flow.each_kind and self._has_messages() else (EVERYTHING,)
+
+    def weigh(self, query: Query, found: Candidates, seen: Candidates, depth: int) -> Found:
+        """Candidates with their relevance, up to a depth in each ranking, given the best that the engine may see."""
+        field = self._read_evidence(query, seen)
+        best = list_places(seen, FIELD_DEPTH)
+        relate = partial(
+            estimate_relevance,
+            field=field.measure_field(best),
+            intent=estimate_intent(query.text),
+            words_trust=self._trust_words(query, field.words[best]),
+        )
+        evidence = field if found is seen else self._read_evidence(query, found)
+        own = relate(evidence, semantic_weight=self._weigh_meaning(query, found))
+        threads, relevance = dict[int, ThreadPlace](), own
+        places = np.flatnonzero(found.is_message).tolist()
+        if places:
+            threads = dict(zip(places, found.read_threads(places), strict=True))
+            around = [place for place in list_places(seen, self._usual_depth) if seen.is_message[place]]
+            given = own if found is seen else relate(field, semantic_weight=self._weigh_meaning(query, seen))
+            beside = [threads[place] for place in around] if found is seen else seen.read_threads(around)
+            asks = self._mark_questions(query, field.share[around], beside)
+            relevance = own.copy()
+            relevance[places] = add_neighbours(
+                own[places], list(threads.values()), self._settings.flow, given[around], beside, asks
+            )
+            repeated = self._mark_questions(query, evidence.share[places], list(threads.values()))
+            relevance[np.array(places)[repeated]] *= QUESTION_SHARE
+        near, matching = ([places[:depth] for places in each] for each in (found.near, found.matching))
+        return Found(found, near, matching, evidence, own, relevance, threads)
+
+    def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
+        """Which messages only repeat a question: they ask what it asks, and pass on to their replies what they gain."""
+        terms = self.extract_terms(query)
+        if len(terms) < 2 or not is_question(query.text):
+            return np.zeros(len(places), bool)
+        least = MIN_REPEATED * _trust_terms(terms)
+        likely = [share >= least and "?" in place.text for share, place in zip(shares.tolist(), places, strict=True)]
+        marked = (
+            is_likely and self._repeats(query, terms, place.text)
+            for is_likely, place in zip(likely, places, strict=True)
+        )
+        return np.fromiter(marked, bool, len(places))
+
+    def _repeats(self, query: Query, terms: Terms, text: str) -> bool:
+        """Whether a text, up to its last question mark, has the terms of a query, few others, and no more after it."""
+        end = text.rfind("?") + 1
+        asked = self._analyser.extract_text_terms(text[:end], query.text)
+        has_terms = sum(term in asked for term in terms) >= MIN_REPEATED * len(terms)
+        is_short = len(asked) <= 2 * len(terms) + MAX_MORE and len(tokenize_words(text[end:])) <= MAX_MORE
+        return has_terms and is_short
+
+    def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
+        """The weight of meaning for each candidate: less where the embedder does not know the query's language."""
+        flow, search = self._settings.flow, self._settings.search
+        weights = np.where(found.is_message, flow.semantic_weight, search.semantic_weight)
+        known, language = find_known_languages(self.embedder), self.find_language(query)
+        return UNKNOWN_LANGUAGE * weights if known and language and language not in known else weights
+
+    def _read_evidence(self, query: Query, found: Candidates) -> Evidence:
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning = self._calibration.scale(found.cosines, background)
-        return self._weigh(query, found.ids, texts, meaning, found.shares, found.strengths)
-
-    def _weigh(
-        self,
-        query: Query,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        meaning: Signal,
-        shares: Signal,
-        strengths: Signal,
-    ) -> Evidence:
-        terms = self.extract_terms(query)
-        certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
-        share = certainty * shares
-        words = (share + certainty * strengths) / 2
-        evidence = Evidence(expect_meaning(meaning, share), words, share, texts)
+        certainty = _trust_terms(self.extract_terms(query))
+        share = certainty * found.shares
+        words = (share + certainty * found.strengths) / 2
+        evidence = Evidence(expect_meaning(meaning, share), words, share)
         others = self._list_other_languages(query)
         if not others:
             return evidence
-        foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, ids)
-        return evidence.expect_words([each in foreign and foreign[each].share > 0 for each in ids])
+        foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, found.ids)
+        return evidence.expect_words(
+            np.array([each in foreign and foreign[each].share > 0 for each in found.ids], bool)
+        )
 
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
@@ -104,24 +222,18 @@ class EvidenceSource:
         Their terms are in no index, so that every term of the query counts the same.
         """
         asked = self.extract_terms(query)
-        certainty = len(asked) / (len(asked) + 1)
         found = [self._analyser.extract_text_terms(each, query.text) for each in summaries]
-        share = certainty * np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
+        shares = np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
         background = self._calibration.background(embed_query(query, self.embedder))
-        meaning = self._calibration.scale(np.array(list(cosines.values())), background)
-        evidence = Evidence(meaning, share, share, summaries)
+        meaning, share = (
+            self._calibration.scale(np.array(list(cosines.values())), background),
+            _trust_terms(asked) * shares,
+        )
+        evidence = Evidence(meaning, share, share)
         if others := self._list_other_languages(query):
-            evidence = evidence.expect_words([detect_language(each) in others for each in summaries])
-        relevances = estimate_relevance(evidence, intent=estimate_intent(query.text)) if cosines else []
-        return dict(zip(cosines, relevances, strict=True))
-
-    def find_rivals(self, query: Query, hits: Sequence[Hit]) -> list[Hit]:
-        """The best chunks by meaning and by words that are not among the hits, so that any list is judged alike."""
-        vector = embed_query(query, self.embedder)
-        nearest = self._store.search_vectors(vector, RIVALS, query.where)
-        matching = self._store.search_terms(self.extract_terms(query), RIVALS, query.where)
-        known = {hit.chunk.id for hit in hits}
-        return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
+            evidence = evidence.expect_words(np.array([detect_language(each) in others for each in summaries], bool))
+        relevances = estimate_relevance(evidence, evidence.measure_field(), intent=estimate_intent(query.text))
+        return dict(zip(cosines, relevances.tolist(), strict=True))
 
     def match_together(self, query: Query, expanded: Query) -> float:
         """The greatest share of the terms that only the expanded query has, in chunks with most terms of the query."""
@@ -134,8 +246,8 @@ class EvidenceSource:
         first = [id_ for id_, share in shares.items() if math.isclose(share, best)]
         return max((match.share for match in self._store.match_terms(added, first).values()), default=0.0)
 
-    def trust_words(self, query: Query, evidence: Evidence) -> float:
-        """How far the words of a query can be trusted: less in another language than the texts.
+    def _trust_words(self, query: Query, words: Signal) -> float:
+        """How far the words of a query can be trusted, given those of the field: less in another language.
 
         Where the embedder knows the query's language and another of the collection, meaning can do without words, so
         that they count by how near the best come to what is expected of the best meaning.
@@ -143,13 +255,17 @@ class EvidenceSource:
         if self._analyser.is_foreign(query.text):
             return FOREIGN_TRUST
         known = find_known_languages(self.embedder)
-        if len(evidence.words) and self._analyser.can_do_without_words(query.text, known):
-            return min(float(evidence.words.max()) / EXPECTED_WORDS, 1.0)
+        if len(words) and self._analyser.can_do_without_words(query.text, known):
+            return min(float(words.max()) / EXPECTED_WORDS, 1.0)
         return 1.0
 
     def find_language(self, query: Query) -> str:
         """The language that the query is likely in; "" if there is no telling."""
         return self._analyser.find_language(query.text)
+
+    def list_languages(self, query: Query) -> Iterable[str]:
+        """The languages that the query is analysed in."""
+        return self._analyser.choose_languages(query.text)[0]
 
     def _list_other_languages(self, query: Query) -> list[str]:
         return self._analyser.list_other_languages(query.text, find_known_languages(self.embedder))
@@ -159,121 +275,48 @@ class EvidenceSource:
         return self._analyser.extract_terms(query.text)
 
 
-def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) -> Step:
-    """A step that computes similarity and relevance where hits lack them, or for all of them `again`.
-
-    Only the first hits are looked at, those that may be among the k best, unless it is for `every` hit.
-    """
+def assess(source: EvidenceSource, *, again: bool = False) -> Step:
+    """A step that computes similarity and relevance where hits lack them, or for all of them `again`."""
 
     def relevance(query: Query, hits: list[Hit]) -> list[Hit]:
-        first = hits if every else hits[: max(query.k, MIN_ASSESSED)]
-        if again:
-            first = [replace(hit, similarity=math.nan) for hit in first]
-        elif not any(math.isnan(hit.relevance) for hit in first):
+        if not hits or not (again or any(math.isnan(hit.relevance) for hit in hits)):
             return hits
-        cosines, evidence = source.gather(query, [*first, *source.find_rivals(query, first)])
-        trust, intent = source.trust_words(query, evidence), estimate_intent(query.text)
-        relevances = estimate_relevance(evidence, first=len(first), intent=intent, words_trust=trust)
+        found = source.judge(replace(query, where=EVERYTHING), [hit.chunk.id for hit in hits])
+        places = {id_: place for place, id_ in enumerate(found.candidates.ids)}
         assessed = []
-        for place, (hit, match) in enumerate(zip(first, estimate_match(evidence), strict=False)):
-            scores = {**hit.scores, MATCH: match, **name_expected_words(evidence, place)}
-            numbers = cosines[place], relevances[place]
+        for hit in hits:
+            place = places.get(hit.chunk.id)
+            if place is None:  # it is in no store
+                assessed.append(replace(hit, relevance=0.0))
+                continue
+            numbers = float(found.candidates.cosines[place]), float(found.relevance[place])
+            scores = {**hit.scores, **found.name_scores(place)}
             assessed.append(Hit(hit.chunk, hit.document, hit.score, scores, *numbers))
-        return [*assessed, *hits[len(first) :]]
+        return assessed
 
     return relevance
 
 
-def fuse_by_evidence(
-    *legs: Strategy, source: EvidenceSource, page_weight: float, message_weight: float, name: str
-) -> Strategy:
-    """A strategy that runs several on the same query and scores their hits together, by meaning and words.
-
-    It also computes the similarity and the relevance of all. The score is the convex combination of
-    meaning and words, each normalised over the hits; the weights are those of meaning. No fixed ones are right
-    everywhere: words mislead where every text has them, meaning where the model does not know the language. So each
-    weight is multiplied by a power of how far its signal can be trusted: meaning by its best value, words by how far
-    the best stands out.
-    """
-
-    def search(query: Query) -> list[Hit]:
-        with step("fused") as trace:
-            query = replace(query, vector=embed_query(query, source.embedder))
-            hits = collect_hits([leg(query) for leg in legs])
-            cosines, evidence = source.gather(query, hits)
-            trust = source.trust_words(query, evidence)
-            is_message = np.array([is_message_chunk(hit.chunk) for hit in hits], bool)
-            weights = page_weight, message_weight
-            scores = combine_evidence(evidence, *weights, is_message=is_message, words_trust=trust).tolist()
-            meaning_weights = np.where(is_message, message_weight, page_weight)
-            keys = [(-score, hit.chunk.id) for score, hit in zip(scores, hits, strict=True)]
-            order = sorted(range(len(hits)), key=keys.__getitem__)
-            intent = estimate_intent(query.text)
-            relevances = estimate_relevance(evidence, intent=intent, semantic_weight=meaning_weights, words_trust=trust)
-            matches = estimate_match(evidence)
-            fused = []
-            for place in order:
-                hit, score = hits[place], scores[place]
-                numbers = {**hit.scores, name: score, MATCH: matches[place], **name_expected_words(evidence, place)}
-                fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevances[place]))
-            if any(evidence.foreign):
-                trace.notes["in_other_languages"] = sum(evidence.foreign)
-            trace.set_output(fused)
-            return fused
-
-    return search
+def order_by_relevance(_: Query, hits: list[Hit]) -> list[Hit]:
+    """Order hits by relevance, which becomes their score."""
+    return sort_by_relevance([replace(hit, score=hit.relevance) for hit in hits])
 
 
-def order_by_relevance(query: Query, hits: list[Hit]) -> list[Hit]:
-    """Order the hits that may be shown by relevance, which becomes their score."""
-    first = max(query.k, MIN_ASSESSED)
-    scored = [replace(hit, score=hit.relevance) for hit in hits]
-    return [*sort_by_relevance(scored[:first]), *scored[first:]]
+def embed_query(query: Query, embedder: Embedder) -> Vector:
+    """The vector of the query: the one it carries, or a new one."""
+    if query.vector is not None:
+        return query.vector
+    with step("embed"):
+        vector: Vector = embedder.embed([query.text], role="query")[0]
+        return vector
 
 
-def name_expected_words(evidence: Evidence, place: int) -> dict[str, float]:
-    """The score that says that a hit is in another language than the question; none if it is not."""
-    return {FOREIGN: float(evidence.words[place])} if evidence.foreign and evidence.foreign[place] else {}
+def list_places(found: Candidates, depth: int) -> list[int]:
+    """The places of the best of each ranking, each once."""
+    rankings = (*found.near, *found.matching)
+    return list(dict.fromkeys(place for ranking in rankings for place in ranking[:depth]))
 
 
-def combine_evidence(
-    evidence: Evidence,
-    page_weight: float,
-    message_weight: float,
-    *,
-    is_message: NDArray[np.bool_] | None = None,
-    words_trust: float = 1.0,
-) -> Signal:
-    """The score of each hit from its meaning and words; where nothing is said of messages, there are none."""
-    if not len(evidence.meaning):
-        return evidence.meaning
-    low, high = float(evidence.meaning.min()), float(evidence.meaning.max())
-    by_meaning = min(max(0.1, high), 1.0)
-    by_words = words_trust * max(0.1, measure_prominence(evidence.words))
-    meaning = (evidence.meaning - low) / (high - low) if high > low else np.ones(len(evidence.meaning))
-    words = evidence.words / (evidence.words.max() or 1.0)  # words have a true zero, meaning has none
-
-    def combine(weight: float, power: float) -> Signal:
-        meaning_weight, words_weight = weight * by_meaning**power, (1 - weight) * by_words**power
-        combined: Signal = (meaning_weight * meaning + words_weight * words) / (meaning_weight + words_weight)
-        return combined
-
-    pages = combine(page_weight, PAGE_TRUST)
-    return pages if is_message is None else np.where(is_message, combine(message_weight, MESSAGE_TRUST), pages)
-
-
-def _compute_similarities(vectors: Mapping[str, Vector], query: Vector) -> list[float]:
-    """The cosine of each vector with that of a query."""
-    return compute_cosines(np.array(list(vectors.values())), query).tolist() if vectors else []
-
-
-def measure_prominence(signal: Signal) -> float:
-    """How far the best signal stands out, from 0 to 1: 1 - mean of the others / best.
-
-    The spread of scores predicts how well a query is answered: Shtok and others, "Predicting Query Performance by
-    Query-Drift Estimation", 2012.
-    """
-    ordered = np.maximum(np.sort(signal)[::-1][:_PROMINENCE_DEPTH], 0.0)
-    if not ordered.any():
-        return 0.0
-    return 1.0 - float(ordered[1:].mean() / ordered[0]) if len(ordered) > 1 else 1.0
+def _trust_terms(terms: Terms) -> float:
+    """How much terms in common say: one word less than all of five."""
+    return len(terms) / (len(terms) + 1)

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from clew.core.calibration import Calibration
-from clew.core.errors import DriverMissing, SettingsError
+from clew.core.candidates import Gone
+from clew.core.errors import DriverFailed, DriverMissing, SettingsError
 from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
@@ -21,13 +23,13 @@ from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.small_talk import is_small_talk
 from clew.core.thread import THREAD_KIND
-from clew.core.trace import is_recording, step
+from clew.core.trace import Trace, step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
+from clew.query.search import rank
 from clew.query.search.analyse import find_query_language
-from clew.query.search.compose import check_hits, run_step
+from clew.query.search.compose import check_hits, deepen, run_step
 from clew.query.search.conversation import SplitText
-from clew.query.search.direct import can_search_directly, search_directly
 from clew.query.search.evidence import assess
 from clew.query.search.message_boost import boost_messages
 from clew.query.search.new_topic import is_new_topic
@@ -37,9 +39,10 @@ log = logging.getLogger("clew")
 MAX_K = 1_000_000
 MAX_FILTERS = 64  # of which is kept whether they admit messages
 BATCH_SIZE = 64  # queries that are searched in one pass
-_STORE_ONLY = frozenset({"semantic", "lexical", "hybrid", "document_boost"})  # built-in strategies that ask no model
+PLAIN = frozenset({rank.SEMANTIC, rank.LEXICAL, rank.HYBRID})
+_STORE_ONLY = PLAIN | {"document_boost"}  # built-in strategies that ask no model
+MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
 _MESSAGES = Filter(kinds=frozenset({THREAD_KIND}))
-Prepared = tuple[Drivers, Strategy]  # a strategy, and what it was made of
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
 MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
 
@@ -61,7 +64,8 @@ class Finder:
         self.strategies = {**STRATEGIES, **strategies}
         self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # none is replaced by the user's own
         self._store = store
-        self._boundary = EVERYTHING
+        self._seen = store  # all that the engine may see, …
+        self._boundary = self._limit = EVERYTHING  # the filters of the store, and of what is seen
         self._embedder = LRUEmbedder(embedder)
         self._llm = llm
         self._load_reranker = load_reranker
@@ -69,7 +73,7 @@ class Finder:
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibrations: LRUCache[tuple[Calibration | None]] = LRUCache(1)  # by change number
-        self._messages: LRUCache[bool] = LRUCache(min(cache_size, MAX_FILTERS))  # whether there are any, in a filter
+        self._messages: LRUCache[bool] = LRUCache(MAX_FILTERS)  # whether there are any, in a filter
 
     def with_llm(self, llm: LLM) -> "Finder":
         """The same finder with another language model; both share the caches."""
@@ -84,135 +88,113 @@ class Finder:
         other._load_reranker = lambda config: wrap(own) if (own := self.get_reranker(config)) else None
         return other
 
-    def within(self, store: Store, where: Filter) -> "Finder":
-        """The same finder over a store that shows what a filter admits; both share the caches."""
+    def with_strategy(self, name: str, strategy: Strategy) -> "Finder":
+        """The same finder with one more strategy, which takes the place of another of its name."""
         other = copy(self)
-        other._store, other._boundary = store, where
+        other.strategies = {**self.strategies, name: lambda _: strategy}
+        other._is_builtin = STRATEGIES.items() <= other.strategies.items()
         return other
 
-    def _at_one_state(self) -> "Finder":
-        """The same finder for one search, or one batch, which reads the state of the collection once."""
+    def within(self, store: Store, where: Filter, *, sees_more: bool = False) -> "Finder":
+        """The same finder over a store that shows what a filter admits; both share the caches.
+
+        sees_more: Whether hits are compared with all that this finder sees, as under the filter of a call.
+        """
         other = copy(self)
-        other._store = self._store.at_one_state()
+        other._store, other._boundary = store, where
+        if not sees_more:
+            other._seen, other._limit = store, where
         return other
+
+    def find_anywhere(self, query: Query, name: str, settings: Settings) -> list[Hit]:
+        """The k best hits of all that the engine may see, whatever the filter of the call."""
+        return self.within(self._seen, self._limit).find(replace(query, where=EVERYTHING), name, settings)
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
         """The k best hits of a strategy, each chunk once.
 
         Results are cached until the collection changes, unless a strategy of the user's own takes part.
         """
-        finder = self._at_one_state() if self._asks_store_only(name) else self
-        return finder._find(query, name, settings)
+        return self._search([query], name, settings)[0]
 
-    def _find(self, query: Query, name: str, settings: Settings, prepared: Prepared | None = None) -> list[Hit]:
-        """The k best hits of a strategy; `prepared` is that strategy, for many queries."""
+    def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
+        """The hits of each query, embedded in one batch; searched together where that is faster, else in parallel."""
+        if not queries:
+            return []
+        vectors = self._embedder.embed([query.text for query in queries], role="query")  # for relevance, if not more
+        queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
+        if not self._is_plain(queries[0], name, settings):
+            calls = [partial(self.find, query, name, settings) for query in queries]
+            return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
+        batches = (queries[start : start + BATCH_SIZE] for start in range(0, len(queries), BATCH_SIZE))
+        return [hits for batch in batches for hits in self._search(batch, name, settings)]
+
+    def _search(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
+        """The hits of queries, of which several are plain; again where a chunk that was found is gone."""
+        for _ in range(MAX_ATTEMPTS):
+            finder = copy(self)
+            if name in _STORE_ONLY and self._is_builtin:
+                finder._store = self._store.at_one_state()
+                finder._seen = finder._store if self._seen is self._store else self._seen.at_one_state()
+            with suppress(Gone):
+                return finder._search_once(queries, name, settings)
+        raise DriverFailed("the collection changed faster than it could be searched; try again")
+
+    def _search_once(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
         with step("search") as trace:
-            key = self._make_cache_key(query, name, settings)
             if trace.is_recorded:
-                trace.notes["strategy"] = name
-                if query.text:
-                    trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
-                if not trace.is_brief and (pending := self._store.describe_pending()):
-                    trace.notes["pending"] = pending
-            hits = self._results.get(key) if key else None
-            if hits is None:
-                is_stepwise = prepared or (trace.is_recorded and not trace.is_brief)
-                hits = None if is_stepwise else self._find_directly([query], name, settings)[0]
-                if hits is None:
-                    trace.steps.clear()  # of an attempt to find them directly
-                    hits = self._find_by_strategy(query, name, settings, prepared or self._prepare(name, settings))
-                if key:
-                    self._results.put(key, hits)
-            else:
+                self._note_search(trace, queries[0], name, settings)
+            keys = [self._make_cache_key(query, name, settings) for query in queries]
+            known = [self._results.get(key) if key else None for key in keys]
+            missing = [query for query, hits in zip(queries, known, strict=True) if hits is None]
+            if not missing:
                 trace.notes["cached"] = True
-            trace.set_output(hits)
-        return [_copy_hit(hit) for hit in hits]
+            fresh = iter(self._search_missing(missing, name, settings) if missing else ())
+            found = []
+            for key, hits in zip(keys, known, strict=True):
+                found.append(next(fresh) if hits is None else hits)
+                if key and hits is None:
+                    self._results.put(key, found[-1])
+            trace.set_output([hit for hits in found for hit in hits])
+        return [[_copy_hit(hit) for hit in hits] for hits in found]
 
-    def _find_by_strategy(self, query: Query, name: str, settings: Settings, prepared: Prepared) -> list[Hit]:
-        drivers, strategy = prepared
-        expanded = query
+    def _note_search(self, trace: Trace, query: Query, name: str, settings: Settings) -> None:
+        trace.notes["strategy"] = name
+        if query.text:
+            trace.notes["language"] = find_query_language(query.text, settings.ingestion.language)
+        if pending := self._store.describe_pending():
+            trace.notes["pending"] = pending
+
+    def _search_missing(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
+        drivers = self.build_drivers(settings)
+        if self._is_plain(queries[0], name, settings):
+            return rank.search(name, drivers.evidence, queries, settings)
+        strategy = drivers.build_strategy(name)
+        return [self._find_by_strategy(query, name, drivers, strategy) for query in queries]
+
+    def _find_by_strategy(self, query: Query, name: str, drivers: Drivers, strategy: Strategy) -> list[Hit]:
+        settings, expanded = drivers.settings, query
         if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
             from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 
             compare = partial(is_new_topic, drivers.evidence)
             expanded = expand_if_elliptic(query, build_expander(settings.history), compare)
-        found = strategy(expanded)
-        hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
         weighs_messages = query.channel is not None or query.now is not None
-        every = weighs_messages or settings.search.has_floor  # any hit may be among the k best
-        hits = assess(drivers.evidence, every=every)(expanded, hits)
+        is_cut_later = weighs_messages or settings.search.has_floor  # any hit may be among the k best
+        found = strategy(deepen(expanded) if is_cut_later else expanded)
+        hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
+        hits = assess(drivers.evidence)(expanded, hits if is_cut_later else hits[: query.k])
         if settings.search.has_floor:
             hits = run_step(drop_below_minimum(settings.search), expanded, hits)
         if weighs_messages:
             hits = run_step(boost_messages(settings.scoring), expanded, hits)
         return hits[: query.k]
 
-    def _find_directly(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit] | None]:
-        """The hits of queries whose strategy only ranks what the store finds; None where it does more."""
-        if self._asks_store_only(name):
-            drivers = self.build_drivers(settings)
-            if can_search_directly(name, drivers, queries[0], self._has_messages):
-                return search_directly(name, drivers, queries)
-        return [None] * len(queries)
-
-    def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        """The hits of each query, all embedded in one batch; searched in parallel, or in one pass if that is faster."""
-        if queries:  # a search by words needs the vectors too, for the relevance of its hits
-            vectors = self._embedder.embed([query.text for query in queries], role="query")
-            queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
-        if not self._asks_store_only(name):
-            return self._find_in_parallel(queries, name, settings)
-        found: list[list[Hit]] = []
-        for start in range(0, len(queries), BATCH_SIZE):
-            some = queries[start : start + BATCH_SIZE]
-            finder = self._at_one_state()
-            batch = None if is_recording() else finder._find_batch(some, name, settings)
-            if batch is None:
-                prepared = finder._prepare(name, settings)
-                if not finder._begin_searches(some, name, prepared[0]):
-                    return finder._find_in_parallel(queries, name, settings)
-                batch = [finder._find(query, name, settings, prepared) for query in some]
-            found += batch
-        return found
-
-    def _find_batch(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]] | None:
-        """The hits of queries that were not found before, in one pass; None where they are searched one by one."""
-        keys = [self._make_cache_key(query, name, settings) for query in queries]
-        known = [self._results.get(key) if key else None for key in keys]
-        missing = [query for query, hits in zip(queries, known, strict=True) if hits is None]
-        fresh = iter(self._find_directly(missing, name, settings) if missing else [])
-        found = [next(fresh) if hits is None else hits for hits in known]
-        whole = [hits for hits in found if hits is not None]
-        if len(whole) < len(found):
-            return None
-        for key, hits in zip(keys, whole, strict=True):
-            if key:
-                self._results.put(key, hits)
-        return [[_copy_hit(hit) for hit in hits] for hits in whole]
-
-    def _find_in_parallel(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        calls = [partial(self.find, query, name, settings) for query in queries]
-        return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
-
-    def _prepare(self, name: str, settings: Settings) -> Prepared:
-        drivers = self.build_drivers(settings)
-        return drivers, drivers.build_strategy(name)
-
-    def _asks_store_only(self, name: str) -> bool:
-        """Whether a strategy is a built-in one that asks no model but the embedder: it takes milliseconds."""
-        return self._is_builtin and name in _STORE_ONLY
-
-    def _begin_searches(self, queries: Sequence[Query], name: str, drivers: Drivers) -> bool:
-        """Tells the store what is searched next; False where searches are better made in parallel."""
-        search = drivers.settings.search
-        vectors = [query.vector for query in queries if query.vector is not None]
-        if search.mode != "ann" or search.nprobe is not None:  # what is searched in one pass is searched as by default
-            vectors = []
-        depth = max(query.depth if name == "hybrid" else max(query.k * search.overfetch, 15) for query in queries)
-        made = np.stack(vectors) if vectors else np.empty((0, self._embedder.dim), np.float32)
-        evidence = drivers.evidence
-        terms = [evidence.extract_terms(query) for query in queries]
-        return self._store.begin_searches(made, terms, depth, queries[0].where)
+    def _is_plain(self, query: Query, name: str, settings: Settings) -> bool:
+        """Whether a search only ranks candidates: by a built-in strategy, and nothing is done with its hits."""
+        search = settings.search
+        is_alone = not (query.history or query.channel is not None or query.now is not None or search.has_floor)
+        return is_alone and self._is_builtin and name in PLAIN and (name != rank.HYBRID or search.fusion == "confident")
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""
@@ -236,6 +218,7 @@ class Finder:
             self.strategies,
             self._read_calibration(),
             self._has_messages,
+            self._seen,
         )
 
     def _read_calibration(self) -> Calibration | None:
@@ -252,14 +235,14 @@ class Finder:
 
         Within a filter the index is asked: to look through the channels would take as long as there are many.
         """
-        key = f"{self._store.change_number()} {expand_filter(self._boundary)}"
+        key = f"{self._store.change_number()} {expand_filter(self._limit)}"
         found = self._messages.get(key)
         if found is None:
-            if self._boundary == EVERYTHING:
-                found = bool(self._store.channels())
+            if self._limit == EVERYTHING:
+                found = bool(self._seen.channels())
             else:
                 vector = np.eye(1, self._embedder.dim, dtype=np.float32)[0]  # any would do
-                found = bool(self._store.search_vectors(vector, 1, _MESSAGES))
+                found = bool(self._seen.search_vectors(vector, 1, _MESSAGES))
             self._messages.put(key, found)
         return found
 
@@ -267,7 +250,9 @@ class Finder:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
         if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return ""
-        seen = map(expand_filter, (self._boundary, query.where))  # filters may look alike and admit something else
+        seen = map(
+            expand_filter, (self._limit, self._boundary, query.where)
+        )  # filters may look alike and admit something else
         asked = f"{replace(query, vector=None)!r} {tuple(seen)}"
         return digest(str(self._store.change_number()), name, asked, repr(settings))
 

@@ -6,7 +6,6 @@ were chosen on half of the questions of `python -m studies.follow_ups`.
 """
 
 from clew.core.types import Query
-from clew.query.rank.calibrate import estimate_relevance
 from clew.query.search.evidence import EvidenceSource
 
 MIN_RELEVANCE = 0.3  # of the best hit of the question by itself
@@ -16,8 +15,8 @@ MAX_TOGETHER = 0.4  # share of the words of the conversation in a text that has 
 
 def is_new_topic(source: EvidenceSource, query: Query, expanded: Query) -> bool:
     """Return whether the query finds something by itself that has nothing to do with what the conversation adds."""
-    _, evidence = source.gather(query, source.find_rivals(query, ()))
-    first, second = sorted([*estimate_relevance(evidence), 0.0, 0.0], reverse=True)[:2]
+    found = source.judge(query)
+    first, second = sorted([*found.own[found.list_places()].tolist(), 0.0, 0.0], reverse=True)[:2]
     if first < MIN_RELEVANCE or second >= MAX_SECOND:
         return False
     return source.match_together(query, expanded) < MAX_TOGETHER

@@ -12,19 +12,19 @@ from functools import partial
 
 from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import NotFound, SettingsError
+from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
-from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
+from clew.query.rank.balance_kinds import fuse_by_kind
 from clew.query.rank.fuse import convex, round_robin, rrf, weights_to_turn_counts
 from clew.query.rank.thread_smoothing import smooth_threads
-from clew.query.search import boost, conversation, retrieve
+from clew.query.search import boost, conversation, rank
 from clew.query.search.analyse import QueryAnalyser
-from clew.query.search.choose import choose_by_signs, read_signs
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
-from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence, order_by_relevance
+from clew.query.search.evidence import EvidenceSource, assess, order_by_relevance
 from clew.query.search.judge import make_model_judge, make_reranker_judge
 from clew.query.search.rerank import rerank as rerank_step
 from clew.query.search.topics import split_messages_by_topic
@@ -57,6 +57,7 @@ class Drivers:
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
     has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
+    seen: Store | None = None  # all that the engine may see, whatever the filter of the call; None: the store
 
     _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
 
@@ -68,7 +69,8 @@ class Drivers:
     def evidence(self) -> EvidenceSource:
         """Reads how well chunks match a query, by meaning and by words."""
         known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
-        return EvidenceSource(self.store, self.embedder, known, self._analyser)
+        stores = self.store, self.seen or self.store
+        return EvidenceSource(*stores, self.embedder, known, self._analyser, self.settings, self.has_messages)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of queries, embedded in one batch."""
@@ -105,31 +107,33 @@ def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
 
 def semantic(drivers: Drivers) -> Strategy:
     """Strategy: search by meaning (vectors)."""
-    return pipe(overfetch(_build_semantic(drivers), drivers), smooth_threads(drivers.settings.flow))
+    return _search_by(rank.SEMANTIC, drivers)
 
 
 def lexical(drivers: Drivers) -> Strategy:
     """Strategy: search by words (BM25)."""
-    return pipe(overfetch(_build_lexical(drivers), drivers), smooth_threads(drivers.settings.flow))
+    return _search_by(rank.LEXICAL, drivers)
 
 
 def hybrid(drivers: Drivers) -> Strategy:
-    """Strategy: search by meaning and by words, the hits of both scored together and shown by relevance."""
-    settings = drivers.settings
-    legs = [_build_leg(drivers, "semantic", _build_semantic), _build_leg(drivers, "lexical", _build_lexical)]
-    if settings.flow.each_kind and drivers.has_messages():
-        legs = [search_each_kind(leg) for leg in legs]
-    smooth = smooth_threads(settings.flow)
-    if settings.search.fusion != "confident":
-        return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth)
-    fused = fuse_by_evidence(
-        *legs,
-        source=drivers.evidence,
-        page_weight=settings.search.semantic_weight,
-        message_weight=settings.flow.semantic_weight,
-        name="hybrid",
-    )
-    return pipe(fused, smooth, order_by_relevance)
+    """Strategy: search by meaning and by words, what both find in the order of its relevance."""
+    settings, names = drivers.settings, (rank.SEMANTIC, rank.LEXICAL)
+    is_own = any(drivers.strategies.get(name) is not STRATEGIES[name] for name in names)
+    if settings.search.fusion == "confident" and not is_own:
+        return _search_by(rank.HYBRID, drivers)
+    legs = [drivers.build_strategy(name) for name in names]
+    if settings.search.fusion == "confident":
+        return pipe(fuse(*legs), assess(drivers.evidence), order_by_relevance)
+    return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth_threads(settings.flow))
+
+
+def _search_by(name: str, drivers: Drivers) -> Strategy:
+    """A strategy that ranks the candidates of a query."""
+
+    def search(query: Query) -> list[Hit]:
+        return rank.search(name, drivers.evidence, [query], drivers.settings)[0]
+
+    return search
 
 
 def document_boost(drivers: Drivers) -> Strategy:
@@ -170,20 +174,20 @@ def multi_query(drivers: Drivers) -> Strategy:
         return search
     by = rrf(k=drivers.settings.search.rrf_k, score_name="multi_query")
     found = fan_out(_build_query_rewrite(drivers, drivers.llm), base, by=by, embed=drivers.embed_queries)
-    return pipe(found, assess(drivers.evidence, again=True, every=True))  # for the question, not for its variations
+    return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for its variations
 
 
 def rerank(drivers: Drivers) -> Strategy:
     """Strategy: a hybrid search whose best hits are reordered by a reranker (cross-encoder)."""
     candidates = drivers.settings.search.candidates
-    known = assess(drivers.evidence)  # what the reranker refines
+    known = assess(drivers.evidence)  # what the reranker refines, of a strategy of the user's own
     return pipe(drivers.build_strategy("hybrid"), known, rerank_step(drivers.reranker(), candidates=candidates))
 
 
 def self_reflective(drivers: Drivers) -> Strategy:
     """Strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
     found = reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
-    return pipe(found, assess(drivers.evidence, again=True, every=True))  # for the question, not for a refined one
+    return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for a refined one
 
 
 def chunked(drivers: Drivers) -> Strategy:
@@ -197,26 +201,41 @@ def chunked(drivers: Drivers) -> Strategy:
         embed=drivers.embed_queries,
         split_topics=by_words if config.topics else None,
         fetch_vectors=drivers.store.vectors,
-        assess=assess(drivers.evidence, every=True),
+        assess=assess(drivers.evidence),
     )
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """Strategy that chooses another: the one that the question asks for, else by what a first hybrid search found."""
+    """Strategy that chooses another: the one that the question names, else the one for its kind if that can work."""
 
     from clew.query.rewrite.route import route_question  # many patterns, which no other strategy needs
 
     def search(query: Query) -> list[Hit]:
         route = route_question(query.text, history_length=len(query.history))
-        name, reason, first = route.strategy, route.reason, list[Hit]()
-        if not route.is_wanted:
-            first = drivers.build_strategy("hybrid")(query)
-            name, reason = choose_by_signs(read_signs(drivers.evidence, query, first), drivers.reranker)
+        missing = "" if route.is_wanted else _find_missing_part(route.strategy, drivers, query)
+        name = "hybrid" if missing else route.strategy
         with step("auto") as trace:
-            trace.notes.update(strategy=name, reason=reason)
-        return first if first and name == "hybrid" else drivers.build_strategy(name)(replace(query, text=route.text))
+            trace.notes["strategy"] = name
+            trace.notes["reason"] = (
+                f"{route.reason}; {route.strategy} is left out: {missing}" if missing else route.reason
+            )
+        return drivers.build_strategy(name)(replace(query, text=route.text))
 
     return search
+
+
+def _find_missing_part(name: str, drivers: Drivers, query: Query) -> str:
+    """What a strategy lacks here to gain anything on `hybrid`; empty if nothing."""
+    if name in ("multi_query", "self_reflective"):
+        return "" if drivers.llm else "there is no language model"
+    if name != "rerank":
+        return ""
+    reranker, language = drivers.reranker(), drivers.evidence.find_language(query)
+    if reranker is None:
+        return "there is no reranker"
+    known = RERANKER_LANGUAGES.get(reranker.name)
+    is_known = known is None or (bool(known) and language in ("", *known))
+    return "" if is_known else f"{reranker.name} does not know the language"
 
 
 STRATEGIES: Mapping[str, StrategyFactory] = {
@@ -247,35 +266,6 @@ def build_weighted_fusion(weight: float, drivers: Drivers) -> Fuse:
     if search.fusion == "round_robin":
         return round_robin(*weights_to_turn_counts(weight, 1 - weight), score_name="hybrid")
     return convex(weight, 1 - weight, score_name="hybrid")
-
-
-def overfetch(strategy: Strategy, drivers: Drivers) -> Strategy:
-    """Sets the depth of a single-ranking strategy to max(k · overfetch, 15), instead of the depth that fusion needs."""
-
-    def search(query: Query) -> list[Hit]:
-        return strategy(replace(query, depth=max(query.k * drivers.settings.search.overfetch, 15)))
-
-    return search
-
-
-def _build_leg(drivers: Drivers, name: str, build: StrategyFactory) -> Strategy:
-    """One ranking of a hybrid search: the plain retrieval, or the user's strategy of that name."""
-    return build(drivers) if drivers.strategies.get(name) is STRATEGIES[name] else drivers.build_strategy(name)
-
-
-def _build_semantic(drivers: Drivers) -> Strategy:
-    search = drivers.settings.search
-    return retrieve.semantic(
-        drivers.store,
-        drivers.embedder,
-        mode=search.mode,
-        nprobe=search.nprobe,
-        min_similarity=search.min_similarity,
-    )
-
-
-def _build_lexical(drivers: Drivers) -> Strategy:
-    return retrieve.lexical(drivers.store, drivers._analyser)
 
 
 def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:

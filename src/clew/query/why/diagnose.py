@@ -7,6 +7,7 @@ only decide what a built-in step is called in the answer, and which of them run 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from clew.core.candidates import Placed
 from clew.core.facets import admits_chunk
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
@@ -16,21 +17,25 @@ from clew.core.trace import Trace
 from clew.core.types import Chunk, Document, Hit
 from clew.core.why import Fix, Stage, WhyNot
 from clew.query.context.floor import IRRELEVANT
+from clew.query.rank.calibrate import MATCH
+from clew.query.search.rank import RANK
 from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix
 
 SEARCH = "search"  # the step around a strategy, which keeps its first k hits
 # Built-in rankings of which several run side by side: what one of them lacks may still come from another.
-RANKINGS = frozenset({"semantic", "lexical", "chunks", "query", "reflect", "fused", "fanned"})
+RANKINGS = frozenset({"semantic", "lexical", "chunks", "query", "reflect", RANK, "fused", "fanned"})
 # The stage of a built-in step that removed the target, or ranked it too low, and how it did.
 REMOVED_BY: Mapping[str, tuple[Stage, str]] = {
     "by_document": ("dedup", "another chunk of its document was kept instead"),
     "by_meaning": ("dedup", "a chunk that says the same was kept instead"),
     "rerank": ("depth", "it was not among the candidates for re-ranking"),
     "query": ("depth", "each part of the conversation keeps only its best hits"),
+    RANK: ("fusion", "the ranking left it out"),
     "fused": ("fusion", "the fusion left it out"),
     "fanned": ("fusion", "the fusion of the queries left it out"),
 }
 RANKED_BY: Mapping[str, Stage] = {
+    RANK: "fusion",
     "fused": "fusion",
     "fanned": "fusion",
     "document_boost": "fusion",
@@ -179,8 +184,8 @@ def _name_demoting_stage(step: Trace | None, wanted: Set[str], k: int) -> Stage:
         return "depth"
     if step.name not in REORDERED_BY:
         return RANKED_BY.get(step.name, "step")
-    by_score = sorted(_iterate_step_hits(step), key=lambda hit: (-hit.score, hit.chunk.id))
-    return "diversity" if any(hit.chunk.id in wanted for hit in by_score[:k]) else "depth"
+    by_score = sorted(_list_ranked(step), key=lambda each: (-each.score, each.id))
+    return "diversity" if any(each.id in wanted for each in by_score[:k]) else "depth"
 
 
 def _explain_context_drop(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
@@ -228,12 +233,8 @@ def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
 
 def _format_best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
     """The greatest cosine of the wanted chunks to three places; empty where no semantic ranking had one."""
-    scores = [
-        hit.scores["semantic"]
-        for step in attempt.list_steps()
-        for hit in _iterate_step_hits(step)
-        if hit.chunk.id in wanted and "semantic" in hit.scores
-    ]
+    steps = [step for step in attempt.list_steps() if step.name == "semantic"]
+    scores = [each.score for step in steps for each in _list_ranked(step) if each.id in wanted]
     return f"{max(scores):.3f}" if scores else ""
 
 
@@ -261,6 +262,8 @@ def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
     """
     if later.name not in RANKINGS:
         return True
+    if earlier.name == RANK:
+        return any(MATCH in hit.scores for hit in _iterate_step_hits(later))
     scores = {hit.chunk.id: hit.scores for hit in _iterate_step_hits(earlier)}
     return later.name != earlier.name and any(
         scores.get(hit.chunk.id) and scores[hit.chunk.id].items() <= hit.scores.items()
@@ -283,6 +286,12 @@ def _iterate_step_hits(step: Trace) -> Iterator[Hit]:
     return (hit for hit in step.output or () if isinstance(hit, Hit))
 
 
+def _list_ranked(step: Trace) -> list[Placed]:
+    """What a step ranked, best first."""
+    found = (Placed(each.chunk.id, each.score) if isinstance(each, Hit) else each for each in step.output or ())
+    return [each for each in found if isinstance(each, Placed)]
+
+
 def _find_best_rank(step: Trace, wanted: Set[str]) -> int | None:
     """The rank of the best of the wanted chunks in the results of a step."""
-    return next((rank for rank, hit in enumerate(_iterate_step_hits(step), 1) if hit.chunk.id in wanted), None)
+    return next((rank for rank, each in enumerate(_list_ranked(step), 1) if each.id in wanted), None)

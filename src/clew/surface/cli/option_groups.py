@@ -231,10 +231,12 @@ def warn_of_unknown_names(engine: "Engine", where: "Filter") -> None:
         render.print_line((sentence, "yellow"), err=True)
 
 
-def warn_of_pending_vectors(trace: "Trace") -> None:
-    """Reports on stderr how many chunks are not yet searchable by meaning, as a search has noted it."""
+def report_notes(trace: "Trace") -> None:
+    """Reports on stderr how a query was corrected, and how many chunks are not yet searchable by meaning."""
     from clew.surface.cli import render
 
+    if corrected := trace.find_note("did_you_mean"):
+        render.print_line((f"did you mean: {corrected}", "yellow"), err=True)
     if pending := trace.find_note("pending"):
         render.print_line((str(pending), "yellow"), err=True)
 

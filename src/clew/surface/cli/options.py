@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.core.errors import SettingsError
+from clew.core.time import parse_time
 
 QueryText = Annotated[
     str | None,
@@ -137,7 +138,10 @@ Access = Annotated[
     list[str] | None,
     _make_filter_option("--access", "LABEL", "Only what somebody with this label may see (repeatable)."),
 ]
-Since = Annotated[str | None, _make_filter_option("--since", "DATE", "Only from this date or time on (UTC).")]
+Since = Annotated[
+    str | None,
+    _make_filter_option("--since", "DATE", "Only from this date or time on (UTC): 2025-05-31, yesterday, 7d."),
+]
 Until = Annotated[str | None, _make_filter_option("--until", "DATE", "Only before this date or time (UTC).")]
 Metas = Annotated[list[str] | None, _make_filter_option("--meta", "KEY=VALUE", "Only with this metadata (repeatable).")]
 
@@ -147,9 +151,9 @@ def parse_time_option(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        message = f"{option} is {text!r}; it must be a date or a time such as 2025-05-31 or 2025-05-31T14:00"
+        return parse_time(text)
+    except (ValueError, OverflowError):
+        message = f"{option} is {text!r}; it must be a date or a time such as 2025-05-31T14:00, yesterday or 7d"
         raise SettingsError(message) from None
 
 

@@ -20,7 +20,8 @@ from clew.drivers.store.term_ids import pack_terms
 
 
 def test_bm25_is_the_formula() -> None:
-    assert bm25.idf(10, 3) == pytest.approx(math.log(1 + (10 - 3 + 0.5) / (3 + 0.5)))
+    assert bm25.idf(210, 3) == pytest.approx(math.log(1 + (210 - 3 + 0.5) / (3 + 0.5)))
+    assert bm25.idf(10, 3) == bm25.idf(100, 3)  # a word is as rare among a few pages
     assert bm25.idf(10, 10) > 0
     norms = bm25.length_norm(np.array([4.0, 8.0]), 4.0)
     assert norms.tolist() == pytest.approx([1.2, 1.2 * (0.25 + 0.75 * 2)])

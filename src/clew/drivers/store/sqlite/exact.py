@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Depth
+from clew.core.candidates import Ranking
 from clew.core.cosine import compute_cosines
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
@@ -20,7 +20,6 @@ from clew.drivers.store import bm25, order
 from clew.drivers.store.backend import Head, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.order import PrefixCache
 from clew.drivers.store.scan import join_rankings, rank_nearest
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.database import CollectionState, Database
@@ -161,18 +160,18 @@ class View:
         scores = np.where(np.isnan(scores), -np.inf, scores)  # a vector that is still to be made
         return rank_nearest(self.ids, vectors, vector, k, scores, slots)
 
-    def find_matching(self, found: TermScores, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
+    def find_matching(self, scores: Floats, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
         """Return the admitted k slots of greatest BM25 score, of those that have a term."""
-        scores = found.sum_up(self.used)
-        scores[self.removed] = 0.0
-        if slots is not None:
-            admitted = np.zeros(self.used)
-            admitted[slots] = scores[slots]
-            scores = admitted
-        matching = np.flatnonzero(scores)
-        top = matching[order.select_candidates(scores[matching], k, 10.0**-bm25.DIGITS)]
+        places = np.flatnonzero(scores) if slots is None else slots[np.flatnonzero(scores[slots])]
+        top = places[order.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
         ids = [self.ids[slot] for slot in top.tolist()]
         return order.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
+
+    def sum_up(self, found: TermScores) -> Floats:
+        """Return the BM25 score of each slot, 0 for removed ones."""
+        scores = found.sum_up(self.used)
+        scores[self.removed] = 0.0
+        return scores
 
     def count_having(self, found: TermPlaces) -> list[int]:
         """Return how many chunks have each term that was found, without the removed ones."""
@@ -214,7 +213,6 @@ class ExactIndex:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.RLock()
-        self._known = PrefixCache[tuple[int, float]]()  # the nearest: what judges the hits asks for fewer of the same
         self._view = self._make_empty_view()
         self._is_torn = False  # following failed, and what the view shares with the next is no longer its own
 
@@ -228,48 +226,48 @@ class ExactIndex:
         self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool = True, breadth: int | None = None
     ) -> RowScores:
         """The k rows of greatest cosine; always exact."""
-        view, key = self._view, vector.tobytes()
-        how = (view.change, expand_filter(where))
-        found = self._known.get(key, how, k)
-        if found is None:
-            found = view.to_rows(view.find_nearest(vector, k, view.admit(where)))
-            self._known.put(key, how, k, found)
-        return found
-
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
-        """Compares vectors that are searched next with all chunks, as one product of matrices."""
         view = self._view
-        slots, how, rows = view.admit(where), (view.change, expand_filter(where)), list[int]()
-        self._known.clear()
-        for vector, scores in zip(vectors, vectors @ view.vectors[: view.used].T, strict=True):
-            found = view.to_rows(view.find_nearest(vector, k, slots, scores))
-            self._known.put(vector.tobytes(), how, k, found)
-            rows += [row for row, _ in found]
-        return rows
+        return view.to_rows(view.find_nearest(vector, k, view.admit(where)))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a head."""
         view = self._view
         (scored,) = view.score_terms(head, [terms])
-        return view.to_rows(view.find_matching(scored, k, view.admit(where)))
+        return view.to_rows(view.find_matching(view.sum_up(scored), k, view.admit(where)))
 
     def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
+        self,
+        head: Head,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str],
+        *,
+        is_exact: bool = True,
+        breadth: int | None = None,
     ) -> list[RowCandidates]:
-        """The candidates of each query; the vectors of several are compared as one product of matrices."""
-        view = self._view
-        admitted, every, found = view.admit(where), view.vectors[: view.used], []
-        products = vectors @ every.T if len(vectors) > 1 else [None] * len(vectors)
+        """What the rankings of each query find; every vector is compared once, as one product of matrices."""
+        with self._lock:
+            view, given = self._view, list(self._view.find_slots(chunk_ids).values())
+        every, found = view.vectors[: view.used], []
+        admitted = [view.admit(each.where) for each in rankings]
+        products = vectors @ every.T if any(slots is None for slots in admitted) else [None] * len(vectors)
         for vector, scores, scored in zip(vectors, products, view.score_terms(head, terms), strict=True):
-            nearest = view.find_nearest(vector, near.found, admitted, scores)[: near.kept]
-            matched = view.find_matching(scored, matching.found, admitted)[: matching.kept]
-            chosen, by_words = join_rankings(nearest, matched)
-            slots = np.array(chosen, np.intp)
-            rest = compute_cosines(every[slots[len(nearest) :]], vector)
-            cosines = np.concatenate([np.array([cosine for _, cosine in nearest], np.float64), rest])
-            rows, has_messages = view.rows[slots].tolist(), bool(view.messages[slots].any())
-            ids, measured = [view.ids[slot] for slot in chosen], scored.measure(view.used, slots)
-            found.append(RowCandidates(rows, ids, has_messages, len(nearest), by_words, cosines, *measured))
+            summed, asked = view.sum_up(scored), list(zip(rankings, admitted, strict=True))
+            near = [view.find_nearest(vector, each.near, slots, scores) for each, slots in asked]
+            matching = [view.find_matching(summed, each.matching, slots) for each, slots in asked]
+            joined = join_rankings(near, matching, given)
+            slots = np.array(joined.rows, np.intp)
+            found.append(
+                RowCandidates(
+                    view.rows[slots].tolist(),
+                    [view.ids[slot] for slot in joined.rows],
+                    view.messages[slots],
+                    *joined[1:],
+                    compute_cosines(every[slots], vector),
+                    *scored.measure(view.used, slots),
+                )
+            )
         return found
 
     def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:

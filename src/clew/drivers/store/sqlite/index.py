@@ -8,13 +8,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 
-from clew.core.candidates import Depth
+from clew.core.candidates import Ranking
 from clew.core.doctor import Defect
 from clew.core.errors import ClewError, DriverFailed
 from clew.core.filter import Filter
@@ -38,7 +38,6 @@ DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 REST = 60.0  # seconds after a build that failed, before a thread tries again
 SMALL_SHARE = 20  # of a collection, below which what was added since the last flush does not wait for a graph
 LOOK_AFTER = 10.0  # seconds for which a process has the collection open before it builds what another process left due
-MAX_AHEAD = 8192  # hits of searches that are made in one pass
 
 log = logging.getLogger(__name__)
 
@@ -116,26 +115,20 @@ class SqliteIndex(ScanIndex):
         made = [each for each in self._rows.load_chunks(head, chunk_ids) if each[signals.VECTOR]]
         return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
-        """Searches all of them in one pass."""
-        if head.chunks and 0 < len(vectors) * k <= MAX_AHEAD:
-            index = self._get_index(head)
-            with suppress(BrokenIndex):  # the search that follows rebuilds it
-                return index.begin(head, np.ascontiguousarray(vectors, np.float32), terms, k, where)
-        return []
-
     def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> list[RowCandidates] | None:
-        """The candidates of each query; None where any is in doubt."""
-        if len(vectors) * (near.kept + matching.kept) > MAX_AHEAD:
-            return None
-        index = self._get_index(head)
-        self._look(head)
-        try:
-            return index.candidates(head, np.ascontiguousarray(vectors, np.float32), terms, near, matching, where)
-        except BrokenIndex:  # the search that follows rebuilds it
-            return None
+        self,
+        head: Head,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str],
+        *,
+        is_exact: bool,
+        breadth: int | None,
+    ) -> list[RowCandidates]:
+        """What the rankings of each query find, and these chunks."""
+        asked = np.ascontiguousarray(vectors, np.float32), terms, rankings, chunk_ids
+        return self._search(head, lambda own: own.candidates(head, *asked, is_exact=is_exact, breadth=breadth))
 
     # -- the index in use
 

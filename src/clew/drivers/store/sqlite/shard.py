@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.candidates import Depth
+from clew.core.candidates import Gone, Ranking
 from clew.core.cosine import compute_cosines
 from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, expand_filter
@@ -224,43 +224,64 @@ class ShardIndex:
         best = order.top_k(read.rows.tolist(), read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
-    def begin(self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], k: int, where: Filter) -> list[int]:
-        """Finds the candidates of searches that are made next, all in one pass; their rows."""
-        version = self._version
-        requests = [request_nearest(vector, k + SPARE, where) for vector in vectors]
-        requests += [self._request_matching(head, each, self._weigh_terms(each, head), k, where) for each in terms]
-        self._known.clear()
-        rows = dict[int, None]()
-        for request, found in zip(requests, self._query(requests), strict=True):
-            self._known.put(request.key, self._how(request, version), request.limit, found)
-            rows.update(dict.fromkeys([int(point.id) for point in found]))
-        self._rows.load_rows(head, list(rows))
-        return list(rows)
-
     def candidates(
-        self, head: Head, vectors: Matrix, terms: Sequence[PackedTerms], near: Depth, matching: Depth, where: Filter
-    ) -> list[RowCandidates] | None:
-        """The candidates of each query; the shard is asked for all of them in one pass."""
-        if len(vectors) > 1:
-            known = [each for each in terms if len(each.hashes)]
-            self.begin(head, vectors, known, max(near.found, matching.found), where)
-        found, is_complete = list[RowCandidates](), True
+        self,
+        head: Head,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        rankings: Sequence[Ranking],
+        chunk_ids: Sequence[str],
+        *,
+        is_exact: bool = False,
+        breadth: int | None = None,
+    ) -> list[RowCandidates]:
+        """What the rankings of each query find; the shard is asked for all of it in one pass."""
+        found, given = list[RowCandidates](), [each[0] for each in self._rows.load_chunks(head, chunk_ids)]
+        self._search_ahead(head, vectors, terms, rankings, is_exact=is_exact, breadth=breadth)
         for vector, words in zip(vectors, terms, strict=True):
-            nearest = self.nearest(head, vector, near.found, where)
-            matched = self.matching(head, words, matching.found, where) if len(words.hashes) else []
-            is_complete = is_complete and len(nearest) == near.found and len(matched) == matching.found
-            first = nearest[: near.kept]
-            rows, by_words = join_rankings(first, matched[: matching.kept])
-            read = self._rows.load_rows(head, rows)
-            if len(read) != len(rows):  # one of them is gone
-                return None
-            rest = compute_cosines(stack_vectors(read[len(first) :], self._database.dim), vector)
-            cosines = np.concatenate([np.array([cosine for _, cosine in first], np.float64), rest])
-            ids, has_messages = [each[1] for each in read], any(MESSAGE in each[2] for each in read)
-            measured = self._measure(head, words, read)
-            found.append(RowCandidates(rows, ids, has_messages, len(first), by_words, cosines, *measured))
-        # Where fewer were found than asked for, rows may have been removed meanwhile.
-        return found if is_complete or self._database.read_state().change == head.change else None
+            near = [
+                self.nearest(head, vector, each.near, each.where, is_exact=is_exact, breadth=breadth)
+                for each in rankings
+            ]
+            matching = [
+                self.matching(head, words, each.matching, each.where) if len(words.hashes) else [] for each in rankings
+            ]
+            joined = join_rankings(near, matching, given)
+            read = self._rows.load_rows(head, joined.rows)
+            if len(read) != len(joined.rows):
+                raise Gone("a row that was found")
+            found.append(
+                RowCandidates(
+                    joined.rows,
+                    [each[1] for each in read],
+                    np.array([MESSAGE in each[2] for each in read], bool),
+                    *joined[1:],
+                    compute_cosines(stack_vectors(read, self._database.dim), vector),
+                    *self._measure(head, words, read),
+                )
+            )
+        return found
+
+    def _search_ahead(
+        self,
+        head: Head,
+        vectors: Matrix,
+        terms: Sequence[PackedTerms],
+        rankings: Sequence[Ranking],
+        *,
+        is_exact: bool,
+        breadth: int | None,
+    ) -> None:
+        """Ask the shard at once for what searches will ask for."""
+        version, requests = self._version, list[Request]()
+        for vector, words in zip(vectors, terms, strict=True):
+            weights = self._weigh_terms(words, head)
+            for where, near, matching in rankings:
+                requests.append(request_nearest(vector, near + SPARE, where, is_exact=is_exact, breadth=breadth))
+                if len(words.hashes):
+                    requests.append(self._request_matching(head, words, weights, matching, where))
+        for request, points in zip(requests, self._query(requests), strict=True):
+            self._known.put(request.key, self._how(request, version), request.limit, points)
 
     def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a head."""
@@ -306,15 +327,15 @@ class ShardIndex:
         return version, expand_filter(request.where), request.breadth, request.is_exact
 
     def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
-        """The points for requests with the same filter."""
-        alternatives = expand_filter(requests[0].where) if requests else ()
-        if not alternatives:
-            return [[] for _ in requests]
+        """The points for requests; none where a filter admits nothing."""
+        alternatives = [expand_filter(each.where) for each in requests]
+        made = [make_query(each, make_filter(own)) for each, own in zip(requests, alternatives, strict=True) if own]
         with translate_errors():
-            made = [make_query(each, make_filter(alternatives)) for each in requests]
-            if len(made) == 1:
-                return [self._shard.query(made[0])]
-            return self._shard.query_batch(edge.QueryBatchRequest(made))
+            if len(made) > 1:
+                found = iter(self._shard.query_batch(edge.QueryBatchRequest(made)))
+            else:
+                found = iter([self._shard.query(each) for each in made])
+            return [next(found) if own else [] for own in alternatives]
 
     # -- upkeep
 

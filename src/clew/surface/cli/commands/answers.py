@@ -7,7 +7,7 @@ import typer
 from clew.core.errors import DriverFailed, SettingsError
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CODE_BY_ERROR
-from clew.surface.cli.option_groups import SearchOptions, read_question, warn_of_pending_vectors
+from clew.surface.cli.option_groups import SearchOptions, read_question, report_notes
 from clew.surface.cli.program import open_engine
 
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.")]
@@ -63,7 +63,7 @@ def ask(
                     person=person,
                     on_event=on_event,
                 )
-    warn_of_pending_vectors(trace)
+    report_notes(trace)
     if as_json:
         render.print_json(answer_to_json(answer, trace=trace))
     else:

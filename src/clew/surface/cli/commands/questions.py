@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import QueryOptions, SearchOptions, warn_of_pending_vectors, warn_of_unknown_names
+from clew.surface.cli.option_groups import QueryOptions, SearchOptions, report_notes, warn_of_unknown_names
 from clew.surface.cli.program import open_engine
 
 Render = Annotated[
@@ -43,7 +43,7 @@ def search(
                 history=loaded.history,
                 group_by=group_by,
             )
-        warn_of_pending_vectors(trace)
+        report_notes(trace)
         reason, languages = "", engine.opened.store.language_counts().keys()
         if hits:
             warn_of_unknown_names(engine, where)
@@ -90,7 +90,7 @@ def context(
                 history=loaded.history,
                 render=renderer,
             )
-        warn_of_pending_vectors(trace)
+        report_notes(trace)
     if as_json:
         render.print_json(context_to_json(found, trace=trace))
     else:

@@ -47,7 +47,7 @@ async def context(body: ContextBody, caller: Calling) -> Response:
     """The context for a prompt: cited passages within a token budget."""
 
     def call(engine: Engine) -> dict[str, Any]:
-        with record("context", brief=True) as trace:
+        with record("context") as trace:
             found = engine.context(
                 body.build_query(),
                 tokens=body.tokens,

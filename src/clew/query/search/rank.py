@@ -1,0 +1,104 @@
+"""One search: candidates in columns, ranked, and objects only of the hits that are shown.
+
+`semantic`, `lexical` and `hybrid` rank the same columns: by cosine, by BM25, or by relevance.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from clew.core.candidates import Placed
+from clew.core.settings import Settings
+from clew.core.trace import step
+from clew.core.types import Hit, Query
+from clew.query.rank.calibrate import Signal
+from clew.query.rank.thread_smoothing import FLOW, smooth_in_range
+from clew.query.search.evidence import EvidenceSource, Found, embed_query, list_places
+
+SEMANTIC, LEXICAL, HYBRID = "semantic", "lexical", "hybrid"
+RANK = "rank"  # the name of the step
+
+
+def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings: Settings) -> list[list[Hit]]:
+    """The k best hits of each query, all with the same k, depth and filter; Gone if one is removed meanwhile."""
+    first = queries[0]
+    depth = first.depth
+    if name != HYBRID and first.k < first.depth:
+        depth = max(first.k * settings.search.overfetch, 15)
+    queries = [replace(query, vector=embed_query(query, source.embedder)) for query in queries]
+    with step("candidates") as trace:
+        candidates = source.find(queries, depth)
+        trace.out = sum(len(list_places(each, depth)) for each, _ in candidates)
+        if trace.is_recorded:
+            trace.notes["languages"] = ", ".join(source.list_languages(first))
+    ranked = []
+    with step(RANK) as trace:
+        for query, (each, seen) in zip(queries, candidates, strict=True):
+            found = source.weigh(query, each, seen, depth)
+            order, scores = _order(name, found, settings)
+            if trace.is_recorded:
+                trace.notes |= {SEMANTIC: sum(map(len, found.near)), LEXICAL: sum(map(len, found.matching))}
+                foreign = found.evidence.foreign
+                if foreign is not None and foreign[order].any():
+                    trace.notes["in_other_languages"] = int(foreign[order].sum())
+            if trace.keeps_output:
+                _record_rankings(name, found)
+                trace.output = tuple(Placed(each.ids[place], scores[place]) for place in order)
+            ranked.append(_make_hits(name, found, order[: query.k], scores))
+        trace.out = sum(map(len, ranked))
+    return ranked
+
+
+def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapping[int, float]]:
+    """The places that a strategy ranks, best first, and their scores; equal ones by id, as relevant ones by cosine."""
+    of = found.candidates
+    if name == HYBRID:
+        places = found.list_places()
+        scores = dict(zip(places, found.relevance[places].tolist(), strict=True))
+    else:
+        rankings = found.near if name == SEMANTIC else found.matching
+        places = list(dict.fromkeys(place for ranking in rankings for place in ranking))
+        values = of.cosines[places] if name == SEMANTIC else np.array([of.by_words[place] for place in places])
+        scores = dict(zip(places, _smooth(values, places, found, settings).tolist(), strict=True))
+    near = np.nan_to_num(of.cosines, nan=-1.0) if name == HYBRID else np.zeros(len(of.ids))  # nan: no vector yet
+    return sorted(places, key=lambda place: (-scores[place], -near[place], of.ids[place])), scores
+
+
+def _smooth(values: Signal, places: Sequence[int], found: Found, settings: Settings) -> Signal:
+    """The scores of places, messages with what they gain from each other."""
+    chosen = [at for at, place in enumerate(places) if place in found.threads]
+    if len(chosen) > 1:
+        threads = [found.threads[places[at]] for at in chosen]
+        values = values.copy()
+        values[chosen] = smooth_in_range(values[chosen], threads, settings.flow)
+    return values
+
+
+def _record_rankings(name: str, found: Found) -> None:
+    """Record the rankings that a strategy uses as steps."""
+    of, every = found.candidates, {SEMANTIC: found.near, LEXICAL: found.matching}
+    for leg, rankings in every.items() if name == HYBRID else [(name, every[name])]:
+        scores = of.cosines if leg == SEMANTIC else of.by_words
+        with step(leg) as trace:
+            places = [(-float(scores[place]), of.ids[place]) for ranking in rankings for place in ranking]
+            trace.set_output([Placed(id_, -score) for score, id_ in sorted(places)])
+
+
+def _make_hits(name: str, found: Found, places: Sequence[int], scores: Mapping[int, float]) -> list[Hit]:
+    """The hits at places, with all their numbers."""
+    of, hits = found.candidates, []
+    by_vector = {place for ranking in found.near for place in ranking}
+    for place, hit in zip(places, of.read_hits(places), strict=True):
+        cosine, named = float(of.cosines[place]), dict[str, float]()
+        if name != LEXICAL and place in by_vector:
+            named[SEMANTIC] = cosine
+        if name != SEMANTIC and place in of.by_words:
+            named[LEXICAL] = of.by_words[place]
+        if name == HYBRID:
+            named[HYBRID] = float(found.own[place])
+        if place in found.threads:
+            named[FLOW] = scores[place]
+        named |= found.name_scores(place)
+        hits.append(Hit(hit.chunk, hit.document, scores[place], named, cosine, float(found.relevance[place])))
+    return hits

@@ -1,0 +1,50 @@
+"""A word that the collection lacks is searched as the one like it that it has."""
+
+import pytest
+
+from clew import Document, Engine, record
+
+PAGES = {
+    "keys": "Key rotation: the platform team rotates the signing keys every quarter.",
+    "lunch": "Lunch is served in the canteen at noon, and coffee all day.",
+    "trains": "The ferry timetable lists the departures of every harbour station.",
+}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    engine = Engine.open(":memory:", embedder="hashed")
+    engine.add_documents([Document(id_, text) for id_, text in PAGES.items()])
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant", "found"),
+    [
+        ("kyes rotatoin", "keys rotation", "keys"),
+        ("signng", "signing", "keys"),
+        ("Cantene", "canteen", "lunch"),
+        ("timmetabel", "timetable", "trains"),
+        ("harborr statoin?", "harbour station?", "trains"),
+    ],
+)
+def test_misspelt_words_find_what_was_meant(engine: Engine, asked: str, meant: str, found: str) -> None:
+    with record() as trace:
+        hits = engine.search(asked, k=1, strategy="lexical")
+    assert [hit.document.id for hit in hits] == [found]
+    assert trace.find_note("did_you_mean") == meant
+
+
+@pytest.mark.parametrize("asked", ["keys rotation", "the canteen", "zebra xylophone", "ky", "2031", "Schlüssel"])
+def test_other_words_are_left_as_they_are(engine: Engine, asked: str) -> None:
+    with record() as trace:
+        engine.search(asked, k=1)
+    assert trace.find_note("did_you_mean") is None
+
+
+def test_a_corrected_word_counts_less_than_one_that_is_there(engine: Engine) -> None:
+    engine.add_documents([Document("fees", "The fees of the harbour are paid on Monday.")])
+    right = engine.search("harbour fees", k=1, strategy="lexical")[0]
+    typed = engine.search("harbour feees", k=1, strategy="lexical")[0]
+    assert right.document.id == typed.document.id == "fees"
+    assert typed.relevance <= right.relevance

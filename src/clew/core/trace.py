@@ -96,11 +96,6 @@ def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
         _current.reset(token)
 
 
-def is_recording() -> bool:
-    """Whether a trace is being recorded."""
-    return _current.get() is not None
-
-
 def note(key: str, value: Note) -> None:
     """Adds a note to the current step of the trace; does nothing where none is recorded."""
     current = _current.get()

@@ -10,7 +10,6 @@ from clew.core.errors import SettingsError
 from clew.core.protocols import Fuse
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.fuse import (
-    collect_hits,
     comb_max,
     convex,
     keep_scores,
@@ -52,7 +51,7 @@ def test_rrf_k_and_weights_change_the_scores() -> None:
     assert ids(rrf(2, 1)([ranking("a", "b"), ranking("b", "a")]))[0] == "a"
 
 
-@pytest.mark.parametrize("fuse", [rrf(), convex(), collect_hits, comb_max(), round_robin()])
+@pytest.mark.parametrize("fuse", [rrf(), convex(), comb_max(), round_robin()])
 def test_nothing_fused_with_nothing_is_nothing(fuse) -> None:  # type: ignore[no-untyped-def]
     assert fuse([[], []]) == []
 
@@ -119,17 +118,7 @@ def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> N
     assert weights_to_turn_counts(*shares) == dealt
 
 
-def test_the_hits_of_several_rankings_are_collected_each_once() -> None:
-    near, words = (
-        [hit("b", 0.9, semantic=0.9), hit("a", 0.5, semantic=0.5)],
-        [hit("b", 7.0, lexical=7.0), hit("c", 2.0)],
-    )
-    collected = collect_hits([near, words])
-    assert [each.chunk.id for each in collected] == ["b", "a", "c"]
-    assert collected[0].scores == {"semantic": 0.9, "lexical": 7.0}
-
-
-@pytest.mark.parametrize("fuse", [rrf(), convex(), collect_hits, comb_max(), round_robin()])
+@pytest.mark.parametrize("fuse", [rrf(), convex(), comb_max(), round_robin()])
 def test_a_fused_hit_keeps_the_similarity_that_is_known_and_the_greatest_relevance(fuse: Fuse) -> None:
     by_meaning = replace(hit("a", 0.4), similarity=0.4)
     (found,) = fuse([[hit("a", 7.0)], [by_meaning], [replace(hit("a", 0.1), relevance=0.3, similarity=0.5)]])

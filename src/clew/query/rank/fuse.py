@@ -45,23 +45,6 @@ def convex(*weights: float, normalise: Normalise = normalise_minmax, score_name:
     return fuse
 
 
-def collect_hits(rankings: Sequence[list[Hit]]) -> list[Hit]:
-    """The hits of all rankings, each chunk once, with the scores and numbers that any of them gave it.
-
-    They are yet to be scored together: the score of each is that of its last ranking.
-    """
-    found: dict[str, Hit] = {}
-    for hits in rankings:
-        for hit in hits:
-            known = found.get(hit.chunk.id)
-            if known is None:
-                found[hit.chunk.id] = hit
-                continue
-            best, scores = hit if _knows_more(hit, known) else known, {**known.scores, **hit.scores}
-            found[hit.chunk.id] = Hit(hit.chunk, hit.document, hit.score, scores, best.similarity, best.relevance)
-    return list(found.values())
-
-
 def rrf(*weights: float, k: int = 60, score_name: str = "rrf") -> Fuse:
     """Reciprocal rank fusion: the weighted sum of 1 / (k + rank), ranks counted from 1.
 

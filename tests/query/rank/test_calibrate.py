@@ -146,7 +146,7 @@ def test_a_strong_field_takes_from_a_hit_and_one_or_two_rivals_hardly_do() -> No
 def test_nothing_competes_with_nothing() -> None:
     assert estimate([]).tolist() == []
     assert compare_evidence(pack([]), Field(0.2, 0.1)).shape == (0, 6)
-    assert pack([]).measure_field() == pytest.approx(Field(0.1, 0.05))  # the least that a field has
+    assert pack([]).measure_field() == pytest.approx(Field(0.3, 0.15))  # the least that a field has
     assert pair_evidence(pack([])).shape == (0, 3)
 
 
@@ -165,12 +165,12 @@ def test_meaning_and_the_share_of_terms_count_together_and_never_below_0() -> No
 
 
 def test_the_field_is_the_third_to_twentieth_best_of_different_texts() -> None:
-    """The copy counts once, and none as less than .1 of meaning or .05 of words: (.6 + .3 + 16 · .1) / 18."""
+    """The copy counts once, and none as less than .3 of meaning or .15 of words: (.6 + .3 + 16 · .3) / 18."""
     meanings, words = (0.9, 0.9, 0.6, 0.6, 0.3, -0.5), (0.1, 0.1, 0.4, 0.35, 0.2, 0.0)
     evidence = pack([Row(meaning, word, 0.0) for meaning, word in zip(meanings, words, strict=True)])
-    assert evidence.measure_field() == pytest.approx(Field(2.5 / 18, 1.1 / 18))
-    assert evidence.measure_field([0, 2, 3, 4]) == pytest.approx(Field(2.5 / 18, 1.1 / 18))
-    assert evidence.measure_field([0, 4, 5]) == pytest.approx(Field(0.1, 0.05))  # two are better than any of the field
+    assert evidence.measure_field() == pytest.approx(Field(5.7 / 18, 2.75 / 18))
+    assert evidence.measure_field([0, 2, 3, 4]) == pytest.approx(Field(5.7 / 18, 2.75 / 18))
+    assert evidence.measure_field([0, 4, 5]) == pytest.approx(Field(0.3, 0.15))  # two are better than any of the field
     many = pack([Row(1 - n / 100, n / 100, 0.0) for n in range(40)])
     assert many.measure_field() == pytest.approx(Field(1 - 10.5 / 100, (39 - 10.5) / 100))
 

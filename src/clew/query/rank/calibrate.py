@@ -70,23 +70,23 @@ def expect_meaning(meaning: Signal, share: Signal) -> Signal:
 class AnswerWeights:
     """Weights of the chance that a text answers at all: its meaning, its share of the terms, their product."""
 
-    constant: float = -5.52
-    meaning: float = 3.73
-    share: float = 10.47
-    both: float = 16.45
+    constant: float = -5.01
+    meaning: float = 3.11
+    share: float = 10.05
+    both: float = 15.73
 
 
 @dataclass(frozen=True, slots=True)
 class HitWeights:
     """Weights of the chance that a hit is the answer: its signals, and their distance from the level of the field."""
 
-    constant: float = -3.80
-    meaning: float = 0.77
-    words: float = 0.45
-    meaning_above: float = 1.62
-    meaning_below: float = 3.54
-    words_above: float = 11.97
-    words_below: float = 16.24
+    constant: float = -2.88
+    meaning: float = 0.21
+    words: float = 0.5
+    meaning_above: float = 2.95
+    meaning_below: float = 4.3
+    words_above: float = 11.9
+    words_below: float = 14.6
 
 
 ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, however many are shown
@@ -94,7 +94,7 @@ MATCH = "match"  # the name of the score that `estimate_match` computes
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
 FIELD = slice(2, 20)  # the third to twentieth best: one more text moves their mean by an eighteenth of what it is above
-LEAST_MEANING, LEAST_WORDS = 0.1, 0.05  # of a signal in the field: so a few pages are judged like many
+LEAST_MEANING, LEAST_WORDS = 0.3, 0.15  # of a signal in the field: so a few pages are judged like many
 SEMANTIC_WEIGHT = 0.4  # the default of the settings, for which the weights are fitted
 SAME_DIGITS = 6  # of signals, which are those of the same text if they are equal
 _MEANING, _WORDS = [0, 2, 3], [1, 4, 5]  # columns of `compare_evidence`

@@ -3,13 +3,17 @@
 from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 
-MIN_LETTERS = 4  # of a word that is corrected: shorter ones are like too many others
+MIN_LETTERS = 4  # of a word that is corrected: shorter ones are like too many others, …
+MIN_REPLACED = 6  # … and so are those of which any letter may be another
 MIN_TWICE = 7  # of one that may have two errors
 
 
 def list_edits(word: str) -> list[str]:
-    """The words at one edit from a word: Damerau, "A Technique for Computer Detection and Correction", 1964."""
-    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    """The words at one edit from a word, a short one at one slip.
+
+    Damerau, "A Technique for Computer Detection and Correction of Spelling Errors", 1964.
+    """
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)] if len(word) >= MIN_REPLACED else []
     replaced = [a + letter + b[1:] for a, b in splits if b for letter in ascii_lowercase]
     inserted = [a + letter + b for a, b in splits for letter in ascii_lowercase]
     return [*dict.fromkeys([*_slip(word), *replaced, *inserted])]

@@ -220,11 +220,12 @@ def test_a_place_in_a_long_thread_is_right_or_an_error_and_repaired(
     change = make_change(request, engine)
     (record,) = engine.list()
 
-    def list_places(asked: str) -> list[tuple[str, int, int]]:  # what was asked before is remembered
+    def list_places(asked: str) -> list[tuple[str, int, int]]:
         hits = engine.search(f"290 291 292 {asked}", strategy="lexical", k=3)
         return sorted((hit.chunk.text, hit.chunk.start, hit.chunk.end) for hit in hits)
 
     before, text = list_places("before"), engine.read(record.id).text
+    engine.add_documents([Document("other", "something else")])  # what was shown before is remembered until a change
     assert [shown for shown, _, _ in before] == [f"part {n} of the tale" for n in (290, 291, 292)]
     assert all(text[start:end] == shown for shown, start, end in before)
     change(sql)

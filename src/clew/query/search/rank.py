@@ -38,12 +38,12 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
             found = source.weigh(query, each, seen, depth)
             order, scores = _order(name, found, settings)
             if trace.is_recorded:
+                _record_rankings(name, found)
                 trace.notes |= {SEMANTIC: sum(map(len, found.near)), LEXICAL: sum(map(len, found.matching))}
                 foreign = found.evidence.foreign
                 if foreign is not None and foreign[order].any():
                     trace.notes["in_other_languages"] = int(foreign[order].sum())
             if trace.keeps_output:
-                _record_rankings(name, found)
                 trace.output = tuple(Placed(each.ids[place], scores[place]) for place in order)
             ranked.append(_make_hits(name, found, order[: query.k], scores))
         trace.out = sum(map(len, ranked))

@@ -26,7 +26,7 @@ from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import TermMatch, Vector
 from clew.drivers.store import order
 from clew.drivers.store.backend import Head, RowScores, Snapshot, T
-from clew.drivers.store.bm25 import DIGITS, K1, B
+from clew.drivers.store.bm25 import DIGITS, K1, MIN_CHUNKS, B
 from clew.drivers.store.postgres import binary, pool, rows, upkeep
 from clew.drivers.store.postgres.pool import Pool, Row, fetch_rows
 from clew.drivers.store.postgres.rows import SqlFragment
@@ -50,7 +50,8 @@ UNIT = 10**DIGITS
 _WEIGHTS = f"""
 WITH w AS MATERIALIZED (
   SELECT a.word, {K1}::float8 * {B}::float8 / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
-    a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight
+    a.times * ln(1::float8 + (greatest(c.chunks, h.many, {MIN_CHUNKS}) - h.many + 0.5::float8)
+      / (h.many + 0.5::float8)) AS weight
   FROM unnest(%s::bigint[], %s::int[]) AS a(word, times)
   JOIN LATERAL ({{many}}) h ON true
   JOIN collections c ON c.number = {{number}})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew import Document, Engine, record
+from clew import Document, Engine, Filter, record
 
 PAGES = {
     "keys": "Key rotation: the platform team rotates the signing keys every quarter.",
@@ -48,3 +48,11 @@ def test_a_corrected_word_counts_less_than_one_that_is_there(engine: Engine) -> 
     typed = engine.search("harbour feees", k=1, strategy="lexical")[0]
     assert right.document.id == typed.document.id == "fees"
     assert typed.relevance <= right.relevance
+
+
+def test_a_word_of_hidden_pages_is_never_offered(engine: Engine) -> None:
+    engine.add_documents([Document("secret", "The merger with Quillfeather is signed.", access={"board"})])
+    for asked in (engine.within(Filter(access={"staff"})), engine):
+        with record() as trace:
+            asked.search("quillfeathr", k=1)
+        assert (trace.find_note("did_you_mean") is None) == (asked is not engine)

@@ -95,7 +95,7 @@ class QueryAnalyser:
             best, *_, near = max(
                 ranked, default=(0, "")
             )  # of words with the same stem the stem itself, or the likelier
-            if best:
+            if best and self._store.search_terms({terms[near]: 1}, 1):  # counts are of hidden chunks too
                 return near
         return ""
 

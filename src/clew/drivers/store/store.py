@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Final, ParamSpec
+
+import numpy as np
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.candidates import Candidates, Gone, Ranking, ThreadPlace
@@ -28,8 +29,10 @@ from clew.drivers.store.backend import (
     CHUNK,
     DOCUMENT,
     Backend,
+    Effort,
     Head,
     NamedRows,
+    Queries,
     RowCandidates,
     RowScores,
     T,
@@ -372,10 +375,8 @@ class BackendStore:
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, ties by id."""
         checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
-        where = self._where & where
-        return self._read_found(
-            lambda head: nearest(head, checked, k, where, is_exact=mode == "exact", breadth=breadth), k
-        )
+        where, effort = self._where & where, Effort(mode == "exact", breadth)
+        return self._read_found(lambda head: nearest(head, checked, k, where, effort), k)
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score, best first, ties by id."""
@@ -412,21 +413,25 @@ class BackendStore:
         """The candidates of each query; searched again where rows were removed before the index followed to them."""
         for vector in vectors:
             checks.check_vector(vector, self._backend.dim)
-        packed = [pack_terms(each) for each in terms]
         bounded = [each._replace(where=self._where & each.where) for each in rankings]
         if chunk_ids and self._where is not EVERYTHING:
             chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find others too
-        find = partial(self._backend.index.candidates, is_exact=mode == "exact", breadth=breadth)
+        packed, matrix = [pack_terms(each) for each in terms], np.ascontiguousarray(vectors, np.float32)
+        head, found = self._search(Queries(matrix, packed, bounded, chunk_ids, Effort(mode == "exact", breadth)))
+        return [self._read_later(head, each) for each in found]
+
+    def _search(self, queries: Queries) -> tuple[Head, list[RowCandidates]]:
+        """What the index finds, and as of which head; searched again where rows were removed meanwhile."""
         for attempt in range(MAX_ATTEMPTS):
             head = self._read_head(is_anew=attempt > 0)
             try:
-                found = find(head, vectors, packed, bounded, chunk_ids)
+                found = self._backend.index.candidates(head, queries)
             except Gone:
                 continue
-            places = ((len(near), asked.near) for each in found for near, asked in zip(each.near, bounded, strict=True))
-            is_short = any(got < min(wanted, head.chunks) for got, wanted in places)
+            places = (zip(each.near, queries.rankings, strict=True) for each in found)
+            is_short = any(len(near) < min(asked.near, head.chunks) for each in places for near, asked in each)
             if not is_short or self._backend.head().change == head.change:
-                return [self._read_later(head, each) for each in found]
+                return head, found
         raise damaged_error("the table of the chunks")
 
     def _read_later(self, head: Head, of: RowCandidates) -> Candidates:
@@ -471,7 +476,10 @@ class BackendStore:
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""
-        return self._backend.index.match_terms(self._read_head(), pack_terms(terms), chunk_ids)
+        nothing = np.zeros((1, self._backend.dim), np.float32)
+        _, (found,) = self._search(Queries(nothing, [pack_terms(terms)], (), chunk_ids))
+        matches = map(TermMatch, found.shares.tolist(), found.strengths.tolist())
+        return dict(zip(found.ids, matches, strict=True))
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""

@@ -22,7 +22,7 @@ from clew.core.stored import NewDocument, StagedModel
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
-from clew.drivers.store import batches, embed
+from clew.drivers.store import embed, rows
 from clew.drivers.store.sqlite.backend import open_store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 
@@ -834,7 +834,7 @@ def test_a_kept_document_takes_the_place_of_the_one_that_was_there(make_store: M
 
 
 def test_many_whole_documents_come_a_few_at_a_time(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(rows, "MAX_CHUNKS", 3)
     store, kept = make_store(), [bundle(f"d{n:02}", ["anchor", "bell"][: n % 3]) for n in range(12)]
     for each in kept:
         put(store, each)
@@ -1273,7 +1273,7 @@ def test_a_scan_has_no_limit(make_store: MakeStore, request: pytest.FixtureReque
 
 
 def test_a_scan_goes_on_while_documents_change(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(rows, "MAX_CHUNKS", 3)
     store, where = make_store(), Filter(kinds=frozenset({"page"}))
     long = ["anchor", "bell", "cable", "deck", "engine", "flag", "hull"]
     for name, texts in (("a", long[:2]), ("b", long), ("c", ["ink"]), ("d", ["jib", "keel"]), ("e", ["lamp"])):

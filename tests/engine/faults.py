@@ -13,7 +13,7 @@ import numpy as np
 from clew import Document, Engine, Message
 from clew.core.doctor import Area
 from clew.core.types import Section
-from clew.drivers.store.sqlite import sums
+from clew.drivers.store.sqlite import schema
 
 NO_VECTORS = np.zeros((0, 64), np.float32)
 START = datetime(2024, 5, 1, 9, tzinfo=UTC)
@@ -89,7 +89,7 @@ def damage_folder(folder: Path, fault: Fault) -> None:
         fault.file(folder)
     elif sql := fault.get_sql("folder"):
         with closing(sqlite3.connect(folder / "clew.db")) as db, db:
-            sums.register_functions(db)
+            schema.register_functions(db)
             for statement in sql.split(";"):
                 db.execute(statement)
             if fault.seals:
@@ -99,13 +99,13 @@ def damage_folder(folder: Path, fault: Fault) -> None:
 def _seal_rows(db: sqlite3.Connection) -> None:
     """Gives every row the checksum of what it holds now."""
     made: dict[str, dict[str, tuple[str, ...]]] = {
-        "documents": {"sum": sums.RECORD, "found_sum": sums.FOUND_BY},
-        "meta": {"sum": sums.META},
+        "documents": {"sum": schema.RECORD, "found_sum": schema.FOUND_BY},
+        "meta": {"sum": schema.META},
     }
     for table, columns in made.items():
         for column, names in columns.items():
             db.execute(f"UPDATE {table} SET {column} = row_sum({', '.join(names)})")
-    for table, expression in sums.FIXED.items():
+    for table, expression in schema.FIXED.items():
         db.execute(f"UPDATE {table} SET sum = {expression}")
 
 

@@ -16,7 +16,7 @@ from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, 
 from clew.core.types import Section
 from clew.drivers import make_embedder
 from clew.drivers.store.postgres import pool
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 from tests.backends import get_server
 from tests.engine.histories import CHANNELS, NOON, QUESTION, History, admits, make_history
 

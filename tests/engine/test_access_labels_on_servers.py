@@ -9,7 +9,7 @@ from clew import Document, Engine, Message
 from clew.core.errors import CollectionDamaged
 from clew.core.facets import collect_facets
 from clew.drivers.store.postgres import binary, pool
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 from tests.engine.histories import NOON
 from tests.engine.test_access_labels import LABELS, as_app, open_part, open_whole
 from tests.engine.test_doctor import make_change

@@ -20,7 +20,7 @@ import pytest
 from clew import Document, DriverFailed, DriverMissing, Engine, Message, Settings, SourceError, StoreMismatch
 from clew.core.report import Progress
 from clew.core.settings import IngestionConfig
-from clew.drivers.store import batches, bundle
+from clew.drivers.store import bundle, rows
 
 PAGES = {
     "vault.md": "# Vault\n\nSecrets live in the vault.\n\n## Keys\n\nSigning keys are rotated every ninety days.\n",
@@ -117,7 +117,7 @@ def test_an_empty_collection_moves_too(open_engine: Open, tmp_path: Path) -> Non
 def test_many_documents_are_held_a_few_at_a_time(
     open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "MAX_CHUNKS", 8)
+    monkeypatch.setattr(rows, "MAX_CHUNKS", 8)
     monkeypatch.setattr(bundle, "MAX_CHUNKS", 8)
     engine, file, told = filled(open_engine(), 40), tmp_path / "all.zip", list[Progress]()
     made = engine.export(file, on_progress=told.append)

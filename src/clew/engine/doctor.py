@@ -27,7 +27,7 @@ from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.tuned import TunedSettings, read_tuned_settings
 from clew.engine.add import calibrate, make_ingest_context
 from clew.engine.languages import describe_foreign_languages

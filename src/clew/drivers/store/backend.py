@@ -377,17 +377,21 @@ class Queries(NamedTuple):
     effort: Effort = USUAL
 
 
-class Index(Protocol):
+class Ranks(Protocol):
     """Finds rows by vector and by terms. It follows the change number: at least up to the given head."""
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k chunks of greatest cosine, best first, ties by id."""
 
-    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The ids of the k documents whose own vector has the greatest cosine, best first, ties by id."""
-
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k chunks of greatest BM25 score that have any of the terms, best first, ties by id."""
+
+
+class Index(Ranks, Protocol):
+    """All that is searched in a collection."""
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The ids of the k documents whose own vector has the greatest cosine, best first, ties by id."""
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms, counted up to `at_most`."""

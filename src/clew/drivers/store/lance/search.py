@@ -17,8 +17,7 @@ from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import VECTOR_INDEX, has_index
 from clew.drivers.store.lance.schema import read_vector_column
 from clew.drivers.store.lance.snapshot import LanceSnapshot, to_sql
-from clew.drivers.store.order import SLACK, select_candidates
-from clew.drivers.store.scan import SIGNALS, ScanIndex, Signals, rank_matching, rank_nearest
+from clew.drivers.store.scan import SIGNALS, SLACK, ScanIndex, Signals, rank_matching, rank_nearest, select_candidates
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched

@@ -24,7 +24,7 @@ from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Vector
-from clew.drivers.store import order
+from clew.drivers.store import scan
 from clew.drivers.store.backend import USUAL, Effort, Head, RowScores, Snapshot, T
 from clew.drivers.store.bm25 import DIGITS, K1, MIN_CHUNKS, B
 from clew.drivers.store.postgres import binary, pool, rows, upkeep
@@ -308,7 +308,7 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
 def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
     """Whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
     distances = sorted(columns[0] for columns in found)
-    return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else order.SLACK))
+    return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else scan.SLACK))
 
 
 def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
@@ -317,5 +317,5 @@ def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
         return []
     read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))
     scores = compute_cosines(read, query.vector)
-    best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
+    best = scan.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
     return [(found[position][3], found[position][4], score) for position, score in best]

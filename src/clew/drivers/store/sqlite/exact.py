@@ -15,7 +15,7 @@ from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, Vector
-from clew.drivers.store import bm25, order
+from clew.drivers.store import bm25, scan
 from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.checksums import damaged_error
@@ -162,9 +162,9 @@ class View:
     def find_matching(self, scores: Floats, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
         """Return the admitted k slots of greatest BM25 score, of those that have a term."""
         places = np.flatnonzero(scores) if slots is None else slots[np.flatnonzero(scores[slots])]
-        top = places[order.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
+        top = places[scan.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
         ids = [self.ids[slot] for slot in top.tolist()]
-        return order.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
+        return scan.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
 
     def sum_up(self, found: TermScores) -> Floats:
         """Return the BM25 score of each slot, 0 for removed ones."""

@@ -21,11 +21,10 @@ from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Vector
-from clew.drivers.store import bm25, order
+from clew.drivers.store import bm25, scan
 from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.order import PrefixCache
-from clew.drivers.store.scan import join_rankings, search_rankings
+from clew.drivers.store.scan import PrefixCache, join_rankings, search_rankings
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.checkpoint import FILE as MARK
 from clew.drivers.store.sqlite.checkpoint import SEAL, Checkpoint, Seal, has_right_seal, write_checkpoint
@@ -40,8 +39,8 @@ from clew.drivers.store.sqlite.signals import (
     WordCounts,
     join_terms,
     stack_vectors,
+    stores_half,
 )
-from clew.drivers.store.sqlite.vectors import stores_half
 
 SAVE_EVERY = 5_000  # rows that are followed between two savings
 DELETE_BATCH = 1_000
@@ -193,13 +192,13 @@ class ShardIndex:
         limit = k + SPARE
         while True:
             near = self._find(request_nearest(vector, limit, where, effort))
-            is_tied = len(near) == limit and near[k - 1].score - near[-1].score <= order.SLACK
+            is_tied = len(near) == limit and near[k - 1].score - near[-1].score <= scan.SLACK
             if not is_tied or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
         read = self._rows.load_rows(head, [int(point.id) for point in near])
         cosines = compute_cosines(stack_vectors(read, self._database.dim), vector)
-        return order.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
+        return scan.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a head.
@@ -219,7 +218,7 @@ class ShardIndex:
             if is_complete or len(near) < request.limit or request.limit >= MAX_CANDIDATES:
                 break
             request = replace(request, limit=4 * request.limit)
-        best = order.top_k(read.rows.tolist(), read.ids, scores, k)
+        best = scan.top_k(read.rows.tolist(), read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:

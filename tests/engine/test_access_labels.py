@@ -189,7 +189,7 @@ def filled(postgres: str) -> tuple[str, History]:
         whole.enqueue_add(f"{hidden.canaries[0]}.md")
         whole.opened.store.stage_vectors(make_embedder(EmbedderConfig(name="hashed:64")))
         whole.opened.store.claim([record.id for record in whole.list()], owner="me", seconds=60)
-        whole.opened.store.eraser().set_pending(json.dumps({"authors": hidden.canaries[0]}))
+        whole.opened.store.records.write("erasing", json.dumps({"authors": hidden.canaries[0]}))
         assert whole.opened.records is not None
         whole.opened.records.append("evaluations", hidden.canaries[0], name="run")
     return url, history

@@ -120,9 +120,9 @@ def test_no_graph_is_built_or_dropped_with_labels(url: str, postgres: str, state
 
 def test_the_record_of_an_erasure_is_hidden(url: str) -> None:
     with open_whole(url) as whole:
-        whole.opened.store.eraser().set_pending("boss")
-        assert whole.opened.store.eraser().pending() == "boss"
+        whole.opened.store.records.write("erasing", "boss")
+        assert whole.opened.store.records.read("erasing") == "boss"
         assert fetch(url, "SELECT count(*) FROM clew.named") == 0
         assert "boss" not in str(fetch(url, "SELECT c::text FROM clew.collections c"))
-        whole.opened.store.eraser().set_pending("")
-        assert whole.opened.store.eraser().pending() == ""
+        whole.opened.store.records.write("erasing", "")
+        assert whole.opened.store.records.read("erasing") == ""

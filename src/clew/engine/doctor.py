@@ -445,7 +445,7 @@ def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
     """An erasure that was broken off, and tuned settings of another embedder."""
     is_erasing, tuned = False, list[TunedSettings]()
     with suppress(ClewError):  # what is damaged was named already
-        is_erasing = bool(opened.store.eraser().pending())
+        is_erasing = bool(opened.store.records.read("erasing"))
     with suppress(ClewError):
         tuned = read_tuned_settings(opened.records)
     if is_erasing:

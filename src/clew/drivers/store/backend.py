@@ -447,10 +447,10 @@ class Backend(Protocol):
     def reopen(self, embedder: Embedder) -> "Backend":
         """The same collection for the model that it has by now, in place of this; StoreMismatch if it is another."""
 
-    def compact(self, *, erase: bool) -> Purge:
-        """Removes from the disk what deletions left there; what was done, and what has to be done again.
+    def compact(self) -> Purge:
+        """Removes from the disk what deletions left there, down to the bytes; what was done, and what is to be again.
 
-        erase: Also what only a search of the bytes could find; others may read and write meanwhile, or wait for it.
+        Others may read and write meanwhile, or wait for it.
         """
 
     def flush(self, *, with_graph: bool = True) -> None:

@@ -22,7 +22,7 @@ from clew.core.errors import ConcurrentChange
 from clew.core.facets import collect_facets
 from clew.core.filter import Meta
 from clew.core.memo import Memo
-from clew.core.stored import Hashes, NewDocument, PackedTerms
+from clew.core.stored import Hashes, NewDocument, PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread import is_thread
 from clew.core.thread_view import Head
@@ -357,7 +357,7 @@ class DocumentEntries:
     summary_vector: Vector | None = None
 
 
-def make_new_entries(new: NewDocument, dim: int) -> DocumentEntries:
+def make_new_entries(new: NewDocument | StoredDocument, dim: int) -> DocumentEntries:
     """A document as entries; DriverFailed unless each vector that is given is a unit vector of this width."""
     vectors = checks.check_vectors(new.vectors, new.chunks, new.terms, dim)
     summary = None if new.summary_vector is None else checks.check_vector(new.summary_vector, dim)

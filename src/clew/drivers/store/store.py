@@ -107,35 +107,6 @@ class CountedRows:
         return result
 
 
-class StoreEraser:
-    """What an erasure needs beyond `drop`; see `Eraser`."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend, self._text = backend, backend.named("erasing")
-
-    def pending(self) -> str:
-        """The text about an unfinished erasure, or an empty one."""
-        return str(self._text.read().get("", ""))
-
-    def set_pending(self, text: str) -> None:
-        """Replaces the text about an unfinished erasure; an empty one deletes it, and its bytes."""
-        self._text.change(lambda values: values.update({"": text}) if text else values.clear())
-        if not text:
-            self._text.purge()
-
-    def drop_jobs(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
-        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not."""
-        return NamedJobs(self._backend.named("jobs")).drop(matches)
-
-    def purge(self) -> Purge:
-        """Overwrites what was deleted before."""
-        return self._backend.compact(erase=True)
-
-    def notes(self) -> list[str]:
-        """What is beyond its reach."""
-        return self._backend.notes()
-
-
 def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate["BackendStore", P], T]:
     """Make a function that reads a state of a collection the method that reads it now."""
 
@@ -243,17 +214,10 @@ class BackendStore:
             lambda tx: write.put_document(tx, document, new.entries, expected_text=expected_text, summary_vector=vector)
         )
 
-    def put_many(self, documents: Sequence[NewDocument]) -> None:
+    def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
-
-    def put_stored(self, stored: StoredDocument) -> None:
-        """Replaces a document by one from another store, atomically."""
-        given = checks.check_stored_document(stored, self._backend.dim)
-        entries = make_entries(given.document, given.chunks, given.vectors, given.terms)
-        vector = given.summary_vector
-        self._backend.write(lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all or none; ConcurrentChange if one is not the one that was read."""
@@ -288,10 +252,6 @@ class BackendStore:
         ids = {str(row): doc_id for row, doc_id in found}  # so that no id outlives an erasure
         free = claim_documents(self._backend.named("claims"), ids, owner=owner, seconds=seconds)
         return {ids[number] for number in free}
-
-    def eraser(self) -> StoreEraser:
-        """What takes deleted content from the disk."""
-        return StoreEraser(self._backend)
 
     # -- staged vectors
 
@@ -505,6 +465,14 @@ class BackendStore:
     def reclaim_room(self, min_share: float) -> list[str] | None:
         """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
         return self._backend.reclaim_room(min_share)
+
+    def purge(self) -> Purge:
+        """Takes from the disk what deletions left there; what was done, and what has to be done again."""
+        return self._backend.compact()
+
+    def notes(self) -> list[str]:
+        """What is beyond the reach of a purge, as sentences."""
+        return self._backend.notes()
 
     def close(self) -> None:
         """Releases all resources; a closed store raises when it is used."""

@@ -201,11 +201,8 @@ class LanceBackend(BaseBackend):
 
     # -- upkeep
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Writes the fragments that have deleted rows anew, and removes all older versions and the indexes."""
-        if not erase:
-            self.flush(with_graph=False)
-            return Purge()
         self._write(_pause, is_change=False, is_eraser=True)  # whoever began before is refused, the others wait
         try:
             return self._clean()

@@ -141,7 +141,7 @@ class PostgresBackend(BaseBackend):
         other._use_collection(replace(self._collection, embedder=head.embedder, dim=head.dim))
         return other
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
         return upkeep.rewrite_tables(self._pool, self._collection.number)
 

@@ -116,17 +116,16 @@ class SqliteBackend(BaseBackend):
         self.index.close()
         return other
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Takes what was deleted from the disk: tombstones, the index, free pages, the log."""
-        if erase:
-            with self._database.write_transaction() as (db, state):
-                db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
-                schema.write_meta(db, change=state.change + 1, pruned=state.change + 1)
+        with self._database.write_transaction() as (db, state):
+            db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
+            schema.write_meta(db, change=state.change + 1, pruned=state.change + 1)
         if self._folder is None:
             return Purge()
-        index, database = self.index.discard() if erase else [], rewrite_database(self._folder)
+        index, database = self.index.discard(), rewrite_database(self._folder)
         done = (
-            *(() if index or not erase else ("the files of the index: deleted and built again",)),
+            *(() if index else ("the files of the index: deleted and built again",)),
             *(() if database else ("clew.db: rewritten (secure_delete, VACUUM), its log emptied",)),
         )
         return Purge(done, again=(*index, *database))

@@ -111,7 +111,7 @@ def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concate
     """Make a function that reads a state of a collection the method that reads it now."""
 
     @wraps(read)
-    def method(store: "BackendStore", *args: P.args, **options: P.kwargs) -> T:
+    def method(store: "BackendStore", /, *args: P.args, **options: P.kwargs) -> T:
         with store._backend.read() as snapshot:
             return read(snapshot, *args, **options)
 
@@ -122,7 +122,7 @@ def _hand_on(function: Callable[Concatenate[Backend, P], T]) -> Callable[Concate
     """Make a function on a backend a method of the store over it."""
 
     @wraps(function)
-    def method(store: "BackendStore", *args: P.args, **options: P.kwargs) -> T:
+    def method(store: "BackendStore", /, *args: P.args, **options: P.kwargs) -> T:
         return function(store._backend, *args, **options)
 
     return method

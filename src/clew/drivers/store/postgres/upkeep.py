@@ -105,7 +105,6 @@ def _count_dead_rows(connection: Connection) -> int:
 class GraphState:
     """The counts and the embedder of a collection, and which of its graphs exist."""
 
-    change: int
     documents: int
     chunks: int
     embedder: str
@@ -123,10 +122,10 @@ def read_graph_state(connection: Connection, number: int) -> GraphState:
     has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
     found = fetch_rows(
         connection,
-        "SELECT change, documents, chunks, embedder,"
+        "SELECT documents, chunks, embedder,"
         f" {has.format('signals', number)}, {has.format('summaries', number)} FROM collections WHERE number = {number}",
     )
-    return GraphState(*found[0]) if found else GraphState(0, 0, 0, "", False, False)
+    return GraphState(*found[0]) if found else GraphState(0, 0, "", False, False)
 
 
 def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:

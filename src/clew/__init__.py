@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
-    from clew.core.protocols import Eraser as Eraser
     from clew.core.protocols import Fuse as Fuse
     from clew.core.protocols import JobQueue as JobQueue
     from clew.core.protocols import Judge as Judge
@@ -210,7 +209,7 @@ _HOMES = {
     "clew.core.jobs": "Job",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
-        "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
+        "AnswerReader Chunker Embedder Enricher Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
         "Rewrite SessionStore Step Store Strategy Verdict Verifier"
     ),
     "clew.core.receipt": "Purge Receipt",

@@ -544,7 +544,7 @@ elif step == "scrub":
 elif step == "caches":
     erase._clear_caches = die
 elif step == "purge":
-    type(engine.opened.store.eraser()).purge = die
+    type(engine.opened.store).purge = die
 engine.erase(author="dan")
 """
 

@@ -55,8 +55,8 @@ def erase(
     if isinstance(documents, str):
         raise SettingsError("documents is one text; give a list of ids or addresses")
     opened = engine.opened
-    eraser = opened.store.eraser()
-    pending = eraser.pending()
+    records = opened.store.records
+    pending = records.read("erasing")
     before = parse_journal(pending) if pending else None
     names = list(documents)
     selector = _describe_selector(names, author, channel, before)
@@ -69,20 +69,20 @@ def erase(
         journal, quotes = _collect_quotes(opened, journal, channel or "")
         if dry_run:
             return _make_receipt(opened, journal, resumed=before is not None, dry_run=True)
-        eraser.set_pending(journal.to_text())
+        records.write("erasing", journal.to_text())
         # Before the removal, since nobody can tell what quotes a text that is gone, if this process is killed.
         scrubbed, busy = scrub(engine, journal, quotes)
         text = replace(journal, jobs=busy).to_text()
-        eraser.set_pending(text)
+        records.write("erasing", text)
         contexts = remove_selection(make_ingest_context(opened, settings), journal.selection)
     entries, notes = _clear_caches(opened)
     meanwhile, busy = scrub(engine, journal, quotes)  # what was written during the removal
-    purge = eraser.purge()
+    purge = opened.store.purge()
     opened.store.flush()
     again = (*(f"the job {job} tells of it and has not ended; run the erasure again after it" for job in busy),)
     again += purge.again
-    if eraser.pending() == text:  # else another process has begun an erasure
-        eraser.set_pending(replace(journal, jobs=busy).to_text() if again else "")
+    if records.read("erasing") == text:  # else another process has begun an erasure
+        records.write("erasing", replace(journal, jobs=busy).to_text() if again else "")
     return _make_receipt(
         opened,
         journal,
@@ -178,7 +178,7 @@ def _make_receipt(
             *(f"{each} that named what is erased: gone as well" for each in deleted),
             *notes,
             *([_EXPORTS] if journal.message_ids else []),
-            *opened.store.eraser().notes(),
+            *opened.store.notes(),
         ),
         **done,
     )

@@ -28,7 +28,7 @@ def scrub(engine: "Engine", journal: Journal, quotes: Quotes) -> tuple[Counter[s
     def tells(text: str) -> bool:
         return any(name in text for name in names) or quotes.are_in_json(text)
 
-    jobs, busy = opened.store.eraser().drop_jobs(lambda job, text: job in journal.jobs or tells(text))
+    jobs, busy = opened.store.jobs.drop(lambda job, text: job in journal.jobs or tells(text))
     counts = Counter(sessions=_scrub_sessions(engine, journal.selection, quotes), jobs=jobs)
     counts.update(_scrub_records(opened.store.records, tells))
     return counts, tuple(busy)

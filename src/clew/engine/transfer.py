@@ -199,7 +199,7 @@ class _Restore:
                 self._skipped += 1
                 continue
             try:
-                self._store.put_stored(stored)
+                self._store.put_many([stored])
             except DriverFailed as error:
                 self._failed.append(SourceFailure(name, str(error)))
                 self._failures_in_a_row += 1

@@ -19,6 +19,7 @@ from clew.index.chat.normalise import (
     EMPTY,
     NOTICES,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     UTC_ASSUMED,
@@ -316,7 +317,7 @@ def test_lines_of_messages(tmp_path: Path) -> None:
     assert three.text == "three, edited"
     assert [each.text for each in found["b"]] == ["local", "same", "same", "half \ufffd of it"]
     assert len({each.id for each in found["b"]}) == 4
-    assert whole.notes == {UTC_ASSUMED: 1, REPEATED: 1, EMPTY: 1}
+    assert whole.notes == {UTC_ASSUMED: 1, REPLACED: 1, EMPTY: 1}
 
 
 @pytest.mark.parametrize(

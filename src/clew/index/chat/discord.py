@@ -13,6 +13,7 @@ from clew.index.chat.normalise import (
     EMPTY,
     NOTICES,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -67,7 +68,7 @@ def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iter
         for file in of[key]:
             messages = _read_messages(file, channel=name, notes=notes)
             for message in read_until_failure(file, messages, notes, kind="discord"):
-                notes.count_event(REPEATED, message.id in found)
+                notes.count_event(REPEATED if found.get(message.id) == message else REPLACED, message.id in found)
                 found[message.id] = message
         yield name, sort_messages_by_time(found.values())
 

@@ -17,7 +17,7 @@ from clew.core.thread import fill_in_message
 from clew.core.types import Message
 from clew.index.chat.normalise import (
     EMPTY,
-    REPEATED,
+    REPLACED,
     ExportNotes,
     as_text_or_empty,
     clean_message_text,
@@ -79,7 +79,7 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
             except SourceError as error:
                 notes.add_failure(error)
                 continue
-            notes.count_event(REPEATED, is_repeated)
+            notes.count_event(REPLACED, is_repeated)
             notes.count_event(EMPTY, not message.text and not is_repeated)
             if message.text and is_repeated:
                 before = (places[channel][at], places[channel][at + 1])

@@ -17,6 +17,7 @@ DELETED = "deleted messages"
 NOTICES = "service notices (joins, leaves, topics, calls)"
 MEDIA = "media files not in the export"
 REPEATED = "duplicate messages"
+REPLACED = "messages with the id of an earlier one (which they replace)"
 UNREADABLE = "entries that are not messages"
 EDITED = "edited messages (last version kept)"
 UTC_ASSUMED = "timestamps without a time zone (assumed UTC)"
@@ -31,6 +32,7 @@ _FOR_ONE = {
     NOTICES: "service notice (a join, leave, topic or call)",
     MEDIA: "media file not in the export",
     REPEATED: "duplicate message",
+    REPLACED: "message with the id of an earlier one (which it replaces)",
     UNREADABLE: "entry that is not a message",
     EDITED: "edited message (last version kept)",
     UTC_ASSUMED: "timestamp without a time zone (assumed UTC)",

@@ -11,6 +11,7 @@ from clew.index.chat.normalise import (
     EMPTY,
     NOTICES,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -108,7 +109,7 @@ def _read_chat_messages(scanner: JsonScanner, *, chat: str, name: str, notes: Ex
             notes.count_event(EMPTY)
         else:
             message = _parse_message(row, text, chat=chat, name=name, notes=notes)
-            notes.count_event(REPEATED, message.id in found)
+            notes.count_event(REPEATED if found.get(message.id) == message else REPLACED, message.id in found)
             found[message.id] = message
     return sort_messages_by_time(found.values())
 

@@ -20,6 +20,7 @@ from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -100,7 +101,7 @@ def read_zulip_export(
             for start in starts:
                 spool.seek(start)
                 row = json.loads(spool.readline())
-                notes.count_event(REPEATED, row["id"] in found)
+                notes.count_event(REPEATED if found.get(row["id"]) == row else REPLACED, row["id"] in found)
                 found[row["id"]] = row
             yield (
                 channel,

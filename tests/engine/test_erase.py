@@ -528,7 +528,7 @@ def test_other_processes_that_have_it_open_go_on(place: Place) -> None:
 
 CRASH = """
 import os, sys
-import clew.index.erase.remove as remove
+import clew.index.erase as remove
 import clew.engine.erase as erase
 from clew import Engine
 step, path = sys.argv[1:]

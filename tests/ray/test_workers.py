@@ -13,8 +13,8 @@ from clew import DriverFailed, EmbedderConfig, Engine, SettingsError
 from clew.core.errors import ClewError
 from clew.engine.add import make_ingest_context
 from clew.index.add.context import ignore_warning
-from clew.index.add.moved import MovedFiles
 from clew.index.walk.files import DEFAULT_RULES
+from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import BudgetKeeper
 from clew.ray.embedder import make_embed
 from clew.ray.pool import TaskWorker

@@ -17,8 +17,8 @@ from clew.core.errors import DriverFailed, SourceError
 from clew.core.report import OnProgress, Progress, Report, measure_progress
 from clew.core.usage import CostBudget
 from clew.index.add.context import IngestContext, ignore_warning
-from clew.index.add.moved import MovedFiles
-from clew.index.add.prepare import Source
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import start_keeper
 from clew.ray.cluster import check_nodes, count_workers, join_cluster
 from clew.ray.shares import Skipped, make_shares

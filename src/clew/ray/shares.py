@@ -7,8 +7,8 @@ from clew.core.errors import SourceError
 from clew.core.filter import Filter
 from clew.core.protocols import Store
 from clew.core.report import SourceFailure
-from clew.index.add.batches import LOOKUP_BATCH
-from clew.index.add.prepare import Recipe, Source, explain_duplicate_id, has_stored_stamp
+from clew.index.add.prepare import LOOKUP_BATCH, Recipe, explain_duplicate_id, has_stored_stamp
+from clew.index.walk.sources import Source
 from clew.ray.spec import Share
 
 SHARE_SOURCES = 32  # files of a share: enough for a batch of the embedder, little to do again if a worker is lost

@@ -13,8 +13,8 @@ from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import EmbedderConfig, LLMConfig, Settings
 from clew.index.add.context import IngestContext
-from clew.index.add.moved import FoundMoves
 from clew.index.add.prepare import Given
+from clew.index.walk.sync import FoundMoves
 
 COLUMN = "bytes"  # of a row of the dataset: what `dump` made
 

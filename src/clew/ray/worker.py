@@ -11,11 +11,11 @@ from clew.core.filter import Filter
 from clew.core.report import Report
 from clew.core.types import DocumentRecord
 from clew.core.usage import CostBudget
-from clew.index.add.batches import prepare_sources
 from clew.index.add.context import IngestContext
-from clew.index.add.moved import MovedFiles
-from clew.index.add.prepare import Given, Prepared, PrepareResult, Source, Unchanged
-from clew.index.add.run import make_metered_recipe, run_pipeline_on_budget
+from clew.index.add.pipeline import make_metered_recipe, run_pipeline_on_budget
+from clew.index.add.prepare import Given, Prepared, PrepareResult, Unchanged, prepare_sources
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import make_worker_budget
 from clew.ray.cluster import explain_start_error, name_node
 from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load

@@ -11,7 +11,7 @@ from clew.core.calibration import VERSION, Calibration, assume_calibration
 from clew.core.errors import SettingsError
 from clew.core.protocols import Role
 from clew.core.types import Chunk, Matrix, Vector
-from clew.index.add.calibrate import MAX_SENTENCE, MIN_REACH, SAMPLE, measure_calibration, pick_sentence
+from clew.index.add.embed import MAX_SENTENCE, MIN_REACH, SAMPLE, measure_calibration, pick_sentence
 
 
 class MadeUp:

@@ -17,7 +17,7 @@ from clew.core.types import Chunk
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.index.add.context import IngestContext
 from clew.index.add.ingest import add_documents, add_messages
-from clew.index.chunk.custom import get_component_name
+from clew.index.chunk.build import get_component_name
 
 PAGE = Document("winches", "# Winches\n\nOil them in May.\n\nStore them in October.")
 CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True))

@@ -7,11 +7,11 @@ import pytest
 from clew.core.errors import SourceError
 from clew.core.settings import DEFAULTS
 from clew.core.types import Document
-from clew.index.add import sources
-from clew.index.add.sources import count_expected_documents, discover_sources, is_url, make_sources
 from clew.index.chat import ChatExport
 from clew.index.chat.served import detect_export_within
 from clew.index.read.process.limits import ReadLimits
+from clew.index.walk import sources
+from clew.index.walk.sources import count_expected_documents, discover_sources, is_url, make_sources
 
 LINE = '{"text": "Oil the winches.", "author": "ann", "channel": "yard", "id": "m1", "at": "2026-03-02T09:00:00Z"}\n'
 

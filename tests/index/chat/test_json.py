@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat import ChatExport, detect_export, jsonl
-from clew.index.chat.json_stream import JsonScanner
+from clew.index.chat.files import JsonScanner
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,

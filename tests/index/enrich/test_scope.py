@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.index.enrich.scope import find_enclosing_definitions, find_first_definition
+from clew.index.enrich.context import find_enclosing_definitions, find_first_definition
 
 PYTHON = '''import re
 

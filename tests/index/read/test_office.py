@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.index.read.blocks import assemble_text_and_sections
-from clew.index.read.office import large_workbook
+from clew.index.read.office import sheets as large_workbook
 from clew.index.read.office.docling import parse_docling_document, read_office, read_xml
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

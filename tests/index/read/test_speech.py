@@ -9,8 +9,8 @@ from clew.core.errors import SourceError
 from clew.core.recording import find_second, format_seconds, select_times
 from clew.core.settings import IngestionConfig, RerankerConfig
 from clew.index.read import read_file
-from clew.index.read.office import speech
-from clew.index.read.office.speech import Said, is_speech_installed, make_transcript, read_speech
+from clew.index.read.office import recordings as speech
+from clew.index.read.office.recordings import Said, is_speech_installed, make_transcript, read_speech
 from clew.surface.cli.answer_output import format_source
 
 TALK = Path(__file__).parent / "recordings" / "talk.ogg"

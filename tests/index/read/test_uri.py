@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.index.read.uri import FileUris, make_file_uri
+from clew.index.walk.uri import FileUris, make_file_uri
 
 
 def test_the_uris_of_many_files_are_those_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,38 +14,36 @@ from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
 from clew.core.types import INCOMPLETE, Document, Message
-from clew.index.add import pipeline
 from clew.index.add.backfill import find_records_without_contexts, generate_summaries
-from clew.index.add.calibrate import calibrate_once
-from clew.index.add.context import IngestContext, ignore_warning
-from clew.index.add.embed import embed_pending, finish_write
-from clew.index.add.empty import list_empty_files, note_emptied_files
-from clew.index.add.ignored import (
-    list_files_skipped_by_default,
-    list_ignored_files,
-    note_dropped_files,
-    note_ignored_files,
-    note_skipped_files,
-)
-from clew.index.add.moved import MovedFiles
+from clew.index.add.context import IngestContext, check_summary_model, ignore_warning
+from clew.index.add.embed import calibrate_once, embed_pending, finish_write
+from clew.index.add.pipeline import RunPipeline, run_pipeline, run_pipeline_on_budget
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
-from clew.index.add.prepare import Source
-from clew.index.add.recipe import check_summary_model
-from clew.index.add.run import RunPipeline, run_pipeline_on_budget
 from clew.index.add.sections import SectionTracker
-from clew.index.add.sources import (
+from clew.index.enrich.summary import CALLER, Summariser
+from clew.index.read.sections import get_source_uri, validate_document
+from clew.index.thread import incremental
+from clew.index.walk.ignore import make_walk_rules
+from clew.index.walk.sources import (
     Location,
+    Source,
     count_bytes,
     count_expected_documents,
     list_folders,
     report_found,
 )
-from clew.index.add.sync import Vanished, find_vanished_documents
-from clew.index.enrich.summary import CALLER, Summariser
-from clew.index.read.sections import get_source_uri
-from clew.index.read.validate import validate_document
-from clew.index.thread import incremental
-from clew.index.walk.ignore import make_walk_rules
+from clew.index.walk.sync import (
+    MovedFiles,
+    Vanished,
+    find_vanished_documents,
+    list_empty_files,
+    list_files_skipped_by_default,
+    list_ignored_files,
+    note_dropped_files,
+    note_emptied_files,
+    note_ignored_files,
+    note_skipped_files,
+)
 
 
 def add_sources(
@@ -260,7 +258,7 @@ def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder
         else:
             reason = "it lacks contexts, and was added with other options; add it again with those"
             notes.append(SourceFailure(record.uri or record.id, reason))
-    report = pipeline.run_pipeline(sources, store=context.store, recipe=recipe)
+    report = run_pipeline(sources, store=context.store, recipe=recipe)
     return replace(report, noted=tuple(notes))
 
 

@@ -5,41 +5,114 @@ Vectors that are known are kept; the others are made after all is stored, and un
 ends the work, what was stored stays, and the next run continues from there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from time import monotonic
+from typing import Protocol
 
 import numpy as np
 
-from clew.core.errors import ClewError, ConcurrentChange, CostLimit, DriverFailed
+from clew.core.errors import ClewError, ConcurrentChange, CostLimit, DriverFailed, SourceError
+from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.parallel import prefetch
 from clew.core.protocols import Store
-from clew.core.report import OnProgress, Report, SourceFailure
+from clew.core.report import OnProgress, OnWarning, Report, SourceFailure, measure_progress
 from clew.core.stored import NewDocument
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Vector
-from clew.index.add.batches import prepare_sources
-from clew.index.add.counts import Run
-from clew.index.add.embed import find_known_vectors
+from clew.core.usage import CostBudget
+from clew.index.add.context import IngestContext
+from clew.index.add.embed import embed_pending, find_known_vectors
 from clew.index.add.prepare import (
     Given,
     Prepared,
     PrepareResult,
     Recipe,
-    Source,
     Unchanged,
     prepare_source_again,
+    prepare_sources,
 )
-from clew.index.chunk.terms import count_document_terms
+from clew.index.chunk.build import count_document_terms
 from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles
 
 MAX_PREFETCH = 8  # documents prepared ahead: few, since one may be large
 BATCH_CHUNKS = 64  # chunks stored together: enough for a transaction, few enough to show progress
 MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
 MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that the store may fail at before the work is given up
+
+
+@dataclass(slots=True)
+class Run:
+    """The counts of one run, and the documents that wait for the next batch."""
+
+    total: int | None
+    on_progress: OnProgress | None
+    total_bytes: int = 0
+    stored: set[str] = field(default_factory=set)  # the ids of documents
+    started: float = field(default_factory=monotonic)
+    done_bytes: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    skipped: int = 0
+    failed: list[SourceFailure] = field(default_factory=list)
+    chunks: int = 0
+    reused: int = 0
+    consecutive_failures: int = 0
+    incomplete: list[str] = field(default_factory=list)
+    waiting: deque[Prepared] = field(default_factory=deque)
+    waiting_chunks: int = 0
+    is_storing: bool = False  # whether an error comes from the models or the store, not from a source
+
+    def wait_for_batch(self, prepared: Prepared) -> None:
+        """Adds a document to those that wait."""
+        self.waiting.append(prepared)
+        self.waiting_chunks += len(prepared.chunks)
+
+    def take_first(self) -> None:
+        """Removes the first of those that wait."""
+        self.waiting_chunks -= len(self.waiting.popleft().chunks)
+
+    def report_progress(self) -> None:
+        """Calls `on_progress` with the counts so far."""
+        if self.on_progress is None:
+            return
+        done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
+        share = min(1.0, self.done_bytes / self.total_bytes) if self.total_bytes else None  # files differ in length
+        spent, counts = monotonic() - self.started, {"failed": len(self.failed), "chunks": self.chunks}
+        self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
+
+    def count_stored(self, put: Prepared, known: Container[str]) -> None:
+        """Counts the first of the waiting documents, which was stored as `put`, and reports it."""
+        self.take_first()
+        self.consecutive_failures = 0
+        self.stored.add(put.document.id)
+        (self.changed if put.record else self.added).append(put.uri_or_id)
+        self.incomplete += [put.uri_or_id] if put.incomplete else []
+        self.chunks += len(put.chunks)
+        self.reused += sum(chunk.id in known for chunk in put.chunks)
+        self.done_bytes += put.source.size if put.source else 0
+        self.report_progress()
+
+    def make_report(self, stopped: str) -> Report:
+        """The report of what was added, changed, skipped and failed, and why the run stopped early."""
+        return Report(
+            added=tuple(self.added),
+            changed=tuple(self.changed),
+            skipped=self.skipped,
+            failed=tuple(self.failed),
+            chunks=self.chunks,
+            reused=self.reused,
+            seconds=monotonic() - self.started,
+            stopped=stopped,
+            incomplete=tuple(self.incomplete),
+        )
 
 
 def run_pipeline(
@@ -272,3 +345,78 @@ def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[st
             message = str(chunk.meta["message"])
             clashes[message] = explain_id_clash(message, home=str(home), channel=str(channel))
     return clashes
+
+
+class RunPipeline(Protocol):
+    """Reads, stores and embeds sources on a budget; the report also holds what the models failed at."""
+
+    def __call__(
+        self,
+        context: IngestContext,
+        sources: Iterable[Source | SourceError],
+        *,
+        budget: CostBudget,
+        total: int | None = None,
+        total_bytes: int = 0,
+        on_progress: OnProgress | None = None,
+        moved: MovedFiles | None = None,
+    ) -> Report:
+        """The report of the run; its cost is added to the budget."""
+
+
+def make_metered_recipe(
+    context: IngestContext, budget: CostBudget, *, on_warning: OnWarning, moved: MovedFiles | None = None
+) -> Recipe:
+    """The recipe of the settings; every call of its models is charged to the budget."""
+    return context.make_recipe(
+        embedder=MeteredEmbedder(context.embedder, budget),
+        llm=MeteredLLM(context.llm, budget) if context.llm else None,
+        on_warning=on_warning,
+        moved=moved,
+    )
+
+
+def run_pipeline_on_budget(
+    context: IngestContext,
+    sources: Iterable[Given],
+    *,
+    budget: CostBudget,
+    total: int | None = None,
+    total_bytes: int = 0,
+    on_progress: OnProgress | None = None,
+    moved: MovedFiles | None = None,
+    documents: Collection[str] | None = None,
+) -> Report:
+    """Runs the pipeline in this process, then makes the vectors that are pending, of all documents or of those named.
+
+    While others are at work, it makes those of the documents that it stored; the last one makes what is left. What is
+    prepared already is only stored and embedded.
+    """
+    notes: list[SourceFailure] = []
+    own: set[str] = set()
+    recipe = make_metered_recipe(context, budget, on_warning=notes.append, moved=moved)
+    embed = partial(embed_pending, context.store, recipe.embedder, on_progress)
+    with context.store.at_work() as work:
+        report = run_pipeline(
+            sources,
+            store=context.store,
+            recipe=recipe,
+            total=total,
+            total_bytes=total_bytes,
+            on_progress=on_progress,
+            stored=own,
+        )
+        if documents is not None:
+            parts = [embed(documents)]
+        elif work.has_others():
+            parts = [embed(own)]
+            parts += [] if work.leave() else [embed()]
+        else:
+            parts = [embed()]
+    return replace(
+        report,
+        noted=tuple(notes),
+        embedded=sum(part.embedded for part in parts),
+        failed=(*report.failed, *(failure for part in parts for failure in part.failed)),
+        stopped=report.stopped or parts[-1].stopped,
+    )

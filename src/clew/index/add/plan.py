@@ -9,8 +9,8 @@ from clew.core.protocols import LLM, Embedder, LLMFailure, Store
 from clew.core.report import OnProgress, Plan, SourceFailure, measure_progress
 from clew.core.text import estimate_tokens
 from clew.core.usage import CostBudget, Usage
-from clew.index.add.batches import prepare_sources
-from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged
+from clew.index.add.prepare import Prepared, Recipe, Unchanged, prepare_sources
+from clew.index.walk.sources import Source
 
 USUAL_ANSWER_TOKENS = 100  # of a context or a summary
 SAMPLE_TEXTS = 16  # embedded to time a local embedder

@@ -1,35 +1,33 @@
-"""The first half of the write path, for one source: it is read, and unless it is unchanged chunked and enriched."""
+"""The first half of the write path: sources are read and, unless they are unchanged, chunked, enriched and summarised.
 
-from collections.abc import Callable, Mapping, Set
+Records are looked up and summaries asked for in batches. There is one result per source, in order, and no model is
+called except the one that enriches and summarises, so that this can run ahead of the embedder in a thread of its own.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from itertools import islice
 
-from clew.core.errors import ClewError, DriverMissing, NothingRecognised, SourceError
+from clew.core.errors import ClewError, CostLimit, DriverFailed, DriverMissing, NothingRecognised, SourceError
 from clew.core.filter import Filter
 from clew.core.ids import digest
+from clew.core.parallel import prefetch
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Vector
-from clew.index.add.moved import MovedFiles, collect_vectors_by_text
-from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary
+from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary, run_within_budget
 from clew.index.read.text.front_matter import parse_updated_time
 from clew.index.thread.threads import add_later_stored_messages
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles, collect_vectors_by_text
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Something that can be added: its id and uri, the state of its file, and how to read it."""
-
-    id: str
-    uri: str
-    read: Callable[[], Document]
-    stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
-    size: int = 0  # of a file, in bytes
-    modified: datetime | None = None  # of a file: its time, which is that of a document that states none
-    exported_until: datetime | None = None  # of a thread: the time of the last message of its channel in the export
-    exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
-    is_loaded: bool = False  # a program made it: to read it ahead in another thread would only cost
+Read = Callable[[], Document]
+MAX_AHEAD = 1  # documents read before they are needed: one may be large
+LOOKUP_BATCH = 64  # sources whose records are fetched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +229,123 @@ def _fingerprint_document(document: Document) -> str:
     head = (document.kind, document.title, document.uri, document.summary, document.text)
     access = [] if document.access is None else [f"\x1d{sorted(document.access)}"]
     return digest(*head, *sections, "\x1e", *meta, *access)
+
+
+def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
+    """Prepares each source for storing (see `prepare_source`): one result per source, in order.
+
+    What another process has prepared is passed on. A model is asked for several summaries at a time. Where the budget
+    ends, the documents without one are left out.
+    """
+    waiting: list[PrepareResult] = []
+    try:
+        with closing(_prepare_each(sources, store, recipe)) as results:
+            for result in results:
+                waiting.append(result)
+                wanting = sum(isinstance(each, Prepared) and each.wants_summary for each in waiting)
+                if not wanting or len(waiting) >= LOOKUP_BATCH or _is_full(wanting, recipe):
+                    batch, waiting = waiting, []
+                    yield from _summarise_batch(batch, recipe)
+    except CostLimit:
+        yield from _summarise_batch(waiting, recipe)  # their contexts are paid for
+        raise
+    yield from _summarise_batch(waiting, recipe)
+
+
+def _is_full(wanting: int, recipe: Recipe) -> bool:
+    return recipe.summariser is not None and wanting >= recipe.summariser.max_concurrent
+
+
+def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator[PrepareResult]:
+    """The same results, with the summaries that are still wanted; CostLimit at the end if some were not paid for."""
+    if not any(isinstance(each, Prepared) and each.wants_summary for each in batch):
+        yield from batch
+        return
+    wanting = {
+        position: each for position, each in enumerate(batch) if isinstance(each, Prepared) and each.wants_summary
+    }
+    calls = [partial(_summarise_or_warn, each, recipe) for each in wanting.values()]
+    places = list(wanting)
+    summarised: dict[int, Prepared] = {}
+    limit: CostLimit | None = None
+    at_once = recipe.summariser.max_concurrent if recipe.summariser else 1
+    for number, made in run_within_budget(calls, max_concurrent=at_once):
+        if isinstance(made, CostLimit):
+            limit = made
+        else:
+            summarised[places[number]] = made
+    for position, each in enumerate(batch):
+        if position not in wanting:
+            yield each
+        elif position in summarised:
+            yield summarised[position]
+    if limit:
+        raise limit
+
+
+def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
+    """The document with its summary; without one, and a warning, where the model failed."""
+    assert recipe.summariser is not None
+    try:
+        summary = recipe.summariser.summarise(prepared.document)
+    except DriverFailed as error:
+        recipe.on_warning(SourceFailure(prepared.uri_or_id, f"no summary: {error}"))
+        return replace(prepared, wants_summary=False, incomplete=True)
+    return replace(prepared, wants_summary=False, summary=summary)
+
+
+def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Generator[PrepareResult, None, None]:
+    remaining = iter(sources)
+    seen: set[int] = set()
+    error: BaseException | None = None
+    while error is None:
+        batch: list[Given] = []
+        try:
+            batch.extend(islice(remaining, LOOKUP_BATCH))
+        except BaseException as raised:  # what came before it is prepared first
+            error = raised
+        if not batch:
+            break
+        ids = frozenset(source.id for source in batch if isinstance(source, Source))
+        records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
+        results: list[Source | PrepareResult] = []
+        for source in batch:
+            if isinstance(source, SourceError):
+                results.append(SourceFailure(source.source, source.reason))
+            elif not isinstance(source, Source):
+                results.append(source)
+            elif hash(source.id) in seen:
+                results.append(SourceFailure(source.uri, explain_duplicate_id(source)))
+            else:
+                seen.add(hash(source.id))
+                is_unchanged = has_stored_stamp(source, records.get(source.id), recipe)
+                results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
+        unread = [each.read for each in results if isinstance(each, Source) and not each.is_loaded]
+        with closing(_read_ahead(unread)) as reads:
+            for each in results:
+                if isinstance(each, Source):
+                    read = None if each.is_loaded else next(reads)
+                    yield prepare_source(each, records.get(each.id), store, recipe, read=read)
+                else:
+                    yield each
+    if error is not None:
+        raise error
+
+
+def _read_ahead(reads: Sequence[Read]) -> Generator[Read, None, None]:
+    """A call for each of the calls, in order, which returns or raises at once what that did in another thread."""
+    if len(reads) < 2:
+        return (read for read in reads)
+    return prefetch((_run(read) for read in reads), max_ahead=MAX_AHEAD)
+
+
+def _run(read: Read) -> Read:
+    try:
+        document = read()
+    except Exception as error:
+        return partial(_raise, error)
+    return lambda: document
+
+
+def _raise(error: Exception) -> Document:
+    raise error

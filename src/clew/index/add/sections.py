@@ -10,8 +10,8 @@ from clew.core.filter import Filter
 from clew.core.protocols import Store
 from clew.core.report import Report
 from clew.core.types import Document
-from clew.index.add.prepare import Source
 from clew.index.read.sections import NUMBER, PARENT, TOTAL, is_section, make_section_name, split_into_sections
+from clew.index.walk.sources import Source
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ from pathlib import Path
 from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat.discord import is_discord_export, read_discord_export
+from clew.index.chat.files import ExportFile, ExportTree, make_export_file, open_export_tree
 from clew.index.chat.jsonl import is_jsonl_export, read_jsonl_export
 from clew.index.chat.mbox import is_mbox, read_mbox
 from clew.index.chat.normalise import ExportNotes
-from clew.index.chat.slack.export import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
+from clew.index.chat.slack import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
 from clew.index.chat.telegram import is_telegram_export, read_telegram_export
-from clew.index.chat.tree import ExportFile, ExportTree, make_export_file, open_export_tree
-from clew.index.chat.whatsapp.export import derive_channel_name, is_whatsapp_export, read_whatsapp_export
+from clew.index.chat.whatsapp import derive_channel_name, is_whatsapp_export, read_whatsapp_export
 from clew.index.chat.zulip import find_zulip_root, read_zulip_export
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import describe_os_error

@@ -6,8 +6,7 @@ from typing import Any
 
 from clew.core.errors import MalformedFile, SourceError
 from clew.core.types import Message
-from clew.index.chat.broken_files import read_until_failure
-from clew.index.chat.json_stream import open_json_scanner
+from clew.index.chat.files import ExportFile, open_json_scanner, read_until_failure
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
@@ -27,7 +26,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile
 
 _MESSAGE_TYPES = frozenset({"Default", "Reply", "0", "19"})  # the exporter writes a type it does not know as its number
 _USER_MENTION = re.compile(r"<@!?(\d+)>")

@@ -15,6 +15,7 @@ from typing import IO, Any
 from clew.core.errors import SourceError
 from clew.core.thread import fill_in_message
 from clew.core.types import Message
+from clew.index.chat.files import ExportFile
 from clew.index.chat.normalise import (
     EMPTY,
     REPEATED,
@@ -26,7 +27,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile
 
 TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names of one field: when it was written
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role", "access")

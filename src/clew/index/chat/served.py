@@ -21,7 +21,7 @@ from clew.index.chat.normalise import ExportNotes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
 from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits
-from clew.index.read.process.stream import read_parts_in_process
+from clew.index.read.process.pool import read_parts_in_process
 
 MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look into is bounded by its size
 BYTES_PER_LIMIT = 10_000_000  # of an export, in the time limit of one file

@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.core.errors import MalformedFile
 from clew.core.types import Message
-from clew.index.chat.json_stream import JsonScanner, open_json_scanner
+from clew.index.chat.files import ExportFile, JsonScanner, open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
@@ -25,7 +25,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile
 
 _PRIVATE_TYPES = ("personal_chat", "bot_chat", "saved_messages", "replies", "verify_codes")
 _GROUP_TYPES = ("private_group", "private_supergroup", "public_supergroup", "private_channel", "public_channel")

@@ -14,8 +14,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
-from clew.index.chat.broken_files import read_until_failure
-from clew.index.chat.json_stream import json_starts_with, open_json_scanner
+from clew.index.chat.files import ExportFile, ExportTree, json_starts_with, open_json_scanner, read_until_failure
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
@@ -31,7 +30,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile, ExportTree
 from clew.index.read.web.html import parse_html
 
 DIRECT_SKIPPED = "direct messages (read only with include_direct)"

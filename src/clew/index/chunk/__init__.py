@@ -8,11 +8,9 @@ from clew.core.settings import ConversationConfig, IngestionConfig, ThreadConfig
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.custom import make_validating_chunker
+from clew.index.chunk.build import make_validating_chunker
 from clew.index.chunk.messages import make_message_chunker
-from clew.index.chunk.paragraphs import chunk_markdown, make_paragraph_chunker
-from clew.index.chunk.quality import merge_and_drop_chunks
-from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.pages import chunk_markdown, make_paragraph_chunker, make_structure_chunker, merge_and_drop_chunks
 
 
 def make_chunker(

@@ -1,16 +1,25 @@
-"""The last step of every chunker: spans of a Document become its Chunks."""
+"""The last step of every chunker: spans become Chunks with ids and terms; a program's own chunks are checked."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
+from clew.core.analyse import UNKNOWN, analyse_text, make_language_term
+from clew.core.detect import SAMPLE, detect_language, detect_page_language
+from clew.core.errors import ClewError, SettingsError, SourceError
 from clew.core.ids import make_chunk_ids
+from clew.core.protocols import Chunker, Enricher
 from clew.core.recording import get_times, select_times
+from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
 from clew.index.chunk.blocks import ChunkBlock, get_sections_or_whole
+from clew.index.read.text.front_matter import to_json_meta
 
 FRONT_MATTER_LINES = "front_matter_lines"  # in Document.meta: lines of the file before its text
 _MAX_HEADING_CHARS = 200  # a longer heading is a paragraph that a stray line of === underlines
+OWN_WEIGHT = 2  # times that a message's own terms are counted, against once for those that it quotes
 
 
 class ChunkSpan(NamedTuple):
@@ -117,3 +126,113 @@ def _classify_table_or_code(span: ChunkSpan, blocks: Sequence[ChunkBlock], start
             sizes[block.kind] += max(0, min(block.end, span.end) - max(block.start, span.start))
     largest = max(sizes, key=lambda kind: sizes[kind])
     return largest if 2 * sizes[largest] > span.end - span.start else ""
+
+
+def count_document_terms(document: Document, chunks: Sequence[Chunk], *, language: str) -> list[dict[str, int]]:
+    """The term frequencies of the chunks of a document."""
+    page = get_page_text(document)
+    return [count_chunk_terms(chunk, language=language, page=page) for chunk in chunks]
+
+
+def get_page_text(document: Document) -> str:
+    """The text that may say the language of its chunks: that of a page; the messages of a thread may be in several."""
+    return "" if is_thread(document) else document.text
+
+
+def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[str, int]:
+    """The term frequencies of a chunk; where its context quotes earlier messages, its own terms count double.
+
+    So a message that says something comes before those that follow it and are found by the same words. Where `language`
+    is "auto", the chunk's own is detected, or that of what it quotes, or that of the `page` it
+    is from.
+    """
+    own, everything = chunk.embed_text, chunk.index_text
+    repeats = 0 if own == everything else OWN_WEIGHT - 1
+    code = find_chunk_language(chunk, page) if language == "auto" else language
+    terms = analyse_text("\n\n".join([everything, *[own] * repeats]), code)
+    terms[make_language_term(code)] = 1
+    return terms
+
+
+def find_chunk_language(chunk: Chunk, page: str = "") -> str:
+    """The language of a chunk, or of what it stands in; "und" where none is clear."""
+    return (
+        detect_language(chunk.text[:SAMPLE])
+        or (detect_language(chunk.index_text[:SAMPLE]) if chunk.index_text != chunk.text else "")
+        or (detect_page_language(page) if page else "")
+        or UNKNOWN
+    )
+
+
+def make_validating_chunker(chunker: Chunker) -> Chunker:
+    """The same chunker with its chunks validated."""
+
+    def chunk(document: Document) -> list[Chunk]:
+        return _run_and_validate(partial(chunker, document), document, f"chunker {get_component_name(chunker)}")
+
+    return chunk
+
+
+def make_validating_enricher(enricher: Enricher) -> Enricher:
+    """The same enricher with its chunks validated."""
+
+    def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
+        return _run_and_validate(
+            partial(enricher, document, chunks), document, f"enricher {get_component_name(enricher)}"
+        )
+
+    return enrich
+
+
+def get_component_name(component: Chunker | Enricher) -> str:
+    """The name that a chunker or enricher has in the recipe's fingerprint: another name re-chunks what is stored.
+
+    This is its `name` attribute where it has one, which can hold a version, else its qualified name.
+    """
+    if isinstance(name := getattr(component, "name", None), str) and name:
+        return name
+    if isinstance(component, partial):
+        return get_component_name(component.func)
+    return str(getattr(component, "__qualname__", type(component).__qualname__))
+
+
+def validate_chunks(document: Document, chunks: Sequence[Chunk], *, made_by: str) -> list[Chunk]:
+    """The chunks, numbered and with their content-addressed ids; a SettingsError where they break the rules of spans.
+
+    A chunk is a span of its document (`document.text[chunk.start:chunk.end] == chunk.text`), none is empty, and they
+    are in the order of the document.
+    """
+    before = 0
+    for position, chunk in enumerate(chunks):
+        if problem := _find_chunk_problem(document, chunk, before):
+            raise SettingsError(f"{made_by}: chunk {position} of {document.uri or document.id} {problem}")
+        before = chunk.start
+    return assign_chunk_indexes_and_ids([replace(chunk, meta=to_json_meta(chunk.meta)) for chunk in chunks])
+
+
+def _run_and_validate(make: Callable[[], list[Chunk]], document: Document, made_by: str) -> list[Chunk]:
+    try:
+        chunks = make()
+    except ClewError:
+        raise
+    except Exception as error:  # it fails for this document; the others are still added
+        reason = f"{made_by} failed: {type(error).__name__}: {error}"
+        raise SourceError(document.uri or document.id, reason) from error
+    if not isinstance(chunks, list | tuple):
+        raise SettingsError(f"{made_by} returned {type(chunks).__name__}; it must return a list of Chunk")
+    return validate_chunks(document, chunks, made_by=made_by)
+
+
+def _find_chunk_problem(document: Document, chunk: object, before: int) -> str:
+    """What is wrong with a chunk, given where the one before it starts; empty where nothing is."""
+    if not isinstance(chunk, Chunk):
+        return f"is a {type(chunk).__name__}; it must be a Chunk"
+    if chunk.doc_id != document.id:
+        return f"has the doc_id {chunk.doc_id!r}; it must be that of the document, {document.id!r}"
+    if not 0 <= chunk.start < chunk.end <= len(document.text):
+        return f"spans {chunk.start} to {chunk.end}; it must be a span of the text, which has {len(document.text)}"
+    if document.text[chunk.start : chunk.end] != chunk.text:
+        return f"is not the text from {chunk.start} to {chunk.end}: set text to document.text[start:end]"
+    if chunk.start < before:
+        return f"starts at {chunk.start}, before the one that precedes it at {before}; return them in document order"
+    return ""

@@ -17,7 +17,7 @@ from clew.core.small_talk import has_content
 from clew.core.thread import get_message_text
 from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.paragraphs import find_paragraph_spans
+from clew.index.chunk.pages import find_paragraph_spans
 
 
 def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: TokenCounter) -> Chunker:

@@ -1,17 +1,20 @@
-"""Sections of one source as documents of their own: a long source is split, and read again as one.
+"""Sections of one source as documents of their own, and the check of the sections of any document.
 
-Each knows the source that it is a part of by its `meta`: `parent` (the id of the source), `section_number` (from 1) and
-`sections` (how many there are). A source of one section stays whole, under its own id: its `sections` is 1.
+Each split section names its source in `meta`: `parent` (the id of the source), `section_number` (from 1) and
+`sections` (their number). A source of one section stays whole, under its own id: its `sections` is 1.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clew.core.errors import SettingsError
+from clew.core.errors import SettingsError, SourceError
 from clew.core.filter import Meta
-from clew.core.thread import is_thread
+from clew.core.sections import find_section_cycle
+from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import Document, DocumentRecord, Section
-from clew.index.read.validate import validate_document
+from clew.index.read.blocks import Heading, build_sections_from_headings
+from clew.index.read.text.front_matter import to_json_meta
+from clew.index.read.text.markdown import parse_markdown_blocks
 
 PARENT, NUMBER, TOTAL = "parent", "section_number", "sections"
 TITLE_SEPARATOR = " > "  # between the title of a source and that of its section
@@ -175,3 +178,37 @@ def _get_source_title(section: Document) -> str:
 def _shift_section(section: Section, by: int, first: int) -> Section:
     parent = None if section.parent is None else section.parent + first
     return replace(section, start=section.start + by, end=section.end + by, parent=parent)
+
+
+def validate_document(document: Document) -> Document:
+    """The document with sections that cover its text, or a SourceError; one without sections is parsed as markdown."""
+    name = document.uri or document.id
+    if not document.id:
+        raise SourceError(name or "a document", "has no id; give it one that does not change with its text")
+    if not document.text.strip():
+        raise SourceError(name, "is empty")
+    given = to_json_meta(document.meta)
+    if not document.sections:
+        headings = [
+            Heading(part.start, part.level, part.label) for part in parse_markdown_blocks(document.text) if part.level
+        ]
+        title = document.title or next((heading.label for heading in headings if heading.level == 1), "")
+        meta = {"format": "markdown", **given}
+        return replace(document, sections=build_sections_from_headings(document.text, headings), title=title, meta=meta)
+    document = replace(document, meta=given)
+    if document.kind != THREAD_KIND and any(section.access is not None for section in document.sections):
+        raise SourceError(
+            name, "has labels of access on its sections, which only messages may have; give the document's"
+        )
+    at = 0
+    for position, section in enumerate(document.sections):
+        if section.start != at or section.end < section.start:
+            raise SourceError(name, f"has sections that do not cover its text in order: see section {position}")
+        if section.parent is not None and not 0 <= section.parent < len(document.sections):
+            raise SourceError(name, f"has a section with a parent that does not exist: see section {position}")
+        at = section.end
+    if at != len(document.text):
+        raise SourceError(name, f"has sections that end at {at}, but a text of {len(document.text)} characters")
+    if (cycle := find_section_cycle(document.sections)) is not None:
+        raise SourceError(name, f"has a section that is its own ancestor: see section {cycle}")
+    return document

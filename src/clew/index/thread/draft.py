@@ -23,7 +23,7 @@ from clew.core.thread import (
 )
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.types import Chunk, Document, Message, Vector
-from clew.index.chunk.terms import count_chunk_terms
+from clew.index.chunk.build import count_chunk_terms
 
 ChunkMessages = Callable[[Document, Sequence[int]], list[Chunk]]
 

@@ -1,20 +1,36 @@
-"""File discovery, before the readers: the files and chat exports below the given paths, found one at a time."""
+"""The walk of a folder: the files and chat exports below the given paths, found one at a time.
+
+A chat export can be a folder: the walk notes which files belong to it, and which of them the rules keep out.
+"""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.report import PassedOver
-from clew.index.chat import ChatExport
-from clew.index.chat.served import detect_export_within
+from clew.core.settings import IngestionConfig
+from clew.index.chat import SLACK, SLACK_CHANNEL, ChatExport
+from clew.index.chat.served import detect_export_within, make_served_export
+from clew.index.chat.slack import TABLES, is_day_name
 from clew.index.read import SUFFIXES, has_known_format
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import ReadLimits
-from clew.index.walk.export_folder import ATTACHMENT, OpenExport, find_export_folder, may_be_export
-from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
+from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment, make_walk_rules
 
+_MARKERS = frozenset({*TABLES, "realm.json"})  # one of them, or a day of a channel, is in such a folder
+ATTACHMENT = "attachment of a chat export"
+_ZULIP = "zulip"  # the other formats are single files, whatever lies beside them
+_TABLE = {
+    SLACK: re.compile(
+        r"(users|org_users|channels|groups|dms|mpims|integration_logs|canvases|lists|file_conversations)\.json"
+    ),
+    SLACK_CHANNEL: re.compile("(?!)"),  # none
+    _ZULIP: re.compile(r"(realm|messages-\d+|attachment|analytics|migration_status)\.json"),
+}
+_ZULIP_ATTACHMENTS = frozenset({"uploads", "avatars", "emoji", "realm_icons"})
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
 UNKNOWN_FORMAT, LINK, SPECIAL = "unknown format", "symbolic link", "not a regular file"
@@ -24,6 +40,56 @@ MAX_COUNTED_FILES = 100_000  # in one folder that is passed over: counting more 
 
 Found = Path | ChatExport | SourceError | PassedOver
 DEFAULT_RULES = WalkRules()
+
+
+@dataclass(slots=True)
+class OpenExport:
+    """An export on the path of a walk, while its files are looked at."""
+
+    folder: Path
+    kind: str
+    prefix: str  # of its files' paths below the walked folder
+    limits: ReadLimits
+    left_out: set[str] = field(default_factory=set)
+    parts: int = 0
+    reason: str = ""  # why one of its tables is left out, and so all of it
+
+    def is_part(self, path: str) -> bool:
+        """Whether the file at a path below the walked folder belongs to the export."""
+        folder, _, name = path[len(self.prefix) :].rpartition("/")
+        if is_day_name(name):
+            return "/" not in folder and self.kind == (SLACK if folder else SLACK_CHANNEL)
+        return not folder and _TABLE[self.kind].fullmatch(name) is not None
+
+    def has_attachments(self, path: str) -> bool:
+        """Whether a folder at a path below the walked folder holds what people sent, in public or not."""
+        return self.kind == _ZULIP and path[len(self.prefix) :] in _ZULIP_ATTACHMENTS
+
+    def leave_out(self, path: str, reason: str) -> None:
+        """Keeps a file or folder from being read, for a reason of the walk's rules."""
+        inside = path[len(self.prefix) :]
+        self.left_out.add(inside)
+        if "/" not in inside and _TABLE[self.kind].fullmatch(inside):
+            self.reason = self.reason or reason
+
+    def close(self) -> Iterator[ChatExport | PassedOver]:
+        """What the walk found: the export, or that all of it is passed over since one of its tables is."""
+        if self.parts and self.reason:
+            yield PassedOver(f"{self.folder}/", self.reason, self.parts)
+        elif self.parts:
+            yield make_served_export(self.folder, self.kind, limits=self.limits, left_out=self.left_out)
+
+
+def may_be_export(names: Iterable[str], path: str, export: OpenExport | None) -> bool:
+    """Return whether a folder with these names may be an export; `export` is the one that the folder is within."""
+    days = (name for name in names if is_day_name(name) and not (export and export.is_part(path + name)))
+    return not _MARKERS.isdisjoint(names) or any(days)
+
+
+def find_export_folder(folder: Path, prefix: str, limits: ReadLimits) -> OpenExport | None:
+    """The chat export that a folder is, with whatever else lies in it; None if it is none."""
+    found = detect_export_within(folder, limits=limits)
+    return OpenExport(folder, found.kind, prefix, limits) if found and found.kind in _TABLE else None
 
 
 def find_files(
@@ -223,3 +289,26 @@ def count_files(folder: Path) -> int:
 def _make_printable(path: str) -> str:
     """A path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
     return path.removeprefix("./").encode(errors="surrogateescape").decode(errors="replace")
+
+
+def find_reason_passed_over(file: Path, *, root: Path, config: IngestionConfig) -> str:
+    """Why adding a folder above a file would pass it over, such as "hidden" or "in .gitignore"; empty if it would not.
+
+    The walk begins at `root`, or at the folder of a file outside it.
+    """
+    real = Path(os.path.abspath(file))  # noqa: PTH100 (a link stays one)
+    top = root if real.is_relative_to(root) else real.parent
+    try:
+        rules, path = begin_walk(make_walk_rules(config), top, given=top, root=root), ""
+        folder = top
+        parts = real.relative_to(top).parts
+        for depth, name in enumerate(parts, 1):
+            with os.scandir(folder) as entries:
+                rules = rules.enter(list(entries), path)
+            is_folder = depth < len(parts)
+            if reason := rules.find_reason(name, path + name, is_folder=is_folder):
+                return reason
+            folder, path = folder / name, f"{path}{name}/"
+    except (OSError, SourceError):
+        return ""
+    return ""

@@ -1,24 +1,35 @@
-"""Office and e-book formats: a walk over the items of a DoclingDocument makes blocks.
+"""Office and e-book formats: Docling converts the file, and a walk over the items of its DoclingDocument makes blocks.
 
-Docling's own markdown export is not used, because it leaves out speaker notes and the names of sheets.
+Docling's own markdown export is not used, because it leaves out speaker notes and the names of sheets. The extension of
+docling-rs is loaded without its Python package, which would import docling-core and with it pandas: two to three
+seconds for nothing that is used here. If the user has installed Docling itself, that is used instead.
 """
 
+import importlib.util
+import io
+import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from types import ModuleType
 from typing import Any
 
-from clew.core.errors import SourceError
+from clew.core.errors import DriverMissing, SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
-from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
-from clew.index.read.guard import check_archive_safety, check_xml_safety
+from clew.index.read.blocks import (
+    ParsedSource,
+    SourceBlock,
+    build_document,
+    collapse_whitespace,
+    make_title_from_file_name,
+    split_large_table,
+)
+from clew.index.read.guard import PASSWORD_PROTECTED, check_archive_safety, check_xml_safety, wrap_library_errors
 from clew.index.read.load import decode_text, decode_with_fallbacks
-from clew.index.read.office.converter import convert_to_docling
-from clew.index.read.office.large_workbook import is_large_workbook, stream_visible_sheets
-from clew.index.read.outline import make_title_from_file_name
-from clew.index.read.tables import split_large_table
+from clew.index.read.office.sheets import is_large_workbook, stream_visible_sheets
 
 ZIPPED_FORMATS = {
     ".docx": "Word document",
@@ -56,6 +67,10 @@ _JATS_ROOT = re.compile(rb"<!DOCTYPE\s+article|<(?:\w+:)?article[\s>]")
 _CLOSING_PUNCTUATION = frozenset(".,;:!?)]}’”%")
 
 Item = Mapping[str, Any]
+DOCLING_SUFFIXES = frozenset(
+    {".docx", ".pptx", ".xlsx", ".adoc", ".asciidoc"}
+)  # converted by Docling itself if it is installed
+_EXTENSION_MODULE = "docling_rs._native"
 
 
 def read_office(data: bytes, *, uri: str, name: str) -> Document:
@@ -288,3 +303,61 @@ def _format_text_run(label: str, text: str) -> str:
             return f"[ ] {text}"
         case _:
             return text
+
+
+def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) -> dict[str, Any]:
+    """The DoclingDocument of a file; the suffix of its name says the format."""
+    suffix = PurePath(name).suffix.lower()
+    with wrap_library_errors(uri, format_name=format_name):
+        if suffix in DOCLING_SUFFIXES and (converted := _convert_with_docling(data, name)) is not None:
+            return converted
+        document: dict[str, Any] = json.loads(_convert_with_extension(_find_extension(), data, name, uri=uri))
+        return document
+
+
+def _convert_with_extension(extension: Path, data: bytes, name: str, *, uri: str) -> str:
+    native = _load_extension(extension)
+    try:
+        text: str = native.DocumentConverter().convert_bytes(name, data).document_json
+    except native.EncryptionError as error:
+        raise SourceError(uri, PASSWORD_PROTECTED) from error
+    return text
+
+
+def _load_extension(extension: Path) -> ModuleType:
+    """The extension module, loaded once per process; its package finds it in sys.modules if it is imported later."""
+    if (loaded := sys.modules.get(_EXTENSION_MODULE)) is not None:
+        return loaded
+    spec = importlib.util.spec_from_file_location(_EXTENSION_MODULE, extension)
+    if spec is None or spec.loader is None:
+        raise DriverMissing(
+            f"docling-rs cannot be loaded from {extension}; install it again: pip install 'clew[documents]'"
+        )
+    native = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(native)
+    sys.modules[_EXTENSION_MODULE] = native
+    return native
+
+
+def _find_extension() -> Path:
+    """The path of docling-rs's extension, found without importing its package."""
+    package = importlib.util.find_spec("docling_rs")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        for file in sorted(Path(folder).glob("_native*")):
+            if file.suffix in (".so", ".pyd"):
+                return file
+    raise DriverMissing("reading office documents needs docling-rs: pip install 'clew[documents]'")
+
+
+def _convert_with_docling(data: bytes, name: str) -> dict[str, Any] | None:
+    """The DoclingDocument made by the user's own Docling; None if it is not installed or cannot be imported."""
+    if importlib.util.find_spec("docling") is None:
+        return None
+    try:
+        from docling.datamodel.base_models import DocumentStream
+        from docling.document_converter import DocumentConverter
+    except ImportError:  # some of its modules need extras that may not be installed
+        return None
+    stream = DocumentStream(name=name, stream=io.BytesIO(data))
+    document: dict[str, Any] = DocumentConverter().convert(stream).document.export_to_dict()
+    return document

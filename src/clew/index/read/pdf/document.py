@@ -18,20 +18,26 @@ from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
 from clew.index.read.guard import PASSWORD_PROTECTED, wrap_library_errors
-from clew.index.read.pdf.layout import parse_pdf_date, raise_title
 from clew.index.read.pdf.lines import (
     HyphenJoins,
     find_hyphen_joins,
     find_running_lines,
     match_running_lines,
     measure_usual_line,
+    parse_pdf_date,
     parse_raw_page,
     parse_structured_page,
+    raise_title,
     remove_edge_lines,
 )
 from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
-from clew.index.read.pdf.reading_order import order_by_raw_lines, reads_across_columns
-from clew.index.read.pdf.repairs import drop_repeated_headers, join_split_words, split_off_headings
+from clew.index.read.pdf.repairs import (
+    drop_repeated_headers,
+    join_split_words,
+    order_by_raw_lines,
+    reads_across_columns,
+    split_off_headings,
+)
 from clew.index.read.pdf.rulings import Rows, find_ruled_tables, place_ruled_tables
 from clew.index.read.process.limits import check_page_count, start_pages
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from clew.core.errors import DriverMissing, NothingRecognised, SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
+from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, make_title_from_file_name
 from clew.index.read.guard import wrap_library_errors
-from clew.index.read.outline import make_title_from_file_name
 from clew.index.read.process.limits import check_page_count, start_pages
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")

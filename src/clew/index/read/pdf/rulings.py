@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from clew.index.read.blocks import SourceBlock
-from clew.index.read.tables import split_large_table
+from clew.index.read.blocks import SourceBlock, split_large_table
 
 if TYPE_CHECKING:
     import pypdfium2 as pdfium

@@ -21,11 +21,12 @@ from time import monotonic
 from typing import IO, Any
 
 from clew.core.errors import DriverFailed, DriverMissing, NothingRecognised, SourceError
+from clew.core.ids import make_document_id
 from clew.core.parallel import is_cancelled
 from clew.core.types import Document
 from clew.index.read.process import wire
 from clew.index.read.process.limits import ReadLimits, get_step_seconds
-from clew.index.read.process.reply import take_document
+from clew.index.read.sections import NUMBER, PARENT, TOTAL, validate_document
 
 IDLE_SECONDS = 10.0  # after which a process that reads nothing is ended
 MAX_IDLE = 2  # processes kept for the next file
@@ -292,3 +293,35 @@ _pool = ProcessPool()
 atexit.register(_pool.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.reset_after_fork)
+
+
+def take_document(values: Any, uri: str) -> Document:
+    """The document of a reply, as the one that was asked for; a SourceError if the reply is none."""
+    try:
+        document = wire.decode_document(values)
+        sections = tuple(replace(section, access=None) for section in document.sections)
+        meta = {key: value for key, value in document.meta.items() if key not in (PARENT, NUMBER, TOTAL)}
+        return validate_document(
+            Document(make_document_id(uri), document.text, sections, "page", document.title, uri, meta=meta)
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise SourceError(uri, "cannot be read: its reader gave no document; it is broken") from error
+
+
+def read_parts_in_process(request: wire.ReadRequest) -> Iterator[Any]:
+    """The parts of the reply to a request, each read when it is asked for; a SourceError where reading ended early."""
+    process = take_process(request.uri)
+    is_kept = False
+    try:
+        for kind, value in process.ask_for_parts(request):
+            if kind == wire.PART:
+                yield value
+                continue
+            is_kept = bool(value["is_kept"])
+            if kind != wire.DONE:
+                raise SourceError(str(value.get("source", request.uri)), value["reason"])
+    finally:
+        if is_kept:
+            give_back_process(process)
+        else:
+            process.close()

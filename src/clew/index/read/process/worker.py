@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from clew.core.errors import DriverMissing, NothingRecognised, SourceError
-from clew.index.read.formats import READERS
+from clew.index.read import READERS
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
 from clew.index.read.process.limits import get_step_seconds, read_within

@@ -9,7 +9,7 @@ from threading import Lock
 
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections_from_headings
+from clew.index.read.blocks import Heading, build_sections_from_headings
 from clew.index.read.text.markdown import find_line_starts
 
 LANGUAGES = {

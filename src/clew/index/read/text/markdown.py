@@ -1,4 +1,7 @@
-"""Markdown: each heading opens a section; the CommonMark parser alone decides what a heading is."""
+"""Markdown: each heading opens a section; the CommonMark parser alone decides what a heading is.
+
+Tables are parsed without their cells: only their lines are needed, and a large one has millions of cells.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,17 +10,59 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.state_block import StateBlock
+from markdown_it.rules_block.table import MAX_AUTOCOMPLETED_CELLS, getLine, table
 from markdown_it.token import Token
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
+from clew.index.read.blocks import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.front_matter import parse_front_matter
-from clew.index.read.text.markdown_table import parse_table_without_cells
 
+_PIPE = re.compile(r"(?<!\\)\|")
 # Only blocks are needed of a page; inline markup is parsed in headings alone.
 _BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+
+
+def parse_table_without_cells(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:  # noqa: N803
+    """Whether a table begins here; it ends where that of the parser ends, and has no tokens but its first and last."""
+    if not table(state, startLine, endLine, True):
+        return False
+    if silent:
+        return True
+    parent, state.parentType = state.parentType, "table"
+    opened = state.push("table_open", "table", 1)
+    end = _find_end(state, startLine, endLine)
+    opened.map = [startLine, end]
+    state.push("table_close", "table", -1)
+    state.parentType, state.line = parent, end
+    return True
+
+
+def _find_end(state: StateBlock, start: int, last: int) -> int:
+    """The line after the last row."""
+    rules = state.md.block.ruler.getRules("blockquote")
+    columns = _count_cells(getLine(state, start).strip())
+    missing = 0
+    for line in range(start + 2, last):
+        if state.sCount[line] < state.blkIndent or any(rule(state, line, last, True) for rule in rules):
+            return line
+        row = getLine(state, line).strip()
+        if not row or state.is_code_block(line):
+            return line
+        missing += columns - _count_cells(row)
+        if missing > MAX_AUTOCOMPLETED_CELLS:
+            return line
+    return last
+
+
+def _count_cells(row: str) -> int:
+    pipes = [match.start() for match in _PIPE.finditer(row)]
+    outer = bool(pipes) and pipes[0] == 0, bool(pipes) and pipes[-1] == len(row) - 1
+    return len(pipes) + 1 - sum(outer)
+
+
 _BLOCK_PARSER.block.ruler.at("table", parse_table_without_cells, {"alt": ["paragraph", "reference"]})
 _INLINE_PARSER = MarkdownIt("commonmark")
 _KINDS = {

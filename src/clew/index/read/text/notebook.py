@@ -8,7 +8,7 @@ from typing import Any
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
+from clew.index.read.blocks import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.markdown import parse_markdown_blocks
 
 MAX_OUTPUT_CHARS = 1000  # of one cell: the rest is seldom worth finding

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from clew.core.types import Message
 from clew.index.thread.untangle.cues import MessageCues, extract_message_cues
-from clew.index.thread.untangle.features import extract_reply_features
-from clew.index.thread.untangle.matrices import REACH, ChannelWindow
+from clew.index.thread.untangle.features import REACH, ChannelWindow, extract_reply_features
 from clew.index.thread.untangle.net import ReplyNet, load_default_net
 
 __all__ = ["REACH", "infer_reply_parents"]

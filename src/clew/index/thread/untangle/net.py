@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import SettingsError
-from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, ReplyFeatures
-from clew.index.thread.untangle.matrices import Floats, Ints
+from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, Floats, Ints, ReplyFeatures
 
 Layers = tuple[tuple[Floats, Floats], ...]  # weights (inputs × outputs) and bias of each layer
 

@@ -6,7 +6,9 @@ Chat exports are recognised here, once, and each of their threads is a Source of
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,18 +23,17 @@ from clew.core.report import OnProgress, OnWarning, PassedOver, Progress, Source
 from clew.core.settings import Settings, ThreadConfig
 from clew.core.time import EARLIEST
 from clew.core.types import Document
-from clew.index.add.empty import EMPTY, is_empty_file
-from clew.index.add.prepare import Source
 from clew.index.chat import SLACK_DAY, ChatExport
 from clew.index.chat.served import detect_export_within
 from clew.index.read import SLOW_SUFFIXES, SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
-from clew.index.read.uri import FileUris
 from clew.index.read.web.fetch import read_url
 from clew.index.thread.threads import build_threads, find_latest_message_time
 from clew.index.walk.files import DEFAULT_RULES, EXPORT_SUFFIXES, find_files
 from clew.index.walk.ignore import WalkRules
+from clew.index.walk.sync import EMPTY, is_empty_file
+from clew.index.walk.uri import FileUris
 
 log = logging.getLogger("clew")
 _LOOKED_INTO = EXPORT_SUFFIXES | {".txt", ".", ""}
@@ -40,6 +41,21 @@ T = TypeVar("T")
 Location = str | Path  # a file, a folder or the address of a web page
 REPORT_SECONDS = 1.0  # between two reports of how much was found
 Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something that can be added: its id and uri, the state of its file, and how to read it."""
+
+    id: str
+    uri: str
+    read: Callable[[], Document]
+    stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
+    size: int = 0  # of a file, in bytes
+    modified: datetime | None = None  # of a file: its time, which is that of a document that states none
+    exported_until: datetime | None = None  # of a thread: the time of the last message of its channel in the export
+    exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
+    is_loaded: bool = False  # a program made it: to read it ahead in another thread would only cost
 
 
 def discover_sources(

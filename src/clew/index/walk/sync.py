@@ -1,0 +1,291 @@
+"""Stored documents whose files are gone, moved, empty or ignored now: named, and dropped by a synchronisation.
+
+A share that is not mounted looks like an empty folder. So where more than half of the files of a folder are lost,
+nothing of that folder is dropped until the caller confirms it. Files that the default rules pass over (hidden,
+dependencies, build output) were added with `--no-ignore` or by name, and stay. A new file with the text of a lost one
+keeps its vectors and its summary.
+"""
+
+import stat
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+
+from clew.core.filter import Filter
+from clew.core.ids import make_document_id
+from clew.core.protocols import Store
+from clew.core.report import PassedOver, SourceFailure
+from clew.core.stored import StoredDocument
+from clew.core.thread import THREAD_KIND
+from clew.core.types import Document, DocumentRecord, Vector
+from clew.index.read.load import is_folder, is_there
+from clew.index.read.sections import get_source_uri, make_section_name
+from clew.index.walk.ignore import BY_CLEW, BY_DEFAULT, BY_GIT
+from clew.index.walk.uri import make_file_uri
+
+MAX_NAMED = 20  # ignored or moved files that are named one by one
+_BY_FILES = frozenset((BY_GIT, BY_CLEW))
+MAX_DROP_SHARE = 0.5  # of the files of a folder whose documents are dropped without a confirmation
+EMPTY = "empty"
+MAX_BLANK_BYTES = 10_000_000  # of a file that is looked into
+_HEAD_BYTES = 64  # which tell most files from a blank one
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredFiles:
+    """The uris of the files and folders that some rules kept out of a walk, each with the reason.
+
+    What is given to `add` by name is not among them, whatever an ignore file above it says.
+    """
+
+    files: dict[str, str]
+    folders: dict[str, str]
+    named: tuple[str, ...] = ()
+
+    def find_reason(self, uri: str) -> str:
+        """The reason why a file is ignored, such as "in .gitignore"; empty if it is not."""
+        if any(uri == each or uri.startswith(f"{each}/") for each in self.named):
+            return ""
+        if reason := self.files.get(uri):
+            return reason
+        above = (uri[: place + 1] for place, character in enumerate(uri) if character == "/")
+        return next((reason for folder in above if (reason := self.folders.get(folder))), "")
+
+
+NONE_IGNORED = IgnoredFiles({}, {})
+
+
+def list_ignored_files(passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path) -> IgnoredFiles:
+    """The files and folders among what was passed over that an ignore file names."""
+    return _list_by_reason(passed_over, locations, root, _BY_FILES)
+
+
+def list_files_skipped_by_default(
+    passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path
+) -> IgnoredFiles:
+    """The files and folders among what was passed over that are hidden or made by tools."""
+    return _list_by_reason(passed_over, locations, root, BY_DEFAULT)
+
+
+def _list_by_reason(
+    passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path, reasons: Set[str]
+) -> IgnoredFiles:
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    for each in passed_over:
+        if each.reason not in reasons:
+            continue
+        uri = make_file_uri(Path(each.source), root)
+        if each.source.endswith("/"):
+            folders[f"{uri}/"] = each.reason
+        else:
+            files[uri] = each.reason
+    ignored = IgnoredFiles(files, folders)
+    given = (make_file_uri(path, root) for path in locations)
+    named = (uri for uri in given if ignored.find_reason(uri) or ignored.find_reason(f"{uri}/"))
+    return IgnoredFiles(files, folders, tuple(named))
+
+
+def note_ignored_files(store: Store, ignored: IgnoredFiles) -> list[SourceFailure]:
+    """What is said of stored files that are ignored now."""
+    if not ignored.files and not ignored.folders:
+        return []
+    stored = (record for record in store.documents() if record.stamp)
+    return _note_each(
+        stored, ignored, "the earlier version stays; add its folder with --sync (sync=True) to drop it", "stay"
+    )
+
+
+def note_skipped_files(store: Store, skipped: IgnoredFiles) -> list[SourceFailure]:
+    """What is said of stored files that the default rules pass over; a synchronisation keeps them too."""
+    if not skipped.files and not skipped.folders:
+        return []
+    stored = (record for record in store.documents() if record.stamp)
+    outcome = "the earlier version stays, also with --sync; `clew drop` (Engine.drop) removes it"
+    return _note_each(stored, skipped, outcome, "stay", verb="passed over")
+
+
+def note_dropped_files(dropped: Iterable[DocumentRecord], ignored: IgnoredFiles) -> list[SourceFailure]:
+    """What is said of files that were dropped because they are ignored now."""
+    return _note_each(dropped, ignored, "its document was dropped", "were dropped")
+
+
+def _note_each(
+    records: Iterable[DocumentRecord], ignored: IgnoredFiles, outcome: str, of_the_rest: str, *, verb: str = "ignored"
+) -> list[SourceFailure]:
+    reasons = {uri: reason for uri in map(get_source_uri, records) if (reason := ignored.find_reason(uri))}
+    notes = [SourceFailure(uri, f"is {verb} now ({reason}); {outcome}") for uri, reason in sorted(reasons.items())]
+    if len(notes) <= MAX_NAMED:
+        return notes
+    rest = f"is {verb} now, as are {len(notes) - MAX_NAMED - 1:,} more; they {of_the_rest}"
+    return [*notes[:MAX_NAMED], SourceFailure(notes[MAX_NAMED].source, rest)]
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """The documents whose files are gone: those to drop, those held back, and why."""
+
+    dropped: Sequence[DocumentRecord] = ()
+    held_back: Sequence[DocumentRecord] = ()
+    notes: Sequence[SourceFailure] = ()
+
+
+def find_vanished_documents(
+    store: Store,
+    folders: Sequence[Path],
+    *,
+    root: Path,
+    allow_mass_drop: bool,
+    added: Set[str] = frozenset(),
+    moved: Set[str] = frozenset(),
+    empty: Set[str] = frozenset(),
+    ignored: IgnoredFiles = NONE_IGNORED,
+) -> Vanished:
+    """The documents whose files were below one of the folders and no longer exist, or are now `empty` or `ignored`.
+
+    Only a document read from a file has a stamp: one that a program made is never taken for a deleted file. Documents
+    that were added just now (by uri), and those whose files were moved (by id), do not count in the share of a folder.
+    """
+    prefixes = {f"{make_file_uri(folder, root)}/".removeprefix("./"): folder for folder in folders if is_folder(folder)}
+    known: dict[str, set[str]] = {prefix: set() for prefix in prefixes}  # files, which may have given several documents
+    lost: dict[str, set[str]] = {prefix: set() for prefix in prefixes}
+    gone: dict[str, list[DocumentRecord]] = {prefix: [] for prefix in prefixes}
+    for record in store.documents() if prefixes else ():
+        inside = [prefix for prefix in prefixes if _is_below(record.uri, prefix)] if record.stamp else ()
+        if not inside:
+            continue
+        file = get_source_uri(record)
+        is_gone = file in empty or bool(ignored.find_reason(file)) or not is_there(Path(root, file))
+        for prefix in inside:
+            gone[prefix] += [record] if is_gone else []
+            if record.uri not in added and record.id not in moved:
+                known[prefix].add(file)
+                lost[prefix] |= {file} if is_gone else set()
+    held: dict[str, DocumentRecord] = {}
+    notes: list[SourceFailure] = []
+    for prefix, records in gone.items():
+        if not allow_mass_drop and len(lost[prefix]) > MAX_DROP_SHARE * len(known[prefix]):
+            held |= {record.id: record for record in records}
+            reason = _explain_mass_drop(len(lost[prefix]), len(known[prefix]))
+            notes.append(SourceFailure(str(prefixes[prefix]), reason))
+    vanished = {record.id: record for records in gone.values() for record in records}
+    dropped = [record for record in vanished.values() if record.id not in held]
+    return Vanished(dropped, list(held.values()), notes)
+
+
+def _is_below(uri: str, prefix: str) -> bool:
+    """Whether a file is below a folder; the prefix of the collection's root is empty, and full paths are outside it."""
+    return uri.startswith(prefix) if prefix else not Path(uri).is_absolute() and not uri.startswith("../")
+
+
+def _explain_mass_drop(lost: int, total: int) -> str:
+    return (
+        f"{lost} of its {total} files are gone, empty or ignored; their documents were not dropped, since the folder "
+        "may only be out of reach; if the files are gone for good, repeat it with --yes (allow_mass_drop=True)"
+    )
+
+
+def is_empty_file(path: Path) -> bool:
+    """Whether a regular file has no bytes, or nothing but white space."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BLANK_BYTES:
+            return False
+        if not status.st_size:
+            return True
+        with FileIO(path) as file:
+            head = file.read(_HEAD_BYTES) or b""
+            decoder = getincrementaldecoder("utf-8-sig")()  # the head may end within a character
+            return not decoder.decode(head).strip() and not decoder.decode(file.readall(), final=True).strip()
+    except (OSError, ValueError):  # reading it reports that; what is no UTF-8 is not blank
+        return False
+
+
+def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset[str]:
+    """The uris of the empty files among what was passed over."""
+    return frozenset(make_file_uri(Path(each.source), root) for each in passed_over if each.reason == EMPTY)
+
+
+def note_emptied_files(store: Store, uris: Set[str], *, is_upload: bool = False) -> list[SourceFailure]:
+    """What is said of the files that are empty now and of which an earlier version is stored."""
+    ids = [make_document_id(uri) for uri in uris]
+    known = frozenset(ids) | {make_section_name(doc_id, 1) for doc_id in ids}
+    stored = sorted({get_source_uri(record) for record in store.documents(Filter(documents=known))}) if ids else ()
+    outcome = "drop it by its address" if is_upload else "add its folder with --sync (sync=True) to drop it"
+    reason = f"is empty now; the earlier version stays; {outcome}"
+    return [SourceFailure(uri, reason) for uri in stored]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMoves:
+    """The former id of each moved document by its id; by the former id, where its file was and where it is."""
+
+    former: Mapping[str, str] = field(default_factory=dict)
+    uris: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class MovedFiles:
+    """The stored documents whose files are gone, by the length of their text; listed when a new file is met.
+
+    `gone` are these, where another process has listed them.
+    """
+
+    def __init__(self, store: Store, root: Path, gone: Mapping[int, Sequence[str]] | None = None) -> None:
+        self._store, self._root = store, root
+        self._gone = gone
+        self.former: dict[str, str] = {}  # ids of the moved documents, and what they were
+        self._uris: dict[str, tuple[str, str]] = {}  # by the former id, where the file was and where it is
+
+    def find(self, document: Document) -> StoredDocument | None:
+        """The stored document with the same text whose file is gone; None if there is none."""
+        if self._gone is None:
+            self._gone = self.list_gone()
+        ids = [each for each in self._gone.get(len(document.text), ()) if each != document.id]
+        for stored in self._store.stored_documents(ids) if ids else ():
+            if stored.document.text == document.text:
+                self.former[document.id] = stored.document.id
+                self._uris.setdefault(stored.document.id, (get_source_uri(stored.document), document.uri))
+                return stored
+        return None
+
+    def get_found(self) -> "FoundMoves":
+        """What was found so far."""
+        return FoundMoves(dict(self.former), dict(self._uris))
+
+    def include(self, found: "FoundMoves") -> None:
+        """Takes over what another process has found."""
+        self.former.update(found.former)
+        for former, uris in found.uris.items():
+            self._uris.setdefault(former, uris)
+
+    def note_former_files(self, *, added: Set[str], dropped: Set[str]) -> list[SourceFailure]:
+        """What is said of files that are gone and whose documents stay, beside those that were `added` (by uri).
+
+        `dropped` are the ids of former documents of which nothing is to be said.
+        """
+        pairs = {old: new for former, (old, new) in self._uris.items() if new in added and former not in dropped}
+        outcome = "its document stays; add its folder with --sync (sync=True) to drop it"
+        notes = [SourceFailure(old, f"is gone, and {new} has its text; {outcome}") for old, new in pairs.items()]
+        if len(notes) <= MAX_NAMED:
+            return notes
+        rest = f"is gone, as are {len(notes) - MAX_NAMED - 1:,} more that were moved; their documents stay"
+        return [*notes[:MAX_NAMED], SourceFailure(notes[MAX_NAMED].source, rest)]
+
+    def list_gone(self) -> dict[int, list[str]]:
+        """The ids of the stored documents whose files are gone, by the length of their text."""
+        gone: dict[int, list[str]] = {}
+        for record in self._store.documents():
+            is_file = record.stamp and record.kind != THREAD_KIND
+            if is_file and not is_there(Path(self._root, get_source_uri(record))):
+                gone.setdefault(record.chars, []).append(record.id)
+        return gone
+
+
+def collect_vectors_by_text(stored: StoredDocument) -> dict[str, Vector]:
+    """The vectors of a stored document by what was embedded: its chunks, and its summary."""
+    vectors = {chunk.embed_text: vector for chunk, vector in zip(stored.chunks, stored.vectors, strict=True)}
+    if stored.summary_vector is not None and stored.document.summary:
+        vectors[stored.document.summary] = stored.summary_vector
+    return vectors

@@ -12,8 +12,8 @@ from clew import Engine, Evaluation, JudgedQuestion, Settings, drivers, evaluate
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, SearchConfig
 from clew.core.settings.override import override_settings
+from clew.evaluation.measures import kendall_tau
 from clew.evaluation.questions.make import QuestionSource
-from clew.evaluation.statistics import kendall_tau
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MEASURES = ("nDCG@10", "evidence@10")

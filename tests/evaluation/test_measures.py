@@ -8,14 +8,17 @@ import pytest
 
 from clew.evaluation.measures import (
     average_precision,
+    bootstrap,
+    correct_holm,
+    kendall_tau,
     measure_cover,
     ndcg_at,
+    permutation_test,
     precision_at,
     recall_at,
     reciprocal_rank,
     topic_coverage,
 )
-from clew.evaluation.statistics import bootstrap, correct_holm, kendall_tau, permutation_test
 
 
 def test_the_measures_equal_ir_measures_on_random_runs() -> None:

@@ -37,8 +37,14 @@ from clew.evaluation.measures import (
     reciprocal_rank,
     topic_coverage,
 )
-from clew.evaluation.questions.judged import JudgedQuestion, format_question, parse_question, read_questions
-from clew.evaluation.questions.resolve import Judgement, resolve_questions
+from clew.evaluation.questions.judged import (
+    JudgedQuestion,
+    Judgement,
+    format_question,
+    parse_question,
+    read_questions,
+    resolve_questions,
+)
 from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult

@@ -8,7 +8,7 @@ import numpy as np
 from clew.core.errors import SettingsError
 from clew.core.plural import format_count
 from clew.core.suggest import format_names
-from clew.evaluation.statistics import Interval, bootstrap, correct_holm, permutation_test
+from clew.evaluation.measures import Interval, bootstrap, correct_holm, permutation_test
 from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult, SystemScore
 
 Values = dict[str, dict[str, float]]  # by measure, then by question

@@ -20,9 +20,9 @@ from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
+from clew.evaluation.measures import Interval, bootstrap, permutation_test
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
-from clew.evaluation.statistics import Interval, bootstrap, permutation_test
 
 MIN_QUESTIONS = 10  # to choose by
 MIN_HELD_OUT = 20

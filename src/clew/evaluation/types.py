@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.plural import format_count
-from clew.evaluation.statistics import Interval
+from clew.evaluation.measures import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ except ImportError as error:
         f'work on a Ray cluster needs ray ({error}); install it with: pip install "clew[ray]"'
     ) from error
 
-from clew.ray.embedder import open_cluster_embedder
 from clew.ray.pipeline import DistributedPipeline
-from clew.ray.pool import Work, open_pool
-from clew.ray.spec import WorkerSpec
+from clew.ray.pool import Work, open_cluster_embedder, open_pool
+from clew.ray.shares import WorkerSpec
 
 __all__ = ["DistributedPipeline", "Work", "WorkerSpec", "open_cluster_embedder", "open_pool"]

@@ -21,8 +21,7 @@ from clew.index.walk.sources import Source
 from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import start_keeper
 from clew.ray.cluster import check_nodes, count_workers, join_cluster
-from clew.ray.shares import Skipped, make_shares
-from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
+from clew.ray.shares import COLUMN, Outcome, Share, Skipped, WorkerSpec, dump, load, make_shares
 from clew.ray.worker import Stage, Worker
 
 MAX_WAVE_SHARES = 8192  # handed to Ray Data at a time …

@@ -18,7 +18,7 @@ from clew.index.walk.sources import Source
 from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import make_worker_budget
 from clew.ray.cluster import explain_start_error, name_node
-from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
+from clew.ray.shares import COLUMN, Outcome, Share, WorkerSpec, dump, load
 
 Stage = Literal["add", "prepare", "store"]
 

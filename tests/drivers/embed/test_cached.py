@@ -16,8 +16,8 @@ from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers import make_embedder
-from clew.drivers.embed.cached import CachedEmbedder
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.embed.wrapped import CachedEmbedder
 
 
 class Counting(HashedEmbedder):
@@ -99,7 +99,7 @@ def test_threads_share_it(path: Path) -> None:
 def test_processes_share_it(path: Path) -> None:
     program = (
         "import sys\n"
-        "from clew.drivers.embed.cached import CachedEmbedder\n"
+        "from clew.drivers.embed.wrapped import CachedEmbedder\n"
         "from clew.drivers.embed.hashed import HashedEmbedder\n"
         "cached = CachedEmbedder(HashedEmbedder(), sys.argv[1])\n"
         "for n in range(60): cached.embed([f'text {n}', f'own {sys.argv[2]} {n}'], role='passage')\n"

@@ -16,10 +16,9 @@ from clew.core.passages import Context
 from clew.core.settings import ContextConfig, FormatterConfig, MergerConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
-from clew.query.context.assemble import MIN_COPY_CHARS, build_context
+from clew.query.context.assemble import MIN_COPY_CHARS, NEIGHBOUR, SECTION, build_context
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE, REASONS
 from clew.query.context.format import RENDERERS
-from clew.query.context.neighbours import NEIGHBOUR, SECTION
 from tests.soak import choose_runs
 
 BUDGETS = choose_runs(few=1000, many=5000)  # with each counter

@@ -18,7 +18,7 @@ from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.core.unicode import compose
-from clew.drivers.embed.vectors import normalize
+from clew.drivers.windows import normalize
 
 DIM = 256
 MIN_DIM, MAX_DIM = 8, 4096

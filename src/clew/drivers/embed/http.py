@@ -12,9 +12,9 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.vectors import normalize, pool_windows
 from clew.drivers.http import JsonEndpoint
 from clew.drivers.tokenizer import replace_surrogates
+from clew.drivers.windows import normalize, pool_windows
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_INPUTS = 128  # texts in one request

@@ -18,8 +18,8 @@ from clew.core.settings import EmbedderConfig
 from clew.core.settings.models import Device
 from clew.core.types import Matrix, Vector
 from clew.drivers.embed.card import ModelCard, pool_tokens, read_model_card
-from clew.drivers.embed.vectors import normalize, pool_windows
 from clew.drivers.onnx import OnnxModel, find_package_folder, run_in_batches, run_parallel_longest_first
+from clew.drivers.windows import normalize, pool_windows
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 

@@ -13,9 +13,9 @@ from clew.core.errors import DriverMissing
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.vectors import normalize
 from clew.drivers.onnx import find_package_folder
 from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
+from clew.drivers.windows import normalize
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"

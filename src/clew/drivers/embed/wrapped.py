@@ -1,11 +1,15 @@
-"""An embedder around another one: what it does not change is the other's."""
+"""Embedders around another one: with vectors in half precision, or with a disk cache."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
+from clew.core.ids import digest
 from clew.core.protocols import Embedder, Role
 from clew.core.types import Matrix
+from clew.drivers.cache import CacheFile
 
 
 class WrappedEmbedder:
@@ -45,3 +49,39 @@ def round_to_half(vectors: Matrix) -> Matrix:
     """The numbers that half precision can express nearest to these."""
     rounded: Matrix = vectors.astype(np.float16).astype(np.float32)
     return rounded
+
+
+class CachedEmbedder(WrappedEmbedder):
+    """An embedder whose vectors are kept in a file by model, role and text.
+
+    `hits` counts the texts that were found there or repeated in a call, `misses` those that were embedded.
+    """
+
+    def __init__(self, embedder: Embedder, path: str | Path) -> None:
+        super().__init__(embedder)
+        self._cache = CacheFile(path)
+        self._lock = Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def clear_cache(self) -> int:
+        """Deletes all vectors in the file; returns how many there were."""
+        return self._cache.clear()
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """One unit vector per text, in order; only texts that are not in the file are embedded, each once."""
+        keys = ["\x1f".join((self.name, role, digest(text))) for text in texts]
+        by_key = dict(zip(keys, texts, strict=True))
+        stored = self._cache.get(list(by_key)) if by_key else {}
+        # A row of another width was left by a model that has changed under its name.
+        rows = {key: np.frombuffer(data, "<f4") for key, data in stored.items() if len(data) == 4 * self.dim}
+        missing = [key for key in by_key if key not in rows]
+        if missing:
+            made = self._embedder.embed([by_key[key] for key in missing], role=role)
+            fresh = dict(zip(missing, made, strict=True))
+            self._cache.put({key: np.asarray(row, "<f4").tobytes() for key, row in fresh.items()})
+            rows |= fresh
+        with self._lock:
+            self.hits += len(keys) - len(missing)
+            self.misses += len(missing)
+        return np.stack([rows[key] for key in keys]) if keys else np.zeros((0, self.dim), np.float32)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.protocols import LLM
 from clew.core.usage import Usage, UsageMeter, record_usage
-from clew.drivers.llm.streaming import TurnText
-from clew.drivers.llm.tool_calls import render_tools_as_text
+from clew.drivers.llm.turns import TurnText, render_tools_as_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart

@@ -10,7 +10,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, LLMFailure, complete_or_failure
 from clew.core.usage import Usage, record_usage
 from clew.drivers.cache import CacheFile
-from clew.drivers.llm.request import CompletionRequest, make_requests
+from clew.drivers.llm.requests import CompletionRequest, make_requests
 
 
 class CachedLLM:

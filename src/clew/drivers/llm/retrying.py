@@ -17,9 +17,8 @@ from pydantic_ai.settings import ModelSettings
 
 from clew.core.errors import AttemptFailed, DriverFailed
 from clew.core.usage import Usage
-from clew.drivers.llm.concurrency import ConcurrencyLimit
-from clew.drivers.llm.errors import IncompleteStream, iterate_attempts
-from clew.drivers.llm.streaming import can_stream, extract_event_text
+from clew.drivers.llm.requests import ConcurrencyLimit, IncompleteStream, iterate_attempts
+from clew.drivers.llm.turns import can_stream, extract_event_text
 
 
 class RetryingModel(WrapperModel):

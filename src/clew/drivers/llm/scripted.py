@@ -11,7 +11,7 @@ from clew.core.errors import DriverFailed
 from clew.core.parallel import run_parallel
 from clew.core.protocols import LLMFailure, complete_or_failure
 from clew.core.usage import Usage, record_usage
-from clew.drivers.llm.request import CompletionRequest, make_requests
+from clew.drivers.llm.requests import CompletionRequest, make_requests
 
 ScriptLine = str | DriverFailed
 WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it, and at the end the space after it

@@ -5,7 +5,8 @@ data, or raises a ClewError. A document has the same number in all of them. The 
 descriptions for the model.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
 from clew.core.passages import Context, MergedChunk
 from clew.core.thread import THREAD_KIND
-from clew.core.trace import Trace
+from clew.core.trace import Trace, record, step
 from clew.core.types import Chunk, Document, DocumentRecord, Hit
 from clew.query.agent.lookup import find_document_by_title, get_display_name
 from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_document_text
@@ -27,7 +28,6 @@ from clew.query.agent.schemas import (
     parse_arguments,
     result_to_json,
 )
-from clew.query.agent.steps import record_step
 from clew.query.answer.passages import NumberedPassage, Span, number_passages
 from clew.query.context.format import wrap_context
 from clew.query.context.format.escape import escape_tag, to_one_line
@@ -46,6 +46,16 @@ TOOL_NAMES = (
     "retrieve_full_document",
     "read_document",
 )
+
+
+@contextmanager
+def record_step(name: str) -> Iterator[Trace]:
+    """A step of the current trace that also records its inner steps, for `on_step` and the reflection report."""
+    with step(name) as outer, record(name, keep=outer.keeps_output) as trace:
+        try:
+            yield trace
+        finally:
+            outer.notes, outer.steps, outer.out, outer.output = trace.notes, trace.steps, trace.out, trace.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +227,15 @@ class Toolbox:
 
 def _format_reflection_grades(trace: Trace) -> str:
     """The grades of a self-reflective search; empty for any other."""
-    rounds = [step for step in _walk_steps(trace) if step.name == "reflect"]
+    rounds = [each for each in _walk_steps(trace) if each.name == "reflect"]
     lines = [
-        f"{n}. {to_one_line(step.notes['query'])!r}: grade {step.notes['grade']} of 5"
-        for n, step in enumerate(rounds, 1)
+        f"{n}. {to_one_line(each.notes['query'])!r}: grade {each.notes['grade']} of 5"
+        for n, each in enumerate(rounds, 1)
     ]
     return f"{wrap_context(chr(10).join(lines), REFLECTION_TAG, 'xml')}\n" if rounds else ""
 
 
 def _walk_steps(trace: Trace) -> Iterable[Trace]:
-    for step in trace.steps:
-        yield step
-        yield from _walk_steps(step)
+    for inner in trace.steps:
+        yield inner
+        yield from _walk_steps(inner)

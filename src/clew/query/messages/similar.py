@@ -13,7 +13,7 @@ from clew.core.settings import ScoringConfig
 from clew.core.thread_view import ThreadView
 from clew.core.types import Hit
 from clew.core.window import ContextMessage, WindowThread
-from clew.query.context.rebuild import group_by_message
+from clew.query.context.results import group_by_message
 from clew.query.rank.calibrate import get_match
 from clew.query.rank.message_score import (
     ScoringInputs,

@@ -7,17 +7,21 @@ languages in `follow_up_words`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from clew.core.detect import find_main_script
 from clew.core.languages import STOP_WORDS
 from clew.core.pattern import compile_pattern
 from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
 from clew.core.text import tokenize_words
-from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, MODAL, QUESTION_WORD, UNSHARED_OPENING, FollowUpWords
+from clew.core.words import load_patterns
 from clew.query.rewrite.keywords import extract_content_words
 
+_PATTERNS = load_patterns("follow_up")
+_UNSPACED = ("zh", "ja", "ko", "th")
 _FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
 # A title and what is asked of it: "This American Life host".
 _TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
@@ -51,6 +55,42 @@ _MIN_CONTENT_WORDS = 2
 _MAX_LETTERS = 12  # of a question that says little, in a script without spaces
 _MIN_STOP_WORDS = 2  # of a language of Latin letters, by which a question is taken to be in it
 _MAX_SHARED = 2  # letters of an opening that many languages have
+
+
+class FollowUpWords(NamedTuple):
+    """The patterns of a language."""
+
+    opening: re.Pattern[str]
+    pointer: re.Pattern[str] | None
+    ending: re.Pattern[str] | None
+    weak_ending: re.Pattern[str] | None
+    weak_opening: re.Pattern[str] | None
+
+
+def _compile(code: str) -> FollowUpWords:
+    """The patterns of a language: whole words, unless nothing separates its words."""
+    found = {part: _PATTERNS.get(f"{code} {part}", "") for part in FollowUpWords._fields}
+    start, end, flags = ("", "", 0) if code in _UNSPACED else (r"(?<!\w)", r"(?!\w)", re.IGNORECASE)
+    pointer = found["pointer"].replace("$", r"\W*$")
+
+    def make(part: str, before: str, after: str) -> re.Pattern[str] | None:
+        return compile_pattern(f"{before}{found[part]}{after}", flags) if found[part] else None
+
+    return FollowUpWords(
+        compile_pattern(rf"\W*(?P<word>{found['opening']}){end}", flags),
+        compile_pattern(f"{start}(?:{pointer}){end}", flags) if pointer else None,
+        make("ending", f"{start}(?:", r")\W*$"),
+        make("weak_ending", "(?:", r")\W*$"),
+        make("weak_opening", r"\W*(?P<word>", ")"),
+    )
+
+
+FOLLOW_UP_WORDS: Final[Mapping[str, FollowUpWords]] = MappingProxyType(
+    {name.split()[0]: _compile(name.split()[0]) for name in _PATTERNS if name.endswith(" opening")}
+)
+QUESTION_WORD: Final = compile_pattern(rf"\W*(?:{_PATTERNS['question words']})\b", re.IGNORECASE)
+UNSHARED_OPENING: Final = compile_pattern(_PATTERNS["unshared openings"])
+MODAL: Final = compile_pattern(_PATTERNS["modal verbs"], re.IGNORECASE)
 
 
 def is_elliptic(question: str) -> bool:

@@ -13,9 +13,7 @@ from clew.core.trace import note, step
 from clew.core.types import Query
 from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
 from clew.query.rewrite.expand import ContextualExpander
-from clew.query.rewrite.parse_queries import dedupe_queries
-from clew.query.rewrite.transformer import QueryTransformer
-from clew.query.rewrite.variations import expand_query_variations
+from clew.query.rewrite.transformer import QueryTransformer, dedupe_queries, expand_query_variations
 
 Compare = Callable[[Query, Query], bool]  # of a query and its expansion
 

@@ -14,7 +14,7 @@ from clew.core.passages import Context
 from clew.core.plural import format_count
 from clew.core.settings import Settings
 from clew.core.trace import Trace
-from clew.core.types import Chunk, Document, Hit
+from clew.core.types import Chunk, Document, Hit, StoreStats
 from clew.core.why import Fix, Stage, WhyNot
 from clew.query.context.floor import IRRELEVANT
 from clew.query.rank.calibrate import MATCH
@@ -295,3 +295,15 @@ def _list_ranked(step: Trace) -> list[Placed]:
 def _find_best_rank(step: Trace, wanted: Set[str]) -> int | None:
     """The rank of the best of the wanted chunks in the results of a step."""
     return next((rank for rank, each in enumerate(_list_ranked(step), 1) if each.id in wanted), None)
+
+
+def explain_no_hits(stats: StoreStats, where: Filter, unknown_names: Sequence[str]) -> str:
+    """The reason for an empty result, with what to do next; `unknown_names` are sentences about those of the filter."""
+    if not stats.chunks:
+        return "the collection is empty; `clew add` fills it"
+    if unknown_names:
+        return "; ".join(unknown_names)
+    if where != EVERYTHING:
+        return "nothing matches within the filters; remove one of them to search more"
+    pending = f"; {stats.describe_pending()}" if stats.pending else ""
+    return f"nothing in the collection matches the query{pending}"

@@ -1,19 +1,71 @@
-"""Turns errors of pydantic-ai and its providers into an AttemptFailed: what went wrong, whether to retry, no keys."""
+"""Requests to a language model: validated, limited in number, retried, and their errors explained without keys."""
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from clew.core.errors import AttemptFailed
+from clew.core.errors import AttemptFailed, SettingsError
+from clew.core.ids import digest
 from clew.core.parallel import is_cancelled
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelHTTPError
 
+POLL_SECONDS = 0.01  # requests take far longer
 MAX_RETRY_AFTER = 60.0  # seconds; a provider that asks for a longer wait is not retried
 MAX_REASON_CHARS = 300  # of the provider's own message
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})  # and every 5xx: the same request may succeed later
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf)[-_][\w\-*.]{6,}|(?<=Bearer )\S+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """One prompt with its options."""
+
+    prompt: str
+    system: str = ""
+    max_tokens: int = 300
+    temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise SettingsError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+        if not self.temperature >= 0:  # written so that NaN fails too
+            raise SettingsError(f"temperature is {self.temperature}; it must be at least 0")
+
+    def cache_key(self, model: str) -> str:
+        """The key of this request's answer in a cache: it changes with everything that is sent, and with the model."""
+        return digest("answer", model, self.system, self.prompt, str(self.max_tokens), str(float(self.temperature)))
+
+
+def make_requests(
+    prompts: Sequence[str], *, system: str, max_tokens: int, temperature: float
+) -> list[CompletionRequest]:
+    """One request per prompt, in order."""
+    return [CompletionRequest(prompt, system, max_tokens, temperature) for prompt in prompts]
+
+
+class ConcurrencyLimit:
+    """A semaphore for `async with` that, unlike asyncio's, works across event loops."""
+
+    def __init__(self, max_concurrent: int) -> None:
+        if max_concurrent < 1:
+            raise SettingsError(f"llm.max_concurrent is {max_concurrent}; it must be at least 1")
+        self.max_concurrent = max_concurrent
+        self._semaphore = threading.Semaphore(max_concurrent)
+
+    async def __aenter__(self) -> None:
+        while not self._semaphore.acquire(blocking=False):
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._semaphore.release()
 
 
 class IncompleteStream(Exception):

@@ -20,7 +20,7 @@ from clew.index.chat import SLACK, SLACK_CHANNEL, SLACK_DAY, Channels, ChatExpor
 from clew.index.chat.normalise import ExportNotes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
-from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits
+from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits, start_pages
 from clew.index.read.process.pool import read_parts_in_process
 
 MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look into is bounded by its size
@@ -71,28 +71,28 @@ def _make_request(
     return wire.ReadRequest(wire.EXPORT, str(path), path.name, limits, options)
 
 
-def serve_export(path: str, options: Mapping[str, str]) -> Iterator[tuple[bytes, dict[str, Any] | int]]:
+def serve_export(path: str, options: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """What the reader process sends for the export at a path: its kind, or with `kind` its channels in parts."""
     os.chdir(options["folder"])
     export = detect_export(Path(path), left_out=frozenset(json.loads(options["left_out"])))
     if "kind" not in options:
-        yield wire.PART, {"kind": export.kind if export else ""}
+        yield {"kind": export.kind if export else ""}
         return
     if export is None or export.kind != options["kind"]:
         raise SourceError(path, "changed while it was read; add it again")
-    yield wire.STEP, PAGES_PER_LIMIT * _measure_export(Path(path)) // BYTES_PER_LIMIT
+    start_pages(PAGES_PER_LIMIT * _measure_export(Path(path)) // BYTES_PER_LIMIT)
     with wrap_library_errors(path, format_name=f"{export.kind} export"):
         for channel, messages in export.read(export.notes):
             part: list[list[Any]] = []
             chars = 0
             for message in messages:
                 if len(part) >= PART_MESSAGES or chars >= PART_CHARS:
-                    yield wire.PART, {"channel": channel, "messages": part, "is_last": False, "notes": None}
+                    yield {"channel": channel, "messages": part, "is_last": False, "notes": None}
                     part, chars = [], 0
-                part.append(_encode_message(message))
+                part.append([getattr(message, name) for name in _FIELDS])
                 chars += len(message.text)
-            yield wire.PART, {"channel": channel, "messages": part, "is_last": True, "notes": _give_notes(export.notes)}
-    yield wire.PART, {"channel": "", "messages": [], "is_last": True, "notes": _give_notes(export.notes)}
+            yield {"channel": channel, "messages": part, "is_last": True, "notes": _give_notes(export.notes)}
+    yield {"channel": "", "messages": [], "is_last": True, "notes": _give_notes(export.notes)}
 
 
 def _measure_export(path: Path) -> int:
@@ -108,14 +108,6 @@ def _measure_export(path: Path) -> int:
         return size
     except (OSError, ValueError):  # reading it reports that
         return 0
-
-
-def _encode_message(message: Message) -> list[Any]:
-    values = [getattr(message, name) for name in _FIELDS]
-    at, access = _FIELDS.index("at"), _FIELDS.index("access")
-    values[at] = message.at.isoformat() if message.at else None
-    values[access] = None if message.access is None else sorted(message.access)
-    return values
 
 
 def _decode_message(values: list[Any], kind: str) -> Message:

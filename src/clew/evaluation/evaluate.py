@@ -83,7 +83,7 @@ def evaluate(
     resume: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
-    """The measures of each strategy under each of the settings, and how they differ from the first of them.
+    """Return the measures of each strategy under each of the settings, and how they differ from the first of them.
 
     The questions are judged ones, a JSON Lines file or a BEIR folder of them. Without strategies or settings those of
     the engine are measured. Measures are taken at `k` documents, of `hits` chunks (default: two for each document), and
@@ -130,7 +130,7 @@ def enqueue_evaluation(
     tokens: int | None = None,
     answers: bool = False,
 ) -> Job:
-    """Queues what `evaluate` would do, for a worker (a server, `clew jobs work`), and returns the job.
+    """Queue an `evaluate` for a worker (a server, `clew jobs work`), and return the job.
 
     The questions are kept with the job, the settings are those of the worker. Its result has the id of the run and the
     measures of each strategy.
@@ -150,7 +150,7 @@ def enqueue_evaluation(
 
 
 def run_evaluation(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
-    """The id of the run of a job, the measures of each of its systems, and the notes."""
+    """Return the id of the run of a job, the measures of each of its systems, and the notes."""
     request = job.request
     try:
         questions = [parse_question(each) for each in request["questions"]]
@@ -172,7 +172,7 @@ register_runner(KIND, run_evaluation)
 def build_systems(
     engine: Engine, strategies: Sequence[str], settings: Mapping[str, Settings] | None
 ) -> dict[str, tuple[EvaluatedSystem, Settings]]:
-    """The systems by name, each with its settings: every strategy with every one of the settings."""
+    """Build the systems by name, each with its settings: every strategy with every one of the settings."""
     if isinstance(strategies, str):
         strategies = (strategies,)
     found: dict[str, tuple[EvaluatedSystem, Settings]] = {}
@@ -200,7 +200,7 @@ def make_run(
     options: AskOptions,
     notes: tuple[str, ...] = (),
 ) -> EvaluationRun:
-    """A run without results, whose key stands for all that they depend on."""
+    """Make a run without results, whose key stands for all that they depend on."""
     stats = engine.opened.store.stats()
     parts = [
         *(f"{question!r} {judgements[question.id]!r}" for question in questions),
@@ -224,7 +224,7 @@ def make_run(
 
 
 def _find_unfinished(engine: Engine, run: EvaluationRun, folder: str | Path | None) -> EvaluationRun | None:
-    """The kept run that broke off and asks just the same, if there is one."""
+    """Find the kept run that broke off and asks just the same, if there is one."""
     kept = (each for each in reversed(list_runs(engine, folder=folder)) if each.key == run.key)
     return next((each for each in kept if not each.is_finished), None)
 
@@ -238,7 +238,7 @@ def _ask_all(
     run: EvaluationRun,
     on_progress: OnProgress | None,
 ) -> Iterator[QuestionResult]:
-    """The results that the run lacks, one by one."""
+    """Yield the results that the run lacks, one by one."""
     done = {(result.system, result.question) for result in run.results}
     report = _make_reporter(len(systems) * len(questions), len(done), on_progress)
     left = {name: [each for each in questions if (name, each.id) not in done] for name in systems}
@@ -271,7 +271,7 @@ def _make_reporter(total: int, before: int, on_progress: OnProgress | None) -> C
 
 
 def check_questions(questions: Sequence[JudgedQuestion]) -> None:
-    """Raises SettingsError unless there are questions, each with an id of its own."""
+    """Raise SettingsError unless there are questions, each with an id of its own."""
     if not questions:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
     if len({question.id for question in questions}) < len(questions):
@@ -279,7 +279,7 @@ def check_questions(questions: Sequence[JudgedQuestion]) -> None:
 
 
 def _empty_caches(engine: Engine) -> Engine:
-    """The same engine with empty caches, so that each system is timed alike."""
+    """Return the same engine with empty caches, so that each system is timed alike."""
     opened = engine.opened
     finder = make_finder(opened.store, opened.embedder, opened.llm, opened.settings, opened.extensions)
     return Engine(replace(opened, finder=finder))
@@ -293,7 +293,7 @@ def ask_question(
     judgement: Judgement,
     options: AskOptions,
 ) -> QuestionResult:
-    """The result of one system for one question."""
+    """Return the result of one system for one question."""
     settings = replace(settings, search=replace(settings.search, cache=0))  # a repeated question costs as much
     asked: dict[str, Any] = {
         "strategy": system.strategy,
@@ -332,7 +332,7 @@ def ask_question(
 
 
 def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:
-    """The measures of a ranking of documents; none where nothing is relevant."""
+    """Measure the measures of a ranking of documents; none where nothing is relevant."""
     relevant = {name for name, grade in judgement.grades.items() if grade > 0}
     if not relevant:
         return {}
@@ -349,7 +349,7 @@ def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dic
 
 
 def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgement) -> dict[str, float]:
-    """The measures of an answer.
+    """Measure the measures of an answer.
 
     It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
     that has none is wrong. `answer F1` compares its words with those of the reference answer: without a model, those
@@ -370,7 +370,7 @@ def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgemen
 
 
 def compare_words(text: str, reference: str) -> float:
-    """The F1 of the terms of a text and of those of a reference, function words left out."""
+    """Return the F1 of the terms of a text and of those of a reference, function words left out."""
     said, wanted = extract_terms(text), extract_terms(reference)
     shared = sum(min(count, wanted.get(term, 0)) for term, count in said.items())
     return 2 * shared / (sum(said.values()) + sum(wanted.values())) if shared else 0.0
@@ -383,7 +383,7 @@ def _is_evidence(document: str, span: Span, judgement: Judgement) -> bool:
 
 
 def _measure_evidence(spans: Sequence[tuple[str, Span]], judgement: Judgement, name: str) -> dict[str, float]:
-    """The share of the evidence's characters in the spans, the mean over its parts; nothing without evidence."""
+    """Measure the share of the evidence's characters in the spans, the mean over its parts."""
     covers = [
         measure_cover([span for id_, span in spans if id_ == document], wanted) for document, wanted in judgement.spans
     ]

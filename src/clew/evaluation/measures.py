@@ -16,23 +16,23 @@ _EXACT_BELOW = 13  # differences that are not 0; all signs of so few are tried
 
 
 def recall_at(k: int, ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """The share of the relevant results among the first k; 1 if nothing is relevant."""
+    """Return the share of the relevant results among the first k; 1 if nothing is relevant."""
     wanted = set(relevant)
     return len(wanted.intersection(ranking[:k])) / len(wanted) if wanted else 1.0
 
 
 def precision_at(k: int, ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """The share of the first k places that hold a relevant result; a missing one counts as not relevant."""
+    """Return the share of the first k places that hold a relevant result; a missing one counts as not relevant."""
     return len(set(relevant).intersection(ranking[:k])) / k
 
 
 def reciprocal_rank(ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """One over the rank of the first relevant result, 0 if none is found; its mean over questions is MRR."""
+    """Return one over the rank of the first relevant result, 0 if none is found; its mean over questions is MRR."""
     return next((1 / rank for rank, each in enumerate(ranking, 1) if each in relevant), 0.0)
 
 
 def average_precision(ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """The mean over all relevant results of the precision at the rank of each, 0 for one that is not found.
+    """Return the mean over all relevant results of the precision at the rank of each, 0 for one that is not found.
 
     Its mean over questions is MAP.
     """
@@ -45,7 +45,7 @@ def average_precision(ranking: Sequence[str], relevant: Collection[str]) -> floa
 
 
 def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, float]) -> float:
-    """nDCG@k: the discounted gain of the first k over the ideal one, as in trec_eval's ndcg_cut.
+    """Compute nDCG@k: the discounted gain of the first k over the ideal one, as in trec_eval's ndcg_cut.
 
     The gain is the grade itself, the discount log2(rank + 1); a grade of 0 or less gains nothing.
     """
@@ -55,7 +55,7 @@ def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, float]) -> floa
 
 
 def topic_coverage(k: int, ranking: Sequence[str], topics: Mapping[str, Collection[str]]) -> float:
-    """The share of the topics of which one of the first k results is; also known as subtopic recall."""
+    """Return the share of the topics of which one of the first k results is; also known as subtopic recall."""
     first = set(ranking[:k])
     return sum(bool(first.intersection(members)) for members in topics.values()) / len(topics) if topics else 1.0
 
@@ -65,14 +65,14 @@ def _discount(gains: Sequence[float]) -> float:
 
 
 def intersect_spans(left: Iterable[Span], right: Sequence[Span]) -> list[Span]:
-    """The intersection of each left span with each right one, where there is one."""
+    """Return the intersection of each left span with each right one, where there is one."""
     return [
         (max(start, low), min(end, high)) for start, end in left for low, high in right if start < high and low < end
     ]
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """The same characters as disjoint spans, in order."""
+    """Return the same characters as disjoint spans, in order."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -83,12 +83,12 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def count_characters(spans: Iterable[Span]) -> int:
-    """The total length of the spans; an overlap counts twice."""
+    """Return the total length of the spans; an overlap counts twice."""
     return sum(end - start for start, end in spans)
 
 
 def measure_cover(spans: Iterable[Span], wanted: Span) -> float:
-    """The share of the wanted characters that the spans hold."""
+    """Measure the share of the wanted characters that the spans hold."""
     held = count_characters(merge_spans(intersect_spans(spans, [wanted])))
     return held / (wanted[1] - wanted[0]) if wanted[1] > wanted[0] else 0.0
 
@@ -106,7 +106,7 @@ class Interval:
 
 
 def bootstrap(new: Sequence[float], old: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
-    """The mean of new minus old, paired by question, with its 95 % bootstrap interval.
+    """Return the mean of new minus old, paired by question, with its 95 % bootstrap interval.
 
     Efron's percentile bootstrap, paired: a resample draws questions with both of their values.
     """
@@ -127,7 +127,7 @@ def bootstrap(new: Sequence[float], old: Sequence[float], *, resamples: int = RE
 def permutation_test(
     new: Sequence[float], old: Sequence[float], *, one_sided: bool = False, resamples: int = RESAMPLES, seed: int = 0
 ) -> float:
-    """The p-value of the mean of new minus old: how often random signs of the differences give one as great.
+    """Return the p-value of the mean of new minus old: how often random signs of the differences give one as great.
 
     Fisher's randomisation test, paired by question; two-sided unless `one_sided`, which asks whether new is better. All
     signs are tried where there are few; otherwise the one observed counts as one of the draws, so that p is never 0.
@@ -161,7 +161,7 @@ def _draw_signs(count: int, resamples: int, seed: int) -> Iterator[NDArray[np.fl
 
 
 def correct_holm(values: Sequence[float]) -> list[float]:
-    """The p-values after Holm's correction for so many comparisons, in the same order."""
+    """Return the p-values after Holm's correction for so many comparisons, in the same order."""
     order = sorted(range(len(values)), key=lambda at: values[at])
     corrected, greatest = [0.0] * len(values), 0.0
     for rank, at in enumerate(order):
@@ -171,7 +171,7 @@ def correct_holm(values: Sequence[float]) -> list[float]:
 
 
 def kendall_tau(left: Sequence[float], right: Sequence[float]) -> float:
-    """Kendall's τ-b of two lists of scores: 1 if they order alike, -1 if in reverse; 0 where one orders nothing."""
+    """Compute Kendall's τ-b of two lists of scores: 1 if they order alike, -1 if in reverse, 0 without an order."""
     agree = differ = left_ties = right_ties = 0
     for one, other in combinations(range(len(left)), 2):
         first, second = left[one] - left[other], right[one] - right[other]

@@ -118,7 +118,7 @@ class Evaluation:
 
 
 def draw_evaluation(evaluation: Evaluation) -> str:
-    """The evaluation as text: a table of the scores, then the differences."""
+    """Return the evaluation as text: a table of the scores, then the differences."""
     names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
     width = max((len(score.system.name) for score in evaluation.scores), default=0)
     lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
@@ -134,7 +134,7 @@ def draw_evaluation(evaluation: Evaluation) -> str:
 
 
 def describe_counts(evaluation: Evaluation) -> str:
-    """How many questions the means are over, in a line, since not every question has every measure."""
+    """Return how many questions the means are over, in a line, since not every question has every measure."""
     total = len(evaluation.run.questions)
     fewer: dict[int, list[str]] = {}
     for measure in dict.fromkeys(name for score in evaluation.scores for name in score.counts):
@@ -146,17 +146,17 @@ def describe_counts(evaluation: Evaluation) -> str:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """A number, empty where there is none."""
+    """Format a number, empty where there is none."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
 def format_mean(value: float | None) -> str:
-    """A mean in percent, empty where there is none."""
+    """Format a mean in percent, empty where there is none."""
     return "" if value is None else f"{100 * value:.1f}"
 
 
 def format_comparison(comparison: Comparison) -> str:
-    """A difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
+    """Format a difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
     star = " *" if comparison.is_significant else ""
     return (
         f"{comparison.system} − {comparison.baseline}, {comparison.measure}: {comparison.difference}, "

@@ -121,7 +121,7 @@ def parse_journal(text: str) -> Journal:
 
 
 def make_journal(store: Store, selection: Selection, *, selector: str, at: str, author: str) -> Journal:
-    """Count what a selection holds."""
+    """Count the contents of a selection."""
     message_ids: list[str] = []
     uris: list[str] = []
     counts = Counter(chunks=0, vectors=0, postings=0, summaries=0)
@@ -200,15 +200,15 @@ class Quotes:
         self._pieces.difference_update(_hash_pieces(text))
 
     def are_in(self, text: str) -> bool:
-        """Whether a text has a word or phrase that only the erased texts had."""
+        """Return whether a text has a word or phrase that only the erased texts had."""
         return not self._pieces.isdisjoint(_hash_pieces(text))
 
     def are_cited_in(self, text: str) -> bool:
-        """Whether a text has a sentence, or a good part of one, of an erased text."""
+        """Return whether a text has a sentence, or a good part of one, of an erased text."""
         return not self._quotes.isdisjoint(_hash_runs(tokenize_words(text), QUOTE))
 
     def are_in_json(self, lines: str) -> bool:
-        """Whether a word or phrase stands in the texts of lines of JSON; a line that is none is a text."""
+        """Return whether a word or phrase stands in the texts of lines of JSON; a line that is none is a text."""
         return any(self.are_in(text) for line in lines.split("\n") for text in _list_values(line))
 
     def _sample(self, hashes: Iterable[int]) -> Iterator[int]:
@@ -273,14 +273,14 @@ def _list_texts(store: Store, selection: Selection) -> Iterator[str]:
 
 
 def _list_parts(document: Document) -> list[tuple[str, str]]:
-    """The messages of a thread with their ids, or the whole of another document with its address or id."""
+    """List the messages of a thread with their ids, or the whole of another document with its address or id."""
     if is_thread(document):
         return [(section.id, get_message_text(document, section)) for section in document.sections]
     return [(document.uri or document.id, document.text)]
 
 
 def _list_records(document: Document, *, is_whole: bool = True) -> Iterator[tuple[str, str]]:
-    """What is stored about a document, with its address or id, and about the messages of a thread, with theirs.
+    """List the stored data about a document, with its address or id, and about the messages of a thread.
 
     The title and summary of a thread that is not whole may be made of erased messages; they are left out.
     """
@@ -293,7 +293,7 @@ def _list_records(document: Document, *, is_whole: bool = True) -> Iterator[tupl
 
 
 def _list_values(line: str) -> list[str]:
-    """The texts in a line of JSON, or the line."""
+    """List the texts in a line of JSON, or the line."""
     try:
         return flatten_texts(json.loads(line))
     except ValueError:
@@ -313,14 +313,14 @@ def _hash_runs(words: list[str], size: int) -> Iterator[int]:
 
 
 def remove_selection(context: IngestContext, selection: Selection) -> int:
-    """Removes what is still there of a selection; how many chunks of others were indexed again without it."""
+    """Remove what is still there of a selection; how many chunks of others were indexed again without it."""
     store = context.store
     store.drop(list(selection.documents))
     return sum(_remove_messages(context, doc_id, ids) for doc_id, ids in selection.messages.items())
 
 
 def _remove_messages(context: IngestContext, doc_id: str, ids: frozenset[str]) -> int:
-    """Removes messages from a thread, and its summary; how many of the other chunks got another context."""
+    """Remove messages from a thread, and its summary; how many of the other chunks got another context."""
     before = _read_contexts(context.store, doc_id)
     for _ in range(MAX_ATTEMPTS):
         there = context.store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
@@ -336,7 +336,7 @@ def _remove_messages(context: IngestContext, doc_id: str, ids: frozenset[str]) -
 
 
 def _read_contexts(store: Store, doc_id: str) -> dict[str, str]:
-    """The contexts of a document's chunks by id; none if the document is not there."""
+    """Return the contexts of a document's chunks by id; none if the document is not there."""
     try:
         return {chunk.id: chunk.context for chunk in store.chunks(doc_id)}
     except NotFound:

@@ -35,7 +35,7 @@ class TaskWorker:
             self._error = explain_start_error(error)
 
     def run(self, task: Any) -> Any:
-        """The result of a task, or what is wrong."""
+        """Return the result of a task, or what is wrong."""
         if self._work is None:
             return self._error
         try:
@@ -51,7 +51,7 @@ class WorkerPool:
         self._workers = list(workers)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """The number and the result of each task as they are done; a worker gets the next one when it is ready."""
+        """Yield the number and the result of each task as it is done; idle workers get the next one."""
         waiting = enumerate(tasks)
         running: dict[Any, tuple[int, Any]] = {}
         idle = list(self._workers)
@@ -95,7 +95,7 @@ def open_pool(
 
 
 def make_embed(given: EmbedderConfig | Embedder) -> Work:
-    """What a worker does: texts and their role become vectors."""
+    """Make the work of a worker: texts and their role become vectors."""
     embedder = drivers.make_embedder(given) if isinstance(given, EmbedderConfig) else given
 
     def embed(task: tuple[Sequence[str], Role]) -> Matrix:
@@ -114,13 +114,13 @@ class ClusterEmbedder:
         self.min_similarity = inner.min_similarity
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         slices = ((texts[start : start + SLICE], role) for start in range(0, len(texts), SLICE))
         made: dict[int, Matrix] = dict(self._pool.run(slices))
         return np.concatenate([made[number] for number in sorted(made)]) if made else self._inner.embed([], role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text, counted here."""
+        """Return the tokens of each text, counted here."""
         return self._inner.count(texts)
 
 
@@ -134,6 +134,6 @@ def open_cluster_embedder(
     gpus: float,
     on_node: OnNode,
 ) -> Iterator[Embedder]:
-    """The embedder over workers that make it of `given`, until the block ends."""
+    """Open the embedder over workers that make it of `given`, until the block ends."""
     with open_pool(partial(make_embed, given), address, workers=workers, gpus=gpus, on_node=on_node) as pool:
         yield ClusterEmbedder(inner, pool)

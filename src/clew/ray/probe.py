@@ -2,7 +2,7 @@
 
 
 def try_import() -> tuple[str, str]:
-    """The version of Clew on this machine, and what is wrong if its worker cannot be imported."""
+    """Return the version of Clew on this machine, and what is wrong if its worker cannot be imported."""
     try:
         import importlib
         import importlib.metadata

@@ -43,7 +43,7 @@ class WorkerSpec:
     readers: Mapping[str, Reader] = field(default_factory=dict)
 
     def open(self) -> IngestContext:
-        """The write path's context over connections and models of this process."""
+        """Return the write path's context over connections and models of this process."""
         embedder = drivers.make_embedder(self.embedder) if isinstance(self.embedder, EmbedderConfig) else self.embedder
         embedder = drivers.round_vectors(embedder, self.settings.store)
         llm = drivers.make_language_model(self.llm) if isinstance(self.llm, LLMConfig) else self.llm
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def dump(value: object) -> bytes:
-    """The value as bytes for another process; SettingsError if a part of it cannot be copied there."""
+    """Return the value as bytes for another process; SettingsError if a part of it cannot be copied there."""
     try:
         return bytes(cloudpickle.dumps(value))
     except Exception as error:  # pickling calls the code of the user's own parts
@@ -96,7 +96,7 @@ def dump(value: object) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """The value that `dump` made bytes of."""
+    """Load the value that `dump` made bytes of."""
     return cloudpickle.loads(data)
 
 
@@ -109,7 +109,7 @@ class Skipped:
 
 
 def make_shares(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[Share | Skipped]:
-    """The sources as shares; the threads of a channel are one, since a message may move between them."""
+    """Yield the sources as shares; the threads of a channel are one, since a message may move between them."""
     for group in _group_by_channel(_drop_duplicates(sources)):
         if isinstance(group, SourceFailure):
             yield Skipped(failed=(group,))
@@ -126,7 +126,7 @@ def make_shares(sources: Iterable[Source | SourceError], *, store: Store, recipe
 
 
 def _drop_duplicates(sources: Iterable[Source | SourceError]) -> Iterator[Source | SourceFailure]:
-    """The sources, and a failure for each that cannot be read or has the id of one before it."""
+    """Yield the sources, and a failure for each that cannot be read or has the id of one before it."""
     seen: set[int] = set()
     for source in sources:
         if isinstance(source, SourceError):
@@ -139,7 +139,7 @@ def _drop_duplicates(sources: Iterable[Source | SourceError]) -> Iterator[Source
 
 
 def _group_by_channel(sources: Iterable[Source | SourceFailure]) -> Iterator[Sequence[Source] | SourceFailure]:
-    """Files in groups of one look-up, the threads of each channel together, and failures, in order."""
+    """Yield files in groups of one look-up, the threads of each channel together, and failures, in order."""
     group: list[Source] = []
     for source in sources:
         if isinstance(source, SourceFailure):

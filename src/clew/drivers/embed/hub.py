@@ -40,7 +40,7 @@ BATCH = 32  # texts of like length; the library sorts them
 
 
 def make_hub_embedder(config: EmbedderConfig) -> Embedder:
-    """The embedder "hf:NAME", "hf:NAME@REVISION" or "hf:FOLDER"; `embedder.url` is the address of another hub."""
+    """Make the embedder "hf:NAME", "hf:NAME@REVISION" or "hf:FOLDER"; `embedder.url` is the address of another hub."""
     place = config.name.removeprefix("hf:")
     if not place:
         raise SettingsError("embedder.name is 'hf:'; add a model, as in hf:BAAI/bge-base-en-v1.5, or a folder")
@@ -56,7 +56,7 @@ def make_hub_embedder(config: EmbedderConfig) -> Embedder:
 
 
 def choose_onnx_file(files: Iterable[str]) -> str | None:
-    """The ONNX file to use, of the files of a repository; None if there is none, or one of several might be meant."""
+    """Choose the ONNX file of a repository; None if there is none, or one of several might be meant."""
     found = [file for file in files if file.endswith(".onnx")]
     named = next((file for file in ONNX_FILES if file in found), None)
     return named or (found[0] if len(found) == 1 else None)
@@ -76,7 +76,7 @@ def _open_model(folder: Path, *, name: str, config: EmbedderConfig) -> Embedder:
 
 
 def _find_snapshot(repository: str, revision: str, *, endpoint: str | None, token: str | None) -> Path:
-    """The folder of a revision, whose name is the commit: from the cache if it is one that is there, else fetched."""
+    """Find the folder of a revision, named after the commit: in the cache if it is a known commit, else fetched."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is asked of the hub but the model
     try:
         import huggingface_hub
@@ -123,7 +123,7 @@ def _fetch(hub: Any, repository: str, revision: str, *, endpoint: str | None, to
 
 
 def _find_cached(repository: str, revision: str) -> Path | None:
-    """The folder of a revision in the cache, if its weights are there."""
+    """Find the folder of a revision in the cache, if its weights are there."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(repository, "config.json", revision=revision)
@@ -134,7 +134,7 @@ def _find_cached(repository: str, revision: str) -> Path | None:
 
 
 def _keep_reference(folder: Path, revision: str) -> None:
-    """Writes the commit of a branch or tag beside it, as the library does, so that it is found without a network."""
+    """Write the commit of a branch or tag beside it, as the library does, so that it is found without a network."""
     if not _COMMIT.fullmatch(revision):
         file = folder.parents[1] / "refs" / revision
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _keep_reference(folder: Path, revision: str) -> None:
 
 
 def _check_weights(folder: Path, repository: str) -> None:
-    """Raises DriverFailed if a large file is not what the hub named: the cache keeps each under its SHA-256."""
+    """Raise DriverFailed if a large file is not what the hub named: the cache keeps each under its SHA-256."""
     for path in sorted(folder.rglob("*")):
         blob = path.resolve()
         if not path.is_file() or not _SHA256.fullmatch(blob.name):
@@ -156,7 +156,7 @@ def _check_weights(folder: Path, repository: str) -> None:
 
 
 def _has_dense_layer(folder: Path) -> bool:
-    """Whether a layer comes after the pooling, which is not in the ONNX file."""
+    """Return whether a layer comes after the pooling, which is not in the ONNX file."""
     modules = folder / "modules.json"
     return modules.is_file() and '.Dense"' in modules.read_text("utf-8")
 
@@ -201,7 +201,7 @@ class SentenceEmbedder:
         self.dim = int(self.embed(["a"], role="passage").shape[1])
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
+        """Return one unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
         windows: list[str] = []
@@ -229,11 +229,11 @@ class SentenceEmbedder:
         return normalize(rows, source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, without special tokens and prefixes."""
+        """Count the tokens of each text, without special tokens and prefixes."""
         return [len(spans) for spans in self._find_tokens(texts)]
 
     def _find_tokens(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """The characters that each token of each text stands for."""
+        """Find the characters that each token of each text stands for."""
         if not texts:
             return []
         found = self._model.tokenizer(

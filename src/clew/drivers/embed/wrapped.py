@@ -28,11 +28,11 @@ class WrappedEmbedder:
         return getattr(self._embedder, name)
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         return self._embedder.embed(texts, role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
+        """Count the tokens of each text."""
         return self._embedder.count(texts)
 
 
@@ -40,13 +40,13 @@ class HalfPrecisionEmbedder(WrappedEmbedder):
     """An embedder whose passages have vectors in half precision, which stores keep in two bytes a number."""
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; queries are not stored, and keep all digits."""
+        """Return one unit vector per text, in order; queries are not stored, and keep all digits."""
         rows = super().embed(texts, role=role)
         return round_to_half(rows) if role == "passage" else rows
 
 
 def round_to_half(vectors: Matrix) -> Matrix:
-    """The numbers that half precision can express nearest to these."""
+    """Return the numbers that half precision can express nearest to these."""
     rounded: Matrix = vectors.astype(np.float16).astype(np.float32)
     return rounded
 
@@ -65,11 +65,11 @@ class CachedEmbedder(WrappedEmbedder):
         self.misses = 0
 
     def clear_cache(self) -> int:
-        """Deletes all vectors in the file; returns how many there were."""
+        """Delete all vectors in the file; return how many there were."""
         return self._cache.clear()
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; only texts that are not in the file are embedded, each once."""
+        """Return one unit vector per text, in order; only texts that are not in the file are embedded, each once."""
         keys = ["\x1f".join((self.name, role, digest(text))) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         stored = self._cache.get(list(by_key)) if by_key else {}

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def make_model(name: str, *, url: str = "", api_key: str = "") -> "Model":
-    """The model of that name; with a url, the model of that name at an OpenAI-compatible address."""
+    """Make the model of that name; with a url, the model of that name at an OpenAI-compatible address."""
     try:
         import pydantic_ai.models
     except ImportError as error:
@@ -74,7 +74,7 @@ def make_model(name: str, *, url: str = "", api_key: str = "") -> "Model":
 
 
 def check_url(url: str) -> None:
-    """Raises SettingsError unless the url is a plain web address: a key in it would be logged with every request."""
+    """Raise SettingsError unless the url is a plain web address: a key in it would be logged with every request."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -107,7 +107,7 @@ def _make_openai_compatible_model(url: str, name: str, api_key: str) -> "Model":
 
 
 def _require_finish_reason(model: "Model") -> "Model":
-    """The model, set to reject a stream that ends without a finish reason: it may be half an answer."""
+    """Return the model, set to reject a stream that ends without a finish reason: it may be half an answer."""
     from pydantic_ai.models.openai import OpenAIChatModel
 
     if isinstance(model, OpenAIChatModel):
@@ -172,7 +172,7 @@ class ModelLLM(LLM):
 
     @classmethod
     def wrap(cls, model: "Model", *, timeout: float = 60.0, retries: int = 3, max_concurrent: int = 8) -> "ModelLLM":
-        """A ModelLLM around an existing pydantic-ai model."""
+        """Return a ModelLLM around an existing pydantic-ai model."""
         name = f"{model.system}:{model.model_name}"
         return cls.from_builder(lambda: model, name, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
 
@@ -187,7 +187,7 @@ class ModelLLM(LLM):
         max_concurrent: int = 8,
         count: Callable[[str], int] = estimate_tokens,
     ) -> "ModelLLM":
-        """A ModelLLM around a pydantic-ai model that `build` makes, now and again after a fork."""
+        """Return a ModelLLM around a pydantic-ai model that `build` makes, now and again after a fork."""
         llm = cls.__new__(cls)
         llm._initialize(build, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
         llm._count_tokens = count
@@ -234,22 +234,22 @@ class ModelLLM(LLM):
         return self._usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """The model's answer, which may be empty, cut off at `max_tokens`."""
+        """Return the model's answer, which may be empty, cut off at `max_tokens`."""
         request = CompletionRequest(prompt, system, max_tokens, temperature)
         return self._retry(lambda: self._complete_once(request))
 
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The answer in pieces as they arrive; `timeout` applies to each."""
+        """Return the answer in pieces as they arrive; `timeout` applies to each."""
         return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """The number of tokens in a text; an estimate for hosted models, whose tokenizer is not known."""
+        """Count the tokens in a text; an estimate for hosted models, whose tokenizer is not known."""
         return self._count_tokens(text)
 
     def as_agent_model(self, *, on_text: Callable[[str], None] | None = None) -> "Model":
-        """A pydantic-ai model with its own connections; its calls add to `usage`.
+        """Return a pydantic-ai model with its own connections; its calls add to `usage`.
 
         With `on_text` it streams its turns, and calls it with each piece of text.
         """
@@ -285,7 +285,7 @@ class ModelLLM(LLM):
         raise DriverFailed(f"the answer broke off after {given} characters, which are kept: {text}")
 
     def _retry(self, attempt: Callable[[], T]) -> T:
-        """The result of the first attempt that succeeds, or DriverFailed after the last."""
+        """Return the result of the first attempt that succeeds, or DriverFailed after the last."""
         attempts = 0
         try:
             for trial in iterate_attempts(self._max_attempts):
@@ -308,7 +308,7 @@ class ModelLLM(LLM):
         raise failure
 
     def _start_stream(self, request: CompletionRequest, finish: list[str]) -> tuple[str, Generator[str, None, None]]:
-        """The first piece (empty where there is none) and the rest; `finish` gets why the reply ended."""
+        """Return the first piece (empty where there is none) and the rest; `finish` gets why the reply ended."""
         pieces = self._read_pieces(request, finish)
         return next(pieces, ""), pieces
 
@@ -372,7 +372,7 @@ class ModelLLM(LLM):
         return to_attempt_failed(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
 
     def _record_response_usage(self, usage: "RequestUsage | None", request: CompletionRequest, answer: str) -> None:
-        """Records the usage of an answer: as the provider reports it, else an estimate."""
+        """Record the usage of an answer: as the provider reports it, else an estimate."""
         if usage is not None and (usage.input_tokens or usage.output_tokens):
             used = Usage(1, usage.input_tokens, usage.output_tokens)
         else:
@@ -385,7 +385,7 @@ class ModelLLM(LLM):
             self._usage += used
 
     def _get_loop(self) -> EventLoopThread:
-        """The event loop of this process's requests, started when first needed."""
+        """Return the event loop of this process's requests, started when first needed."""
         with self._lock:
             if self._loop_thread is None or self._loop_thread.pid != os.getpid():
                 if self._loop_thread is not None:

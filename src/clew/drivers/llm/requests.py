@@ -38,14 +38,14 @@ class CompletionRequest:
             raise SettingsError(f"temperature is {self.temperature}; it must be at least 0")
 
     def cache_key(self, model: str) -> str:
-        """The key of this request's answer in a cache: it changes with everything that is sent, and with the model."""
+        """Return the cache key of this request, made of all that is sent and of the model."""
         return digest("answer", model, self.system, self.prompt, str(self.max_tokens), str(float(self.temperature)))
 
 
 def make_requests(
     prompts: Sequence[str], *, system: str, max_tokens: int, temperature: float
 ) -> list[CompletionRequest]:
-    """One request per prompt, in order."""
+    """Make one request per prompt, in order."""
     return [CompletionRequest(prompt, system, max_tokens, temperature) for prompt in prompts]
 
 
@@ -88,21 +88,21 @@ class Scrubber:
 
 
 def decide_retry(error: Exception) -> bool | float:
-    """The backoff hook of stamina: whether to retry, or after how many seconds."""
+    """Return the backoff hook of stamina: whether to retry, or after how many seconds."""
     if not isinstance(error, AttemptFailed) or not error.is_retryable or is_cancelled():
         return False
     return True if error.retry_after is None else error.retry_after
 
 
 def iterate_attempts(max_attempts: int) -> Any:
-    """The attempts of stamina's retry loop, for `for` and `async for`, with growing waits between them."""
+    """Return the attempts of stamina's retry loop, for `for` and `async for`, with growing waits between them."""
     import stamina
 
     return stamina.retry_context(on=decide_retry, attempts=max_attempts, timeout=None, wait_initial=0.5, wait_max=20.0)
 
 
 def to_attempt_failed(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -> AttemptFailed:
-    """Converts an error of pydantic-ai, or of what it calls, to an AttemptFailed with advice and without secrets."""
+    """Convert an error of pydantic-ai, or of what it calls, to an AttemptFailed with advice and without secrets."""
     from pydantic_ai import exceptions as ai
 
     if isinstance(error, ai.ModelHTTPError):
@@ -154,7 +154,7 @@ def _explain_http_status(error: "ModelHTTPError", *, name: str, message: str) ->
 
 
 def _extract_message(body: object) -> str:
-    """The message in the body of an HTTP error, wherever the provider put it."""
+    """Extract the message in the body of an HTTP error, wherever the provider put it."""
     while isinstance(body, Mapping):
         body = body.get("error") or body.get("message") or body.get("detail") or ""
     return str(body) if body else ""

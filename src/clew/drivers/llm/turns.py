@@ -27,7 +27,7 @@ TOOL_INSTRUCTIONS = (
 
 
 def extract_event_text(event: "ModelResponseStreamEvent") -> str:
-    """The text of a stream event, if any."""
+    """Extract the text of a stream event, if any."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
@@ -38,7 +38,7 @@ def extract_event_text(event: "ModelResponseStreamEvent") -> str:
 
 
 def can_stream(model: "Model") -> bool:
-    """Whether a pydantic-ai model streams; a FunctionModel does only if it was given a function for that."""
+    """Return whether a pydantic-ai model streams; a FunctionModel does only if it was given a function for that."""
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import FunctionModel
 
@@ -58,7 +58,7 @@ class TurnText:
         self._state = "start"  # then "text", "answer" or "silent"
 
     def feed(self, piece: str) -> str:
-        """What the next piece of the turn adds to the answer."""
+        """Return the text that the next piece of the turn adds to the answer."""
         self._waiting += piece
         if self._state == "start":
             if begun := _ANSWER.match(self._waiting):
@@ -73,7 +73,7 @@ class TurnText:
         return said
 
     def _decode(self) -> str:
-        """The whole characters of the JSON string so far; the rest waits for its end."""
+        """Return the whole characters of the JSON string so far; the rest waits for its end."""
         said, at = "", 0
         while at < len(self._waiting):
             if self._waiting[at] == '"':
@@ -93,7 +93,7 @@ class TurnText:
 
 
 def render_tools_as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The messages as plain text: tool calls and results written out, the tools described in the system message."""
+    """Render the messages as plain text, with calls and results written out and the tools in the system message."""
     names: dict[str, str] = {}
     plain: list[Message] = []
     for message in messages:
@@ -117,7 +117,7 @@ def render_tools_as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[
 
 
 def build_turn_schema(tools: Sequence[Mapping[str, Any]], *, may_answer: bool) -> dict[str, Any]:
-    """The JSON schema of a turn, for models with a grammar; without `may_answer` a tool must be called."""
+    """Build the JSON schema of a turn, for models with a grammar; without `may_answer` a tool must be called."""
     schemas = [
         _build_object_schema({"tool": {"const": tool["name"]}, "arguments": _build_argument_schema(tool)})
         for tool in tools
@@ -128,7 +128,7 @@ def build_turn_schema(tools: Sequence[Mapping[str, Any]], *, may_answer: bool) -
 
 
 def parse_turn(text: str) -> Message:
-    """The assistant message of a turn: a tool call or an answer."""
+    """Parse the assistant message of a turn: a tool call or an answer."""
     turn = _parse_json(text)
     if isinstance(turn, dict) and "tool" in turn:
         function = {"name": turn["tool"], "arguments": json.dumps(turn["arguments"])}

@@ -91,7 +91,7 @@ class JudgedQuestion:
 
 
 def read_questions(path: str | Path) -> list[JudgedQuestion]:
-    """The judged questions of a JSON Lines file, or of a folder in the format of BEIR.
+    """Return the judged questions of a JSON Lines file, or of a folder in the format of BEIR.
 
     SourceError names the line that cannot be read and says why.
     """
@@ -115,7 +115,7 @@ def read_questions(path: str | Path) -> list[JudgedQuestion]:
 
 
 def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
-    """The values of a JSON Lines file, each with the number of its line; SourceError where a line is not JSON."""
+    """Yield the values of a JSON Lines file, each with the number of its line; SourceError where a line is not JSON."""
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -133,7 +133,7 @@ def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
 
 
 def parse_question(value: Any) -> JudgedQuestion:
-    """The question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
+    """Parse the question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
     if not isinstance(value, Mapping):
         raise SettingsError('a question is an object, such as {"question": "…", "relevant": ["handbook/keys.md"]}')
     try:
@@ -167,7 +167,7 @@ def parse_question(value: Any) -> JudgedQuestion:
 
 
 def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> None:
-    """Writes questions as the JSON Lines that `read_questions` reads."""
+    """Write questions as the JSON Lines that `read_questions` reads."""
     lines = [json.dumps(format_question(question), ensure_ascii=False) for question in questions]
     try:
         Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -176,7 +176,7 @@ def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> No
 
 
 def format_question(question: JudgedQuestion) -> dict[str, Any]:
-    """The question as a JSON object, without what is empty."""
+    """Format the question as a JSON object, without what is empty."""
     evidence = [
         {
             **({"document": each.document} if each.document else {"message": each.message}),
@@ -262,7 +262,7 @@ def _expect(value: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any
 
 
 def read_beir_questions(folder: Path) -> list[JudgedQuestion]:
-    """The questions of a BEIR folder that have a relevant document, in the order of the file."""
+    """Return the questions of a BEIR folder that have a relevant document, in the order of the file."""
     grades = _read_grades(_find_qrels(folder))
     found = []
     for id_, line in _read_beir_entries(folder / "queries.jsonl"):
@@ -279,7 +279,7 @@ def read_beir_questions(folder: Path) -> list[JudgedQuestion]:
 
 
 def read_beir_documents(folder: str | Path) -> Iterator[Document]:
-    """The documents of a BEIR folder, under the ids by which its questions name them, for `engine.add_documents`."""
+    """Yield the documents of a BEIR folder under the ids of its judgements, for `engine.add_documents`."""
     for id_, line in _read_beir_entries(Path(folder) / "corpus.jsonl"):
         title, text = str(line.get("title", "")).strip(), str(line.get("text", "")).strip()
         yield Document(id_, f"{title}\n\n{text}" if title else text, title=title, uri=id_)
@@ -302,7 +302,7 @@ def _find_qrels(folder: Path) -> Path:
 
 
 def _read_grades(path: Path) -> dict[str, dict[str, float]]:
-    """The grades by question; rows are question, document, grade, or those of TREC with a second column that is 0."""
+    """Read the grades by question; rows are question, document, grade, or TREC's with a second column of 0."""
     found: dict[str, dict[str, float]] = {}
     for number, row in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
         cells = row.split("\t") if "\t" in row else row.split()
@@ -333,7 +333,7 @@ class Judgement:
 def resolve_questions(
     engine: Engine, questions: Sequence[JudgedQuestion]
 ) -> tuple[dict[str, Judgement], tuple[str, ...]]:
-    """The judgement of each question by its id, and notes on what the collection does not have.
+    """Resolve the judgement of each question by its id, and notes on what the collection does not have.
 
     A document that is not there counts as not found. NotFound if not one of them is there.
     """
@@ -409,7 +409,7 @@ class _Names:
         return self._known[name]
 
     def _place_message(self, evidence: Evidence) -> tuple[str, Span] | None:
-        """Where a message stands, or the quote in it."""
+        """Return where a message stands, or the quote in it."""
         try:
             id_, section = find_message(self._engine.opened, evidence.message)
         except NotFound:
@@ -440,7 +440,7 @@ class _Names:
 
 
 def find_quote(text: str, quote: str) -> Span | None:
-    """Where a quote stands in a text, whatever its white space; None if it is not there."""
+    """Find where a quote stands in a text, whatever its white space; None if it is not there."""
     at = text.find(quote)
     if at >= 0:
         return at, at + len(quote)

@@ -44,7 +44,7 @@ class IngestContext:
     readers: Mapping[str, Reader] = field(default_factory=dict)
 
     def make_budget(self, limit: float | None = None) -> CostBudget:
-        """A budget with nothing spent, at the prices of the settings."""
+        """Make a budget with nothing spent, at the prices of the settings."""
         prices = {self.embedder.name: Price(self.settings.embedder.price)}
         if self.llm:
             prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
@@ -53,7 +53,7 @@ class IngestContext:
     def make_recipe(
         self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning, moved: MovedFiles | None = None
     ) -> Recipe:
-        """The recipe of the settings and the caller's own components, with these models."""
+        """Make the recipe of the settings and the caller's own components, with these models."""
         return make_recipe(
             self.settings,
             embedder=embedder,
@@ -68,7 +68,7 @@ class IngestContext:
     def discover(
         self, locations: Sequence[Location], rules: WalkRules, passed_over: list[PassedOver]
     ) -> Iterator[Found]:
-        """What is found at the locations; what the rules keep out is added to `passed_over`."""
+        """Discover the sources at the locations; entries that the rules keep out are added to `passed_over`."""
         return discover_sources(
             locations,
             readers=self.readers,
@@ -78,7 +78,7 @@ class IngestContext:
         )
 
     def make_sources(self, found: Iterable[Found], on_warning: OnWarning) -> Iterator[Source | SourceError]:
-        """One Source per file, web page and thread."""
+        """Make one Source per file, web page and thread."""
         made = make_sources(found, root=self.root, settings=self.settings, readers=self.readers, on_warning=on_warning)
         if not self.is_upload:
             return made
@@ -87,7 +87,7 @@ class IngestContext:
     def split_or_track(
         self, sources: Iterable[Source | SourceError], tracker: SectionTracker, *, llm: LLM | None
     ) -> Iterator[Source | SourceError]:
-        """The sources, or their sections where the settings ask for them."""
+        """Return the sources, or their sections where the settings ask for them."""
         if not self.settings.ingestion.sections:
             return tracker.track_sources(sources)
         recipe = self.make_recipe(embedder=self.embedder, llm=llm, on_warning=ignore_warning)
@@ -95,7 +95,7 @@ class IngestContext:
 
 
 def ignore_warning(_: SourceFailure) -> None:
-    """An `on_warning` callback that does nothing."""
+    """Return an `on_warning` callback that does nothing."""
 
 
 def make_recipe(
@@ -109,7 +109,7 @@ def make_recipe(
     enrichers: Sequence[Enricher] = (),
     moved: MovedFiles | None = None,
 ) -> Recipe:
-    """The recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes what they ask it for.
+    """Make the recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes what they ask it for.
 
     Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
     the built-in one. `moved` finds what the files that were moved have stored.
@@ -130,7 +130,7 @@ def make_recipe(
 
 
 def check_summary_model(settings: Settings, llm: LLM | None) -> None:
-    """Raises SettingsError if a model is to make the summaries and there is none."""
+    """Raise SettingsError if a model is to make the summaries and there is none."""
     if settings.ingestion.summaries == "llm" and llm is None:
         raise SettingsError(
             'ingestion.summaries is "llm", and there is no language model; set llm.name, or '
@@ -145,7 +145,7 @@ def _make_recipe_fingerprint(
     chunker: Chunker | None,
     enrichers: Sequence[Enricher],
 ) -> str:
-    """A digest of all that decides how a document is chunked and embedded.
+    """Make a digest of all that decides how a document is chunked and embedded.
 
     Options added since the first release count only where they are used, so that older collections stay unchanged.
     """
@@ -167,7 +167,7 @@ def _make_enricher_chain(
     failed: set[str],
     moved: MovedFiles | None,
 ) -> Enricher | None:
-    """The built-in enricher, if it is on, and then the custom ones; None where there are none.
+    """Make the built-in enricher, if it is on, and then the custom ones; None where there are none.
 
     The ids of documents of which the model failed to write a context are added to `failed`.
     """
@@ -197,7 +197,7 @@ def _make_enricher_chain(
 
 
 def _load_stored_contexts(store: Store, moved: MovedFiles | None, doc_id: str) -> dict[str, str]:
-    """The contexts that the stored chunks of a document have, empty for a new one whose file was not moved."""
+    """Load the contexts that the stored chunks of a document have, empty for a new one whose file was not moved."""
     try:
         return collect_llm_contexts(store.chunks(moved.former.get(doc_id, doc_id) if moved else doc_id))
     except NotFound:

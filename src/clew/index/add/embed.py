@@ -41,7 +41,7 @@ def embed_pending(
     on_progress: OnProgress | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Makes the pending vectors of a store, of all documents or of some; the report says how many, and what failed.
+    """Make the pending vectors of a store, of all documents or of some; the report says how many, and what failed.
 
     Whatever ends it, what was made is stored, and what is left is found by words.
     """
@@ -71,7 +71,7 @@ def _tell_pending(store: Store) -> str:
 
 @contextmanager
 def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]:
-    """Flushes a store after the block; an interrupt tells what is still to be made."""
+    """Flush a store after the block; an interrupt tells what is still to be made."""
     try:
         with flush_after(store.flush, on_progress):
             yield
@@ -81,7 +81,7 @@ def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]
 
 
 def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: Store) -> dict[str, Vector]:
-    """The vectors that prepared documents need and that are known: of chunks by id, of summaries by text.
+    """Find the vectors that prepared documents need and that are known: of chunks by id, of summaries by text.
 
     `stored` are the chunks of messages, by id.
     """
@@ -89,7 +89,7 @@ def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], s
 
 
 def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
-    """The ids of chunks whose stored vector is still right.
+    """Find the ids of chunks whose stored vector is still right.
 
     The id of a page's chunk is made from what is embedded; that of a message is not, so its text is compared.
     """
@@ -106,7 +106,7 @@ def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk
 
 
 def _find_moved_vectors(batch: Sequence[Prepared]) -> dict[str, Vector]:
-    """The vectors of documents whose files were moved: of their chunks by id, of their summaries by text."""
+    """Find the vectors of documents whose files were moved: of their chunks by id, of their summaries by text."""
     vectors: dict[str, Vector] = {}
     for prepared in batch:
         known = prepared.moved_vectors
@@ -119,7 +119,7 @@ def _find_moved_vectors(batch: Sequence[Prepared]) -> dict[str, Vector]:
 
 
 def calibrate_once(store: Store, embedder: Embedder) -> None:
-    """Measures a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
+    """Measure a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
     stats = store.stats()
     if Calibration.from_json(store.calibration(), embedder.name) or stats.chunks - stats.pending < MIN_CHUNKS:
         return
@@ -130,7 +130,7 @@ def calibrate_once(store: Store, embedder: Embedder) -> None:
 
 
 def measure_calibration(store: Store, embedder: Embedder) -> Calibration:
-    """The background of the embedder's cosines in a collection, from a sample that depends only on its texts."""
+    """Measure the background of the embedder's cosines in a sample that depends only on the texts."""
     scanned = list(islice(store.scan(), SCANNED))
     by_id = store.vectors([chunk.id for chunk in scanned])
     if len(by_id) < 2:
@@ -153,7 +153,7 @@ def measure_calibration(store: Store, embedder: Embedder) -> Calibration:
 
 
 def pick_sentence(chunk: Chunk) -> str:
-    """A sentence from the middle of a chunk, to stand for a question about it."""
+    """Pick a sentence from the middle of a chunk, to stand for a question about it."""
     spans = [(start, end) for start, end in split_sentences(chunk.text) if end - start <= MAX_SENTENCE]
     start, end = spans[len(spans) // 2] if spans else (0, MAX_SENTENCE)
     return chunk.text[start:end]

@@ -56,7 +56,7 @@ def add_sources(
     allow_mass_drop: bool = False,
     run: RunPipeline = run_pipeline_on_budget,
 ) -> Report:
-    """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
+    """Add files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
 
     Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` is what reads,
     embeds and stores the sources: the pipeline of this process, or one of many.
@@ -120,7 +120,7 @@ def add_sources(
 def add_documents(
     context: IngestContext, documents: Iterable[Document], *, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Adds documents that a program made."""
+    """Add documents that a program made."""
     check_summary_model(context.settings, context.llm)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
@@ -139,7 +139,7 @@ def _run_and_calibrate(
     max_cost: float | None,
     on_progress: OnProgress | None,
 ) -> Report:
-    """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
+    """Return the report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget, started = context.make_budget(max_cost), monotonic()
     with finish_write(context.store, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
@@ -149,7 +149,7 @@ def _run_and_calibrate(
 
 
 def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
-    """Adds messages one by one, as they are sent."""
+    """Add messages one by one, as they are sent."""
     budget = context.make_budget()
     embedder = MeteredEmbedder(context.embedder, budget)
     report = incremental.add_messages(messages, store=context.store, embedder=embedder, settings=context.settings)
@@ -158,7 +158,7 @@ def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
 
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
-    """Removes messages from their threads; returns how many. Removes none if one of the ids is not stored."""
+    """Remove messages from their threads; return how many. Removes none if one of the ids is not stored."""
     return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
 
 
@@ -169,7 +169,10 @@ def plan_add_sources(
     sync: bool,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """What `add_sources` would do and cost; nothing is stored, and no model is called but a local embedder, timed."""
+    """Plan `add_sources`: its work and its cost.
+
+    Nothing is stored, and no model is called but a local embedder, timed.
+    """
     check_summary_model(context.settings, context.llm)
     llm = EstimatingLLM(context.llm) if context.llm else None
     notes: list[SourceFailure] = []
@@ -208,7 +211,7 @@ def plan_add_sources(
 def backfill(
     context: IngestContext, *, refresh: bool, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Writes missing summaries and contexts that a model failed to write, and makes all vectors that are pending."""
+    """Write missing summaries and contexts that a model failed to write, and make all vectors that are pending."""
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
@@ -240,7 +243,7 @@ def backfill(
 
 
 def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder) -> Report:
-    """Writes the contexts that a model failed to write, of documents that these settings would chunk as they are."""
+    """Write the contexts that a model failed to write, of documents that these settings would chunk as they are."""
     lacking = find_records_without_contexts(context.store)
     if not lacking:
         return Report()
@@ -263,6 +266,6 @@ def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder
 
 
 def _read_stored(store: Store, doc_id: str) -> Document:
-    """A stored document as its source gave it: with a summary only if that is the caller's."""
+    """Return a stored document as its source gave it: with a summary only if that is the caller's."""
     document = store.document(doc_id)
     return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")

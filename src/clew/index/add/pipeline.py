@@ -71,16 +71,16 @@ class Run:
     is_storing: bool = False  # whether an error comes from the models or the store, not from a source
 
     def wait_for_batch(self, prepared: Prepared) -> None:
-        """Adds a document to those that wait."""
+        """Add a document to those that wait."""
         self.waiting.append(prepared)
         self.waiting_chunks += len(prepared.chunks)
 
     def take_first(self) -> None:
-        """Removes the first of those that wait."""
+        """Remove the first of those that wait."""
         self.waiting_chunks -= len(self.waiting.popleft().chunks)
 
     def report_progress(self) -> None:
-        """Calls `on_progress` with the counts so far."""
+        """Call `on_progress` with the counts so far."""
         if self.on_progress is None:
             return
         done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
@@ -89,7 +89,7 @@ class Run:
         self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
 
     def count_stored(self, put: Prepared, known: Container[str]) -> None:
-        """Counts the first of the waiting documents, which was stored as `put`, and reports it."""
+        """Count the first of the waiting documents, which was stored as `put`, and reports it."""
         self.take_first()
         self.consecutive_failures = 0
         self.stored.add(put.document.id)
@@ -101,7 +101,7 @@ class Run:
         self.report_progress()
 
     def make_report(self, stopped: str) -> Report:
-        """The report of what was added, changed, skipped and failed, and why the run stopped early."""
+        """Make the report of what was added, changed, skipped and failed, and why the run stopped early."""
         return Report(
             added=tuple(self.added),
             changed=tuple(self.changed),
@@ -125,7 +125,7 @@ def run_pipeline(
     on_progress: OnProgress | None = None,
     stored: set[str] | None = None,
 ) -> Report:
-    """Prepares and stores the sources in batches; one that fails is reported and the rest is added.
+    """Prepare and store the sources in batches; one that fails is reported and the rest is added.
 
     Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
@@ -180,7 +180,7 @@ def run_pipeline(
 
 
 def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
-    """Stores the waiting documents with the vectors that are known."""
+    """Store the waiting documents with the vectors that are known."""
     batch = list(run.waiting)
     run.is_storing = True
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
@@ -198,7 +198,7 @@ def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
 
 
 def _store_pages(pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> bool:
-    """Stores pages in one transaction; False if it failed: one by one, all but those that cannot be stored are."""
+    """Store pages in one transaction; False if it failed: one by one, all but those that cannot be stored are."""
     try:
         store.put_many([make_new_document(each, vectors, recipe) for each in pages])
     except DriverFailed:
@@ -214,7 +214,7 @@ def _store_one(
     recipe: Recipe,
     run: Run,
 ) -> None:
-    """Stores the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
+    """Store the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
     if clashes := _find_id_clashes(prepared, stored):
         run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
         rest = remove_messages_from_thread(prepared.document, clashes.keys())
@@ -243,7 +243,7 @@ def _store_one(
 def _store_document_with_retry(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe
 ) -> Prepared:
-    """Stores a document and returns it; a thread that others changed meanwhile is prepared again with their changes."""
+    """Store a document and return it; a thread that others changed meanwhile is prepared again with their changes."""
     for _ in range(MAX_ATTEMPTS):
         try:
             store_document(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
@@ -260,12 +260,12 @@ def _store_document_with_retry(
 
 
 def _look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
-    """The vectors of a document that are known now."""
+    """Look up the vectors of a document that are known now."""
     return find_known_vectors([prepared], store.chunks_by_id([chunk.id for chunk in prepared.chunks]), store)
 
 
 def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
-    """Removes messages from a thread and returns how many; those that were embedded with them get new vectors."""
+    """Remove messages from a thread and return how many; those that were embedded with them get new vectors."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
         if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
@@ -297,7 +297,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
 def store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
-    """Stores a document with its chunks and its summary, in one transaction."""
+    """Store a document with its chunks and its summary, in one transaction."""
     new = make_new_document(prepared, vectors, recipe)
     store.put(
         new.document, new.chunks, new.vectors, new.terms, expected_text=instead_of, summary_vector=new.summary_vector
@@ -305,7 +305,7 @@ def store_document(
 
 
 def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe: Recipe) -> NewDocument:
-    """A prepared document with its summary, the terms of its chunks, and the vectors that are known."""
+    """Make a prepared document with its summary, the terms of its chunks, and the vectors that are known."""
     chunks, summary = prepared.chunks, prepared.summary
     missing: Vector = np.full(recipe.embedder.dim, np.nan, np.float32)
     rows = [vectors.get(chunk.id, missing) for chunk in chunks]
@@ -319,7 +319,7 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
 
 
 def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
-    """The messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
+    """Find the messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
     moved: dict[str, set[str]] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -329,14 +329,14 @@ def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dic
 
 
 def _find_messages_deleted_from(doc_id: str, source: Source | None, store: Store) -> set[str]:
-    """The messages of a stored thread that the export should have and does not."""
+    """Find the messages of a stored thread that the export should have and does not."""
     if source is None or source.exported_until is None:
         return set()
     return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
 
 
 def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, str]:
-    """The messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
+    """Find the messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
     clashes: dict[str, str] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -361,13 +361,13 @@ class RunPipeline(Protocol):
         on_progress: OnProgress | None = None,
         moved: MovedFiles | None = None,
     ) -> Report:
-        """The report of the run; its cost is added to the budget."""
+        """Return the report of the run; its cost is added to the budget."""
 
 
 def make_metered_recipe(
     context: IngestContext, budget: CostBudget, *, on_warning: OnWarning, moved: MovedFiles | None = None
 ) -> Recipe:
-    """The recipe of the settings; every call of its models is charged to the budget."""
+    """Make the recipe of the settings; every call of its models is charged to the budget."""
     return context.make_recipe(
         embedder=MeteredEmbedder(context.embedder, budget),
         llm=MeteredLLM(context.llm, budget) if context.llm else None,
@@ -387,7 +387,7 @@ def run_pipeline_on_budget(
     moved: MovedFiles | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Runs the pipeline in this process, then makes the vectors that are pending, of all documents or of those named.
+    """Run the pipeline in this process, then makes the vectors that are pending, of all documents or of those named.
 
     While others are at work, it makes those of the documents that it stored; the last one makes what is left. What is
     prepared already is only stored and embedded.

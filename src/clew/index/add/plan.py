@@ -25,7 +25,7 @@ class EstimatingLLM:
         self._lock = Lock()  # summaries are made in several threads
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
-        """A placeholder for the answer."""
+        """Return a placeholder for the answer."""
         used = Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
         with self._lock:
             self.usage += used
@@ -40,7 +40,7 @@ class EstimatingLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,  # noqa: ARG002
     ) -> list[str | LLMFailure]:
-        """One placeholder per prompt."""
+        """Return one placeholder per prompt."""
         return [
             self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature) for prompt in prompts
         ]
@@ -48,11 +48,11 @@ class EstimatingLLM:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The placeholder alone."""
+        """Yield the placeholder alone."""
         yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
 
     def count(self, text: str) -> int:
-        """An estimate of the tokens of a text."""
+        """Return an estimate of the tokens of a text."""
         return estimate_tokens(text)
 
 
@@ -66,7 +66,7 @@ def make_dry_run_plan(
     total: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """What adding the sources would do; `recipe` must have been made with the estimating `llm`, not the real one."""
+    """Plan the addition of the sources; `recipe` must be made with the estimating `llm`, not the real one."""
     added: list[str] = []
     changed: list[str] = []
     failed: list[SourceFailure] = []
@@ -122,7 +122,7 @@ class _EmbeddingTimer:
         self._seconds = 0.0
 
     def sample(self, texts: Sequence[str]) -> float:
-        """Embeds some of the texts if more are wanted; returns the seconds that it took."""
+        """Embed some of the texts if more are wanted; return the seconds that it took."""
         part = texts[: SAMPLE_TEXTS - self._texts] if self._is_local else ()
         if not part:
             return 0.0
@@ -138,14 +138,14 @@ class _EmbeddingTimer:
         return spent
 
     def estimate(self, tokens: int, *, reading: float) -> float | None:
-        """How long reading and embedding so many tokens takes; None if the speed is not known."""
+        """Return how long reading and embedding so many tokens takes; None if the speed is not known."""
         if not tokens:
             return reading
         return reading + self._seconds / self._tokens * tokens if self._tokens else None
 
 
 def _find_texts_to_embed(prepared: Prepared, store: Store) -> list[str]:
-    """The embed_text of the chunks that have no stored vector."""
+    """Find the embed_text of the chunks that have no stored vector."""
     known = set(store.vectors([chunk.id for chunk in prepared.chunks])) if prepared.record else set[str]()
     known |= {chunk.id for chunk in prepared.chunks if chunk.embed_text in prepared.moved_vectors}
     return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

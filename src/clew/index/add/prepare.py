@@ -88,24 +88,27 @@ Given = Source | SourceError | PrepareResult
 
 
 def explain_duplicate_id(source: Source) -> str:
-    """Why the second of two sources with one id is refused."""
+    """Explain why the second of two sources with one id is refused."""
     if source.exported_until is not None:
         return "an export that was given before has this thread too; add the newer of the two by itself"
     return f"another with its id {source.id!r} was given before it"
 
 
 def prepare_source_again(source: Source, *, store: Store, recipe: Recipe) -> PrepareResult:
-    """Prepares a source once more, now that its stored document has changed."""
+    """Prepare a source once more, now that its stored document has changed."""
     return prepare_source(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
 
 def _get_stamp(source: Source, recipe: Recipe) -> str:
-    """The stamp that a document of this file is stored with; empty if the source is no file."""
+    """Return the stamp that a document of this file is stored with; empty if the source is no file."""
     return f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
 
 
 def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
-    """Whether the file is stored as it is, so that it need not be read; a text without chunks is read, to see why."""
+    """Return whether the file is stored as it is and need not be read.
+
+    A text without chunks is read again, to see why.
+    """
     stamp = _get_stamp(source, recipe)
     if record is None or not stamp or (record.chars and not record.chunks):
         return False
@@ -120,7 +123,7 @@ def prepare_source(
     *,
     read: Callable[[], Document] | None = None,
 ) -> PrepareResult:
-    """Reads, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record.
+    """Read, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record.
 
     `read` returns its document where that is read ahead.
     """
@@ -189,7 +192,10 @@ def _make_failure(source: Source, record: DocumentRecord | None, reason: str) ->
 
 
 def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Store, moved: Document | None) -> Prepared:
-    """The document with the summary that a model made of the same text, or an extractive one; else it may want one."""
+    """Return the document with a summary that a model made of the same text, or with an extract.
+
+    With a model, it is marked to want a summary.
+    """
     record, document = prepared.record or moved, prepared.document
     if record and record.summary and record.summary_by not in ("", EXTRACT, CALLER):
         stored = moved or store.document(record.id)
@@ -203,12 +209,15 @@ def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Sto
 
 
 def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
-    """Whether a stored page should have a summary and has none; one without chunks never gets any."""
+    """Return whether a stored page should have a summary and has none; one without chunks never gets any."""
     return recipe.summariser is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
 
 
 def _date_document(document: Document, modified: datetime | None) -> Document:
-    """The document with a time on every section, unless some have one: that of its metadata, else of its file."""
+    """Return the document with a time on every section, that of its metadata or its file.
+
+    A document with a time on any section stays as it is.
+    """
     if any(section.at for section in document.sections):
         return document
     at = parse_updated_time(document.meta) or modified
@@ -218,7 +227,7 @@ def _date_document(document: Document, modified: datetime | None) -> Document:
 
 
 def _fingerprint_document(document: Document) -> str:
-    """A digest of everything in a document: text, sections, title, uri, meta and who may see it."""
+    """Return a digest of everything in a document: text, sections, title, uri, meta and who may see it."""
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
         + ("" if s.access is None else f"\x1f{sorted(s.access)}")
@@ -232,7 +241,7 @@ def _fingerprint_document(document: Document) -> str:
 
 
 def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
-    """Prepares each source for storing (see `prepare_source`): one result per source, in order.
+    """Prepare each source for storing (see `prepare_source`): one result per source, in order.
 
     What another process has prepared is passed on. A model is asked for several summaries at a time. Where the budget
     ends, the documents without one are left out.
@@ -257,7 +266,10 @@ def _is_full(wanting: int, recipe: Recipe) -> bool:
 
 
 def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator[PrepareResult]:
-    """The same results, with the summaries that are still wanted; CostLimit at the end if some were not paid for."""
+    """Yield the results with the summaries that are still wanted.
+
+    Raises CostLimit at the end if some were not paid for.
+    """
     if not any(isinstance(each, Prepared) and each.wants_summary for each in batch):
         yield from batch
         return
@@ -284,7 +296,7 @@ def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator
 
 
 def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
-    """The document with its summary; without one, and a warning, where the model failed."""
+    """Return the document with its summary; without one, and a warning, where the model failed."""
     assert recipe.summariser is not None
     try:
         summary = recipe.summariser.summarise(prepared.document)
@@ -333,7 +345,7 @@ def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Gen
 
 
 def _read_ahead(reads: Sequence[Read]) -> Generator[Read, None, None]:
-    """A call for each of the calls, in order, which returns or raises at once what that did in another thread."""
+    """Yield a replacement for each call, made ahead in another thread: it returns or raises the same at once."""
     if len(reads) < 2:
         return (read for read in reads)
     return prefetch((_run(read) for read in reads), max_ahead=MAX_AHEAD)

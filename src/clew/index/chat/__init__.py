@@ -45,7 +45,7 @@ class ChatExport:
     notes: ExportNotes = field(default_factory=ExportNotes, compare=False)
 
     def read_channels(self) -> Channels:
-        """Each channel that has messages, with its messages; a SourceError if none has.
+        """Yield each channel that has messages, with its messages; a SourceError if none has.
 
         Messages are sorted by time and then by id; one without a time stays after the one before it in the export.
         """
@@ -68,7 +68,7 @@ class ChatExport:
 
 
 def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
-    """The chat export at a path, detected from its contents; None if there is none.
+    """Detect the chat export at a path, detected from its contents; None if there is none.
 
     Other files in its folder are not looked at, nor those that are `left_out`, by their paths in it. `include_direct`
     also reads the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner
@@ -135,7 +135,7 @@ def _read_export_tree(
     read_channels: Callable[[ExportTree, ExportNotes], Channels],
     notes: ExportNotes,
 ) -> Channels:
-    """The channels of a folder or zip, which is open while they are read."""
+    """Yield the channels of a folder or zip, which is open while they are read."""
     with open_export_tree(path, left_out) as tree:
         root = find_root(tree)
         if root is None:
@@ -153,7 +153,7 @@ def _read_telegram_tree(root: ExportTree, notes: ExportNotes) -> Channels:
 
 
 def _find_whatsapp_text(root: ExportTree) -> ExportFile | None:
-    """The WhatsApp text that a folder or zip holds beside its media.
+    """Find the WhatsApp text that a folder or zip holds beside its media.
 
     An iPhone names it _chat.txt, so it takes the name of its folder; another name counts only alone in a zip.
     """

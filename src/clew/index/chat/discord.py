@@ -33,7 +33,7 @@ _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 
 
 def is_discord_export(file: ExportFile) -> bool:
-    """Whether a file is an exported channel, detected from what comes before its messages."""
+    """Return whether a file is an exported channel, detected from what comes before its messages."""
     try:
         return "channel" in _read_export_header(file)
     except MalformedFile:
@@ -41,7 +41,7 @@ def is_discord_export(file: ExportFile) -> bool:
 
 
 def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
+    """Yield each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
     of: dict[str, list[ExportFile]] = {}
     names: dict[str, str] = {}
     for file in files:
@@ -71,7 +71,7 @@ def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iter
 
 
 def _read_export_header(file: ExportFile) -> dict[str, Any]:
-    """What comes before the messages of a file (guild and channel); empty if it is not an exported channel."""
+    """Read the guild and channel at the head of a file; empty if it is not an exported channel."""
     head: dict[str, Any] = {}
     with open_json_scanner(file, lenient=True) as scanner:
         if scanner.peek_character() != "{":
@@ -101,7 +101,7 @@ def _read_messages(file: ExportFile, *, channel: str, notes: ExportNotes) -> Ite
 
 
 def _parse_message(row: Mapping[str, Any], *, channel: str, notes: ExportNotes) -> Message | None:
-    """The message of a row; None if it has no text."""
+    """Parse the message of a row; None if it has no text."""
     text = _compose_message_text(row)
     if not text:
         return None
@@ -142,7 +142,7 @@ def _compose_message_text(row: Mapping[str, Any]) -> str:
 
 
 def _format_embed(embed: Mapping[str, Any], content: str) -> str:
-    """The text of an embed; only the title if it previews a link in the message."""
+    """Format the text of an embed; only the title if it previews a link in the message."""
     title, address = pick_first_name(embed.get("title")), as_text_or_empty(embed.get("url"))
     if address and address in content:
         return format_attachment_placeholder("link", title) if title else ""

@@ -59,7 +59,7 @@ class ExportFile:
 
     @contextmanager
     def open_text(self, *, lenient: bool = False) -> Iterator[TextIO]:
-        """The file opened as text, in UTF-8 or the encoding of its byte order mark; anything else is a MalformedFile.
+        """Open the file as text, in UTF-8 or the encoding of its byte order mark; anything else is a MalformedFile.
 
         `lenient` replaces bytes that cannot be decoded, so that an export in another encoding is still detected, and
         then refused when it is read.
@@ -91,26 +91,26 @@ class ExportTree:
     root: str = ""
 
     def get_subtree(self, folder: str) -> "ExportTree":
-        """The same tree with one of its folders as the root."""
+        """Return the same tree with one of its folders as the root."""
         return ExportTree(self.uri, self.files_of, self.folders_of, _join_path(self.root, folder))
 
     def find_possible_roots(self) -> "tuple[ExportTree, ...]":
-        """Where the export may begin: the tree, and its only folder if it holds nothing else, as in many zips."""
+        """Find where the export may begin: the tree, and its only folder if it holds nothing else, as in many zips."""
         names = self.list_folders()
         return (self, self.get_subtree(names[0])) if len(names) == 1 and not self.list_files() else (self,)
 
     def list_files(self, folder: str = "") -> Mapping[str, ExportFile]:
-        """The files directly in a folder, by name, without hidden ones."""
+        """List the files directly in a folder, by name, without hidden ones."""
         return self.files_of(_join_path(self.root, folder))
 
     def list_folders(self, folder: str = "") -> list[str]:
-        """The names of the folders directly in a folder."""
+        """List the names of the folders directly in a folder."""
         return self.folders_of(_join_path(self.root, folder))
 
 
 @contextmanager
 def open_export_tree(path: Path, left_out: Set[str] = frozenset()) -> Iterator[ExportTree]:
-    """The tree of a folder or a zip, open within the `with` block; `left_out` are paths of a folder not to be read."""
+    """Open the tree of a folder or a zip within the `with` block; `left_out` are paths of a folder not to be read."""
     uri = str(path)
     if path.is_dir():
 
@@ -142,7 +142,7 @@ def open_export_tree(path: Path, left_out: Set[str] = frozenset()) -> Iterator[E
 
 
 def make_export_file(path: Path) -> ExportFile:
-    """An export that is a single file."""
+    """Make an export that is a single file."""
 
     def open_regular() -> io.BufferedReader:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
@@ -159,7 +159,7 @@ class _FolderEntries:
 
 
 def _check_archive_safety(archive: zipfile.ZipFile, packed: int, *, uri: str) -> None:
-    """Raises a SourceError for a zip bomb, a password-protected archive, and one with paths outside itself."""
+    """Raise a SourceError for a zip bomb, a password-protected archive, and one with paths outside itself."""
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise SourceError(uri, f"is refused: its archive has {len(entries):,} entries, more than {MAX_ENTRIES:,}")
@@ -177,7 +177,7 @@ def _check_archive_safety(archive: zipfile.ZipFile, packed: int, *, uri: str) ->
 
 
 def _index_archive(archive: zipfile.ZipFile, *, uri: str) -> dict[str, _FolderEntries]:
-    """The files and folders of each folder of an archive, without hidden ones and those that macOS adds."""
+    """Return the files and folders of each folder of an archive, without hidden ones and those that macOS adds."""
     entries: dict[str, _FolderEntries] = {"": _FolderEntries()}
     for item in archive.infolist():
         path = PurePosixPath(item.filename)
@@ -201,7 +201,7 @@ def _open_archive_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, uri
 
 
 def _list_visible_entries(folder: Path) -> list[Path]:
-    """The entries of a folder, sorted, without hidden ones and symbolic links."""
+    """List the entries of a folder, sorted, without hidden ones and symbolic links."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink())
     except OSError as error:
@@ -224,7 +224,7 @@ class JsonScanner:
         self._is_at_end = False
 
     def peek_character(self) -> str:
-        """The first character of the next value; empty at the end."""
+        """Return the first character of the next value; empty at the end."""
         while True:
             match = _WHITESPACE.match(self._text, self._at)
             self._at = match.end() if match else self._at
@@ -232,7 +232,7 @@ class JsonScanner:
                 return self._text[self._at : self._at + 1]
 
     def read_value(self) -> Any:
-        """Reads and returns the next value, whole."""
+        """Read and return the next value, whole."""
         self.peek_character()
         while True:
             try:
@@ -250,7 +250,7 @@ class JsonScanner:
                 return value
 
     def iter_keys(self) -> Iterator[str]:
-        """The keys of the next object; the value of each comes next."""
+        """Yield the keys of the next object; the value of each comes next."""
         self._expect_character("{")
         if self.peek_character() == "}":
             self._at += 1
@@ -267,7 +267,7 @@ class JsonScanner:
                 return
 
     def iter_items(self) -> Iterator[None]:
-        """Yields once for each value of the next array, before the value."""
+        """Yield once for each value of the next array, before the value."""
         self._expect_character("[")
         if self.peek_character() == "]":
             self._at += 1
@@ -280,7 +280,7 @@ class JsonScanner:
                 return
 
     def iter_objects(self) -> Iterator[dict[str, Any] | None]:
-        """The objects of the next array; None for each value that is not an object."""
+        """Yield the objects of the next array; None for each value that is not an object."""
         for _ in self.iter_items():
             value = self.read_value()
             yield value if isinstance(value, dict) else None
@@ -315,7 +315,7 @@ class JsonScanner:
         return self._consumed + self._at
 
     def _fill_buffer(self) -> bool:
-        """Whether more could be read; the buffer doubles, so that a long value is not parsed too often."""
+        """Return whether more could be read; the buffer doubles, so that a long value is not parsed too often."""
         if self._is_at_end:
             return False
         if len(self._text) - self._at > MAX_VALUE_CHARS:
@@ -338,19 +338,19 @@ class JsonScanner:
 
 @contextmanager
 def open_json_scanner(file: ExportFile, *, lenient: bool = False) -> Iterator[JsonScanner]:
-    """A scanner at the beginning of a stream; `lenient` ignores decoding errors, to detect what the stream is."""
+    """Open a scanner at the beginning of a stream; `lenient` ignores decoding errors, to detect its format."""
     with file.open_text(lenient=lenient) as stream:
         yield JsonScanner(stream, uri=file.uri)
 
 
 def json_starts_with(file: ExportFile, opening: str) -> bool:
-    """Whether the JSON of a stream begins with this character."""
+    """Return whether the JSON of a stream begins with this character."""
     with open_json_scanner(file, lenient=True) as scanner:
         return scanner.peek_character() == opening
 
 
 def read_until_failure(file: ExportFile, items: Iterable[Item], notes: ExportNotes, *, kind: str) -> Iterator[Item]:
-    """What is read of one file of an export, up to where that fails, which is noted."""
+    """Yield the items of one file of an export, up to a failure, which is noted; other files are read."""
     rest = iter(items)
     while True:
         try:

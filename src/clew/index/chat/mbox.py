@@ -65,7 +65,7 @@ class _MailPolicy(email.policy.EmailPolicy):
     """Mails as the standard library reads them, with header fields of limited length."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        """The decoded value of a header field."""
+        """Return the decoded value of a header field."""
         return super().header_fetch_parse(name, value[:MAX_FIELD_CHARS] if len(value) > MAX_FIELD_CHARS else value)
 
 
@@ -84,14 +84,14 @@ class _MailHeader:
 
 
 def is_mbox(file: ExportFile) -> bool:
-    """Whether a file begins like an mbox: a From line, then a header field."""
+    """Return whether a file begins like an mbox: a From line, then a header field."""
     with file.open() as stream:
         first, second = stream.readline(2000), stream.readline(2000)
     return bool(_FROM_LINE.match(first.rstrip())) and bool(_HEADER_FIELD.match(second))
 
 
 def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
-    """Each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
+    """Yield each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
     channels: dict[str, list[_MailHeader]] = {}
     known: set[str] = set()
     for channel, head in _scan_mail_headers(file, notes):
@@ -108,7 +108,7 @@ def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Itera
 
 
 def _scan_mail_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
-    """The channel and header of each mail: it begins at a From line between a blank line and a header field."""
+    """Yield the channel and header of each mail: it begins at a From line between a blank line and a header field."""
     with file.open() as stream:
         start = place = 0
         head = bytearray()
@@ -157,7 +157,7 @@ def _get_header_field(fields: "email.message.Message[str, str]", key: str) -> st
 
 
 def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime | None:
-    """When a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
+    """Parse when a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
     arrived = re.search(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d{2}:\d{2}:\d{2} \d{4}", envelope)
     for text, form in ((date, ""), (arrived[0].decode() if arrived else "", "%a %b %d %H:%M:%S %Y")):
         try:
@@ -171,7 +171,7 @@ def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime
 
 
 def _sort_headers_by_time(heads: list[_MailHeader]) -> list[_MailHeader]:
-    """Sorted by time, then by id; one without a time stays after the one before it in the file."""
+    """Sort headers by time, then by id; one without a time stays after its predecessor in the file."""
     keyed, last = [], (EARLIEST, "")
     for head in heads:
         last = (head.at, make_natural_sort_key(head.id)) if head.at else last
@@ -197,7 +197,7 @@ def _read_mails(
 
 
 def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
-    """The message of a mail; the first of a thread begins with the subject. None if it has no text."""
+    """Parse the message of a mail; the first of a thread begins with the subject. None if it has no text."""
     mail = cast(EmailMessage, email.message_from_bytes(data.partition(b"\n")[2], policy=_POLICY))
     subject = pick_first_name(_decode_header_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
@@ -217,7 +217,7 @@ def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str]
 
 
 def _decode_header_field(mail: EmailMessage, key: str) -> str:
-    """A header field, decoded; empty if it cannot be."""
+    """Return a header field, decoded; empty if it cannot be."""
     try:
         return str(mail.get(key, ""))
     except (MessageError, ValueError, LookupError, AttributeError, IndexError, TypeError):
@@ -225,7 +225,7 @@ def _decode_header_field(mail: EmailMessage, key: str) -> str:
 
 
 def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
-    """The text of a mail (of a reply, without quotes), then the names of its attachments."""
+    """Extract the text of a mail (of a reply, without quotes), then the names of its attachments."""
     part = mail.get_body(preferencelist=("plain", "html"))
     raw = part.get_payload(decode=True) if part is not None else None
     text = ""
@@ -243,7 +243,7 @@ def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
 
 
 def _list_attachments(mail: EmailMessage) -> list[str]:
-    """The placeholders of named attachments; one without a name is part of the text, or a footer."""
+    """List the placeholders of named attachments; one without a name is part of the text, or a footer."""
     try:
         names = [pick_first_name(part.get_filename()) for part in mail.iter_attachments()]
     except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
@@ -256,7 +256,7 @@ def _mark_lines_as_quoted(text: str) -> str:
 
 
 def strip_quoted_lines(text: str) -> str:
-    """The new lines of a reply: without quoted lines, their attribution ("Ann wrote:"), and the mail quoted below."""
+    """Return the new lines of a reply, without quoted lines, attributions ("Ann wrote:") and the mail below."""
     lines = text.split("\n")
     kept: list[str] = []
     at = 0
@@ -277,13 +277,13 @@ def strip_quoted_lines(text: str) -> str:
 
 
 def _is_mail_header(lines: Sequence[str]) -> bool:
-    """Whether the lines begin like the header of a quoted mail: From, then Date or To."""
+    """Return whether the lines begin like the header of a quoted mail: From, then Date or To."""
     filled = [line.strip() for line in lines if line.strip()]
     return len(filled) >= 2 and bool(_FROM_FIELD.fullmatch(filled[0]) and _SECOND_FIELD.fullmatch(filled[1]))
 
 
 def _count_attribution_lines(lines: Sequence[str], at: int) -> int:
-    """How many lines from here are the attribution of a quote: 0, 1, or 2 or 3 if it was wrapped."""
+    """Return how many lines from here are the attribution of a quote: 0, 1, or 2 or 3 if it was wrapped."""
     for size in (1, 2, 3):
         joined = " ".join(line.strip() for line in lines[at : at + size]).strip()
         if not joined or any(line.startswith(">") for line in lines[at : at + size]):

@@ -32,7 +32,10 @@ _FIELDS = tuple(each.name for each in fields(Message))
 
 
 def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None:
-    """The chat export at a path; None if there is none. It is read, and detected if it is large, in another process."""
+    """Detect the chat export at a path, a large one in another process; None if there is none.
+
+    It is read in another process in any case.
+    """
     if _measure_export(path) <= MAX_DETECTED_HERE:
         found = detect_export(path)
         kind = found.kind if found else ""
@@ -43,12 +46,12 @@ def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None
 
 
 def make_served_export(path: Path, kind: str, *, limits: ReadLimits, left_out: Set[str] = frozenset()) -> ChatExport:
-    """A detected export, which is read in another process, without the paths in its folder that are left out."""
+    """Make a detected export, which is read in another process, without the paths in its folder that are left out."""
     return ChatExport(kind, path, partial(_read_in_process, path, kind, limits, frozenset(left_out)))
 
 
 def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[str], notes: ExportNotes) -> Channels:
-    """The channels of an export, each whole."""
+    """Yield the channels of an export, each whole."""
     messages: list[Message] = []
     for part in read_parts_in_process(_make_request(path, limits, left_out, kind=kind)):
         try:
@@ -66,13 +69,13 @@ def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[st
 def _make_request(
     path: Path, limits: ReadLimits, left_out: Set[str] = frozenset(), *, kind: str = ""
 ) -> wire.ReadRequest:
-    """The request for the kind of an export, or for its channels; its path may be relative to the folder of now."""
+    """Make the request for the kind of an export, or for its channels; the path may be relative."""
     options = {"folder": str(Path.cwd()), "left_out": json.dumps(sorted(left_out)), **({"kind": kind} if kind else {})}
     return wire.ReadRequest(wire.EXPORT, str(path), path.name, limits, options)
 
 
 def serve_export(path: str, options: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """What the reader process sends for the export at a path: its kind, or with `kind` its channels in parts."""
+    """Yield the replies for the export at a path: its kind, or with `kind` its channels in parts."""
     os.chdir(options["folder"])
     export = detect_export(Path(path), left_out=frozenset(json.loads(options["left_out"])))
     if "kind" not in options:
@@ -96,7 +99,7 @@ def serve_export(path: str, options: Mapping[str, str]) -> Iterator[dict[str, An
 
 
 def _measure_export(path: Path) -> int:
-    """About how many bytes there are to read."""
+    """Estimate the bytes to be read."""
     try:
         if not path.is_dir():
             return path.stat().st_size * (PACKED_RATIO if path.suffix.lower() == ".zip" else 1)
@@ -123,7 +126,7 @@ def _give_notes(notes: ExportNotes) -> dict[str, Any]:
 
 
 def _take_notes(given: Mapping[str, Any] | None, notes: ExportNotes) -> None:
-    """Puts the notes of the reader process in the place of those that there are."""
+    """Put the notes of the reader process in the place of those that there are."""
     if given is None:
         return
     notes.clear()

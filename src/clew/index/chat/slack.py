@@ -68,7 +68,7 @@ class WorkspaceNames:
 
 
 def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
-    """The text of a message, or of its blocks, then its attachments and files."""
+    """Return the text of a message, or of its blocks, then its attachments and files."""
     text = resolve_slack_markup(as_text_or_empty(row.get("text")), names)
     if not text.strip():
         text = "".join(_format_block(block, names) for block in as_object_list(row.get("blocks")))
@@ -84,7 +84,7 @@ def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
 
 
 def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
-    """The text with markup in angle brackets resolved and entities decoded."""
+    """Resolve the text with markup in angle brackets resolved and entities decoded."""
 
     def resolve(match: re.Match[str]) -> str:
         target, _, label = match[1].partition("|")
@@ -103,7 +103,7 @@ def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
 
 
 def _strip_scheme(address: str) -> str:
-    """The URL without its scheme, as Slack shows one that was typed so."""
+    """Return the URL without its scheme, as Slack shows one that was typed so."""
     return re.sub(r"^https?://", "", address)
 
 
@@ -115,7 +115,7 @@ def _iter_attached_files(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, beside: bool) -> str:
-    """The text of an attachment: all of it if a bot wrote it, only the title of a link or message preview."""
+    """Format the text of an attachment: all of it if a bot wrote it, only the title of a link or message preview."""
     title = resolve_slack_markup(as_text_or_empty(card.get("title")), names)
     if beside and (card.get("from_url") or card.get("original_url") or card.get("is_msg_unfurl")):
         return format_attachment_placeholder("link", pick_first_name(title))
@@ -132,7 +132,7 @@ def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, b
 
 
 def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
-    """The text of a block and of its elements."""
+    """Format the text of a block and of its elements."""
     kind = block.get("type")
     if kind == "user":
         user_id = as_text_or_empty(block.get("user_id"))
@@ -203,7 +203,7 @@ def is_slack_channel(files: Mapping[str, ExportFile]) -> bool:
 
 
 def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages; ids are {channel}/{timestamp}. `only` is the path of one channel or day.
+    """Yield each channel with its messages; ids are {channel}/{timestamp}. `only` is the path of one channel or day.
 
     Only public channels have no access labels. The labels of a private channel or direct conversation are the user ids
     of its members, which are unique, as names need not be. Nobody is known to be in a folder that no table lists.
@@ -232,7 +232,7 @@ def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -
 
 
 def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, str]) -> tuple[str, _Channel]:
-    """The folder of a channel and the channel."""
+    """Parse the folder of a channel and the channel."""
     key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
     listed = row.get("members")
     members = [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
@@ -250,7 +250,7 @@ def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, 
 def _read_channel_messages(
     days: Sequence[ExportFile], *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
 ) -> list[Message]:
-    """The final messages of a channel: edits applied, deleted ones removed."""
+    """Return the final messages of a channel: edits applied, deleted ones removed."""
     found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
     deleted: set[str] = set()
     for file in days:
@@ -285,7 +285,7 @@ def _apply_export_entry(
     names: WorkspaceNames,
     notes: ExportNotes,
 ) -> None:
-    """Applies one entry of the export: a new message, an edit of one, or a deletion."""
+    """Apply one entry of the export: a new message, an edit of one, or a deletion."""
     is_edit = row.get("subtype") == "message_changed"
     if is_edit:
         row = as_object_or_empty(row.get("message"))
@@ -312,7 +312,7 @@ def _apply_export_entry(
 def _parse_message(
     row: Mapping[str, Any], timestamp: str, *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
 ) -> Message | None:
-    """The message of an entry; None if it has no text."""
+    """Parse the message of an entry; None if it has no text."""
     text = message_to_text(row, names)
     if not text:
         notes.count_event(EMPTY)

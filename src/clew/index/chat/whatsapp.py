@@ -84,7 +84,7 @@ class WrittenDate:
     is_chat_style: bool = False  # with a comma or in brackets, not as in a log file
 
     def to_datetime(self, order: str) -> datetime | None:
-        """The time in UTC when the date is read in this order; None if there is no such day or time."""
+        """Return the time in UTC when the date is read in this order; None if there is no such day or time."""
         year, month, day = (self.date[place] for place in _ORDERS[order])
         hour, minute, second = self.clock
         if self.half_of_day:
@@ -98,7 +98,7 @@ class WrittenDate:
 
 
 def parse_date_header(match: re.Match[str]) -> WrittenDate:
-    """The date and time of a match of HEADER."""
+    """Parse the date and time of a match of HEADER."""
     bracket, date, first, second, third, between, before, hour, minute, seconds, after = match.groups()
     half = re.sub(r"[.\s]", "", before or after or "").lower()
     is_iso = len(first) == 4 and "-" in date
@@ -114,7 +114,7 @@ def parse_date_header(match: re.Match[str]) -> WrittenDate:
 
 
 def detect_date_order(dates: Sequence[WrittenDate]) -> tuple[str, bool]:
-    """The order of day, month and year in a file, and whether it was detected rather than assumed."""
+    """Detect the order of day, month and year in a file, and whether it was detected rather than assumed."""
     votes: Counter[str] = Counter()
     for each in dates:
         first, second, _ = each.date
@@ -134,13 +134,13 @@ def detect_date_order(dates: Sequence[WrittenDate]) -> tuple[str, bool]:
 
 
 def _count_backward_steps(dates: Sequence[WrittenDate], order: str) -> int:
-    """How often time runs backward in the file when its dates are read in this order."""
+    """Return how often time runs backward in the file when its dates are read in this order."""
     moments = [each.to_datetime(order) for each in dates]
     return sum(later is None or earlier is None or later < earlier for earlier, later in pairwise(moments))
 
 
 def is_whatsapp_export(file: ExportFile) -> bool:
-    """Whether a text begins like a chat: date, time, name and colon, and not like a log file."""
+    """Return whether a text begins like a chat: date, time, name and colon, and not like a log file."""
     with file.open_text(lenient=True) as stream:
         sample = islice(iter(lambda: stream.readline(_MAX_LINE_CHARS), ""), _SAMPLE_LINES)
         seen = [(line, HEADER.match(_normalise_header(line))) for line in sample]
@@ -155,7 +155,7 @@ def is_whatsapp_export(file: ExportFile) -> bool:
 
 
 def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
-    """The name of the chat: from its file name, else from its zip or folder."""
+    """Derive the name of the chat: from its file name, else from its zip or folder."""
     for name in (file.stem, place.stem, place.parent.name):
         if match := _CHAT_NAME.search(name):
             return match[1].strip()
@@ -165,7 +165,7 @@ def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
 
 
 def read_whatsapp_export(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """The chat with its messages.
+    """Yield the chat with its messages.
 
     The text has no ids: they are made of the time, the position among the messages of that time, and a digest of author
     and text, so that they stay the same when the chat grows.
@@ -195,7 +195,7 @@ def read_whatsapp_export(file: ExportFile, *, channel: str, notes: ExportNotes) 
 
 
 def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
-    """The time and text of each entry; a line without a date continues the entry before it."""
+    """Yield the time and text of each entry; a line without a date continues the entry before it."""
     when: WrittenDate | None = None
     body: list[str] = []
     for line in lines:
@@ -211,7 +211,7 @@ def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
 
 
 def _split_author(body: str) -> tuple[str, str]:
-    """The author before the colon and the text; no author if it is a notice of the app."""
+    """Return the author before the colon and the text; no author if it is a notice of the app."""
     name, colon, text = body.partition(":")
     name = name.translate(_DIRECTION_MARKS).strip().removeprefix("~").strip()
     if (
@@ -227,7 +227,7 @@ def _split_author(body: str) -> tuple[str, str]:
 
 
 def _clean_message(text: str, *, author: str, notes: ExportNotes) -> str:
-    """The text that a person wrote; empty, and counted in the notes, if there is none."""
+    """Return the text that a person wrote; empty, and counted in the notes, if there is none."""
     is_by_app = text.lstrip("\u200f\u202a").startswith("\u200e")  # the app marks its own wording
     text = clean_message_text(text.translate(_DIRECTION_MARKS))
     if not author:
@@ -257,7 +257,7 @@ def _clean_message(text: str, *, author: str, notes: ExportNotes) -> str:
 
 
 def _normalise_header(line: str) -> str:
-    """The line without leading direction marks, and with plain spaces in its date."""
+    """Return the line without leading direction marks, and with plain spaces in its date."""
     stripped = line.rstrip("\r\n").lstrip("\u200e\u200f\u202a\ufeff ")
     head, rest = stripped[:48], stripped[48:]
     return head.translate(_SPACES) + rest

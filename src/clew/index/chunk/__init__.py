@@ -20,7 +20,7 @@ def make_chunker(
     *,
     page_chunker: Chunker | None = None,
 ) -> Chunker:
-    """The chunker of the settings, for pages and threads; sizes are tokens by `count`.
+    """Make the chunker of the settings, for pages and threads; sizes are tokens by `count`.
 
     `page_chunker` replaces the built-in chunker of pages. The quality filter is for pages alone: a message is a chunk
     however short it is.
@@ -46,5 +46,5 @@ def make_chunker(
 
 
 def make_query_splitter(config: ConversationConfig, *, count: TokenCounter) -> Callable[[str], list[str]]:
-    """A function that splits a conversation asked as a query into texts of at most `config.max_tokens`."""
+    """Make a function that splits a conversation asked as a query into texts of at most `config.max_tokens`."""
     return partial(chunk_markdown, max_tokens=config.max_tokens, overlap_tokens=config.overlap_tokens, count=count)

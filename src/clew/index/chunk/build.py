@@ -34,7 +34,7 @@ class ChunkSpan(NamedTuple):
 def build_chunks_from_spans(
     document: Document, spans: Sequence[ChunkSpan], blocks: Sequence[ChunkBlock] = (), *, headings: bool
 ) -> list[Chunk]:
-    """One chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code.
+    """Build one chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code.
 
     meta["line"] is the line on which it begins, in a document whose text is that of its file; meta["times"] are the
     seconds of a recording at which its parts were said, each with the position in the chunk.
@@ -89,7 +89,7 @@ class _LineCounter:
         self._at = self._lines = 0
 
     def count_to(self, position: int) -> int:
-        """The number of the line at a position, from 1 on."""
+        """Count the the line at a position, from 1 on."""
         if position < self._at:
             self._at = self._lines = 0
         self._lines += self._text.count("\n", self._at, position)
@@ -98,12 +98,12 @@ class _LineCounter:
 
 
 def _has_lines_of_file(document: Document) -> bool:
-    """Whether the text is that of a file, not one that a reader made of another format."""
+    """Return whether the text is that of a file, not one that a reader made of another format."""
     return "source_format" not in document.meta and all(section.page is None for section in document.sections)
 
 
 def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks of one document with indexes from 0 on, their total, and ids made from what is embedded of them."""
+    """Number the chunks of one document from 0, with their total and ids made from their embedded text."""
     ids = make_chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
     return [
         Chunk(chunk_id, c.doc_id, index, len(ids), c.text, c.start, c.end, c.headings, c.context, c.at, c.meta)
@@ -112,13 +112,13 @@ def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def assign_spans_to_sections(document: Document, spans: Sequence[tuple[int, int]]) -> list[ChunkSpan]:
-    """The spans, each with the position of the section that it begins in."""
+    """Return the spans, each with the position of the section that it begins in."""
     ends = [section.end for section in get_sections_or_whole(document)]
     return [ChunkSpan(start, end, bisect_right(ends, start)) for start, end in spans]
 
 
 def _classify_table_or_code(span: ChunkSpan, blocks: Sequence[ChunkBlock], starts: Sequence[int]) -> str:
-    """`table` or `code` where more than half of a span is that, else empty."""
+    """Return `table` or `code` where it is more than half of a span, else empty."""
     first = max(bisect_right(starts, span.start) - 1, 0)
     sizes = {"table": 0, "code": 0}
     for block in blocks[first : bisect_right(starts, span.end)]:
@@ -129,18 +129,21 @@ def _classify_table_or_code(span: ChunkSpan, blocks: Sequence[ChunkBlock], start
 
 
 def count_document_terms(document: Document, chunks: Sequence[Chunk], *, language: str) -> list[dict[str, int]]:
-    """The term frequencies of the chunks of a document."""
+    """Return the term frequencies of the chunks of a document."""
     page = get_page_text(document)
     return [count_chunk_terms(chunk, language=language, page=page) for chunk in chunks]
 
 
 def get_page_text(document: Document) -> str:
-    """The text that may say the language of its chunks: that of a page; the messages of a thread may be in several."""
+    """Return the text that may tell the language of the chunks: that of a page, none of a thread.
+
+    The messages of a thread may be in several languages.
+    """
     return "" if is_thread(document) else document.text
 
 
 def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[str, int]:
-    """The term frequencies of a chunk; where its context quotes earlier messages, its own terms count double.
+    """Return the term frequencies of a chunk; where its context quotes earlier messages, its own terms count double.
 
     So a message that says something comes before those that follow it and are found by the same words. Where `language`
     is "auto", the chunk's own is detected, or that of what it quotes, or that of the `page` it
@@ -155,7 +158,7 @@ def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[st
 
 
 def find_chunk_language(chunk: Chunk, page: str = "") -> str:
-    """The language of a chunk, or of what it stands in; "und" where none is clear."""
+    """Find the language of a chunk, or of what it stands in; "und" where none is clear."""
     return (
         detect_language(chunk.text[:SAMPLE])
         or (detect_language(chunk.index_text[:SAMPLE]) if chunk.index_text != chunk.text else "")
@@ -165,7 +168,7 @@ def find_chunk_language(chunk: Chunk, page: str = "") -> str:
 
 
 def make_validating_chunker(chunker: Chunker) -> Chunker:
-    """The same chunker with its chunks validated."""
+    """Make the same chunker with its chunks validated."""
 
     def chunk(document: Document) -> list[Chunk]:
         return _run_and_validate(partial(chunker, document), document, f"chunker {get_component_name(chunker)}")
@@ -174,7 +177,7 @@ def make_validating_chunker(chunker: Chunker) -> Chunker:
 
 
 def make_validating_enricher(enricher: Enricher) -> Enricher:
-    """The same enricher with its chunks validated."""
+    """Make the same enricher with its chunks validated."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
         return _run_and_validate(
@@ -185,7 +188,7 @@ def make_validating_enricher(enricher: Enricher) -> Enricher:
 
 
 def get_component_name(component: Chunker | Enricher) -> str:
-    """The name that a chunker or enricher has in the recipe's fingerprint: another name re-chunks what is stored.
+    """Return the name of a chunker or enricher in the recipe's fingerprint; a new name re-chunks all documents.
 
     This is its `name` attribute where it has one, which can hold a version, else its qualified name.
     """
@@ -197,7 +200,7 @@ def get_component_name(component: Chunker | Enricher) -> str:
 
 
 def validate_chunks(document: Document, chunks: Sequence[Chunk], *, made_by: str) -> list[Chunk]:
-    """The chunks, numbered and with their content-addressed ids; a SettingsError where they break the rules of spans.
+    """Number the chunks and give them their ids; a SettingsError where they break the rules of spans.
 
     A chunk is a span of its document (`document.text[chunk.start:chunk.end] == chunk.text`), none is empty, and they
     are in the order of the document.
@@ -224,7 +227,7 @@ def _run_and_validate(make: Callable[[], list[Chunk]], document: Document, made_
 
 
 def _find_chunk_problem(document: Document, chunk: object, before: int) -> str:
-    """What is wrong with a chunk, given where the one before it starts; empty where nothing is."""
+    """Name the problem of a chunk, given where the one before it starts; empty where there is none."""
     if not isinstance(chunk, Chunk):
         return f"is a {type(chunk).__name__}; it must be a Chunk"
     if chunk.doc_id != document.id:

@@ -54,7 +54,7 @@ class _SectionGroup(NamedTuple):
 
 
 def make_structure_chunker(*, size: int, overlap: int, count: TokenCounter, headings: bool = True) -> Chunker:
-    """A chunker whose chunks have at most `size` tokens by `count` and overlap by up to `overlap` inside a section.
+    """Make a chunker of at most `size` tokens by `count`, with up to `overlap` shared inside a section.
 
     With `headings` off, chunks do not carry the headings above them; the text is the same.
     """
@@ -76,7 +76,7 @@ def make_structure_chunker(*, size: int, overlap: int, count: TokenCounter, head
 def _partition_groups_by_size(
     text: str, groups: Sequence[_SectionGroup], *, size: int, count: TokenCounter
 ) -> tuple[list[_SectionGroup], list[_SectionGroup]]:
-    """The groups that fit into one chunk, and those that do not or are too long to be worth counting."""
+    """Return the groups that fit into one chunk, and those that do not or are too long to be worth counting."""
     short = [group for group in groups if group.blocks[-1].end - group.blocks[0].start <= _MAX_CHARS_TO_COUNT * size]
     counts = count_tokens([text[group.blocks[0].start : group.blocks[-1].end] for group in short], count)
     sections = {group.section for group, tokens in zip(short, counts, strict=True) if tokens <= size}
@@ -84,7 +84,7 @@ def _partition_groups_by_size(
 
 
 def _group_blocks_by_section(document: Document, found: Sequence[ChunkBlock]) -> Iterator[_SectionGroup]:
-    """The blocks by section; a section that is only a heading joins the one that follows."""
+    """Yield the blocks by section; a section that is only a heading joins the one that follows."""
     sections = get_sections_or_whole(document)
     bare: list[ChunkBlock] = []
     for section, members in groupby(found, key=lambda block: block.section):
@@ -100,7 +100,7 @@ def _group_blocks_by_section(document: Document, found: Sequence[ChunkBlock]) ->
 def _split_large_groups(
     text: str, groups: Sequence[_SectionGroup], *, size: int, overlap: int, count: TokenCounter
 ) -> Iterator[ChunkSpan]:
-    """The spans of groups that are larger than a chunk."""
+    """Yield the spans of groups that are larger than a chunk."""
     parts, counts = split_blocks_into_atoms(text, [group.blocks for group in groups], size=size, count=count)
     ranges = pack_atoms(parts, make_token_sum_check(counts), size=size, overlap=overlap)
     spans = [(parts[low].start, parts[high - 1].end) for low, high in ranges]
@@ -117,12 +117,12 @@ def _split_large_groups(
 
 
 def _is_later_table_row(before: Atom, atom: Atom, size: int) -> bool:
-    """Whether the atom is a later row of a table: a chunk that starts with it needs the table's header as context."""
+    """Return whether the atom is a later row of a table, so that its chunk needs the header as context."""
     return bool(atom.table_header) and atom.table_header == before.table_header and len(atom.table_header) <= 2 * size
 
 
 def estimate_token_counts(texts: Sequence[str]) -> list[int]:
-    """An estimate of the tokens of each text, for when there is no tokenizer."""
+    """Estimate an estimate of the tokens of each text, for when there is no tokenizer."""
     return [estimate_tokens(text) for text in texts]
 
 
@@ -133,7 +133,7 @@ def chunk_markdown(
     overlap_tokens: int | None = None,
     count: TokenCounter = estimate_token_counts,
 ) -> list[str]:
-    """The chunks of a text as strings: whole paragraphs, at most `max_tokens` in each."""
+    """Return the chunks of a text as strings: whole paragraphs, at most `max_tokens` in each."""
     spans = find_paragraph_spans(text, max_tokens=max_tokens, overlap_tokens=overlap_tokens, count=count)
     return [text[start:end] for start, end in spans]
 
@@ -141,7 +141,7 @@ def chunk_markdown(
 def make_paragraph_chunker(
     *, max_tokens: int = MAX_TOKENS, overlap_tokens: int | None = None, count: TokenCounter = estimate_token_counts
 ) -> Chunker:
-    """A chunker of whole paragraphs that ignores headings as boundaries."""
+    """Make a chunker of whole paragraphs that ignores headings as boundaries."""
     overlap = _resolve_overlap(max_tokens, overlap_tokens)
 
     def chunk(document: Document) -> list[Chunk]:
@@ -158,7 +158,7 @@ def find_paragraph_spans(
     overlap_tokens: int | None = None,
     count: TokenCounter = estimate_token_counts,
 ) -> list[Span]:
-    """The spans of the chunks: none exceeds the limit, and only white space is outside of them.
+    """Find the spans of the chunks: none exceeds the limit, and only white space is outside of them.
 
     A chunk starts with the last paragraphs of the one before that are within `overlap_tokens` (150, or a quarter of the
     limit if that is less), as far as there is room. A paragraph over the limit is split at sentences, then words, then
@@ -183,14 +183,14 @@ def _resolve_overlap(max_tokens: int, overlap_tokens: int | None) -> int:
 
 
 def count_characters(texts: Sequence[str]) -> list[int]:
-    """The length of each text: the counter for sizes that are given in characters."""
+    """Return the length of each text: the counter for sizes that are given in characters."""
     return [len(text) for text in texts]
 
 
 def merge_and_drop_chunks(
     document: Document, chunks: Sequence[Chunk], *, max_size: int, count: TokenCounter
 ) -> list[Chunk]:
-    """The chunks with small ones merged up to `max_size` by `count`, and then the poor ones dropped."""
+    """Return the chunks with small ones merged up to `max_size` by `count`, and then the poor ones dropped."""
     return drop_poor_chunks(merge_small_chunks(document, chunks, max_size=max_size, count=count))
 
 
@@ -202,7 +202,7 @@ def merge_small_chunks(
     max_size: int | None = None,
     count: TokenCounter = count_characters,
 ) -> list[Chunk]:
-    """The chunks, neighbours under the same headings merged if either has fewer than `min_chars` characters.
+    """Return the chunks, neighbours under the same headings merged if either has fewer than `min_chars` characters.
 
     The merged chunk is one span of the document, so an overlap is not doubled; it never exceeds `max_size` by `count`.
     """
@@ -222,7 +222,7 @@ def merge_small_chunks(
 def drop_poor_chunks(
     chunks: Sequence[Chunk], *, min_chars: int = 50, min_alphanumeric: float = 0.3, min_words: int = 5
 ) -> list[Chunk]:
-    """The chunks with enough text besides their headings; code and tables of two lines or more always stay."""
+    """Return the chunks with enough text besides their headings; code and tables of two lines or more always stay."""
     return assign_chunk_indexes_and_ids(
         [
             chunk
@@ -233,7 +233,7 @@ def drop_poor_chunks(
 
 
 def _is_mergeable(document: Document, before: Chunk, after: Chunk, min_chars: int) -> bool:
-    """Whether one of two chunks is small, they have the same headings, and only white space is between them."""
+    """Return whether one of two chunks is small, they have the same headings, and only white space is between them."""
     return (
         min(len(before.text), len(after.text)) < min_chars
         and before.headings == after.headings

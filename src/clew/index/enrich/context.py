@@ -55,7 +55,7 @@ _SHARED_NAMES = re.compile(
 
 
 def make_heading_enricher() -> Enricher:
-    """An enricher that needs no model: the context is the title, the headings and the opening of the section."""
+    """Make an enricher that needs no model: the context is the title, the headings and the opening of the section."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
         leads = _find_section_openings(document, chunks)
@@ -79,7 +79,7 @@ def make_llm_enricher(
     window: int = 24_000,
     keep_copy: bool = False,
 ) -> Enricher:
-    """An enricher whose contexts a model writes, at most `max_concurrent` at once; it sees `window` characters.
+    """Make an enricher whose contexts a model writes, at most `max_concurrent` at once; it sees `window` characters.
 
     A stored context with the same key is reused. Where the model fails, the context is a sentence that names the
     document, with a warning, and `on_failure` gets the document's id. `keep_copy` stores the context in the meta too,
@@ -118,7 +118,7 @@ def make_llm_enricher(
 
 
 def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
-    """The contexts that a model wrote for stored chunks, by their keys."""
+    """Collect the contexts that a model wrote for stored chunks, by their keys."""
     return {
         chunk.meta[CONTEXT_KEY]: chunk.meta.get(CONTEXT_COPY, chunk.context)
         for chunk in chunks
@@ -127,7 +127,7 @@ def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
 
 
 def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) -> list[str]:
-    """One key per chunk: a digest of its text, its neighbours' texts, its headings, the title and the model."""
+    """Make one key per chunk: a digest of its text, its neighbours' texts, its headings, the title and the model."""
     texts = ["", *(chunk.text for chunk in chunks), ""]
     return [
         digest("context", model, document.title, *chunk.headings, "\x1e", *texts[position : position + 3])
@@ -136,7 +136,7 @@ def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) 
 
 
 def _build_context_prompt(document: Document, chunk: Chunk, window: int) -> str:
-    """The prompt for one chunk.
+    """Build the prompt for one chunk.
 
     The document comes first, the same for all its chunks, so that a provider's prompt cache applies; one larger than
     the window is cut to the part around the chunk.
@@ -155,14 +155,14 @@ def _make_fallback_context(document: Document) -> str:
 
 
 def _format_heading_context(document: Document, chunk: Chunk, lead: str) -> str:
-    """The title and path of a chunk, the lead, and the context that it already has, one per line."""
+    """Format the title and path of a chunk, the lead, and the context that it already has, one per line."""
     names = (_find_document_title(document), *_find_heading_path(document, chunk))
     path = " > ".join(dict.fromkeys(name for name in names if name))
     return "\n".join(part for part in (path, lead, chunk.context) if part)
 
 
 def _find_document_title(document: Document) -> str:
-    """The title of the document; without one, its first heading, or the first definition of its code."""
+    """Find the title of the document; without one, its first heading, or the first definition of its code."""
     if document.title:
         return document.title
     label = next((section.label for section in document.sections if section.label), "")
@@ -170,7 +170,7 @@ def _find_document_title(document: Document) -> str:
 
 
 def _find_heading_path(document: Document, chunk: Chunk) -> tuple[str, ...]:
-    """The headings above a chunk; in code also the enclosing definitions that no heading names."""
+    """Find the headings above a chunk; in code also the enclosing definitions that no heading names."""
     if not _is_code(document):
         return chunk.headings
     lines = find_enclosing_definitions(document.text, chunk.start)
@@ -182,7 +182,7 @@ def _is_code(document: Document) -> bool:
 
 
 def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """For each chunk the opening of its section; empty where the chunk begins the section or contains the opening."""
+    """Find the opening of each chunk's section; empty where the chunk begins the section or contains it."""
     ends = [section.end for section in document.sections]
     leads = []
     for chunk in chunks:
@@ -196,7 +196,7 @@ def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[
 
 
 def _extract_first_sentences(text: str, chunk: Chunk) -> str:
-    """The first two sentences after a heading; empty where the chunk contains them."""
+    """Extract the first two sentences after a heading; empty where the chunk contains them."""
     body = text.split("\n", 1)[-1] if text.startswith("#") else text
     spans = split_sentences(body)
     opening = " ".join(body[start:end] for start, end in spans[:2])[:MAX_LEAD_CHARS].strip()
@@ -204,7 +204,7 @@ def _extract_first_sentences(text: str, chunk: Chunk) -> str:
 
 
 def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
-    """The first lines of the definitions that enclose a position in code, from the outermost to the nearest."""
+    """Find the first lines of the definitions that enclose a position in code, from the outermost to the nearest."""
     line_start = text.rfind("\n", 0, start) + 1
     margin = _find_code_indent(text, line_start)
     found: list[str] = []
@@ -227,7 +227,7 @@ def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
 
 
 def find_first_definition(text: str) -> str:
-    """The first line of the first definition in a file of code, as a title for it; empty if it defines nothing.
+    """Find the first line of the first definition in a file of code, as a title for it; empty if it defines nothing.
 
     Declarations, imports and packages are skipped: other files have them too.
     """
@@ -236,12 +236,12 @@ def find_first_definition(text: str) -> str:
 
 
 def _is_continued_statement(words: str) -> bool:
-    """Whether a line starts a call or an assignment that continues below, and so defines nothing."""
+    """Return whether a line starts a call or an assignment that continues below, and so defines nothing."""
     return words.endswith("=") or (" " not in words.partition("(")[0] and not words.endswith(("{", ":")))
 
 
 def _find_code_indent(text: str, start: int) -> int:
-    """The indentation of the first line of code from a position on; a comment belongs to what follows it."""
+    """Find the indentation of the first line of code from a position on; a comment belongs to what follows it."""
     first = -1
     for _ in range(_MAX_LINES):
         if start >= len(text):

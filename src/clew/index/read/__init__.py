@@ -50,7 +50,7 @@ class FileReader(Protocol):
 
 
 def _make_bytes_reader(reader: TextReader) -> FileReader:
-    """A reader of bytes that decodes them and passes the text to a reader of text."""
+    """Make a reader of bytes that decodes them and passes the text to a reader of text."""
 
     def read_text(data: bytes, *, uri: str, name: str) -> Document:
         text = decode_text(data, uri=uri)
@@ -103,7 +103,7 @@ SLOW_SUFFIXES = ((".pdf",), (*IMAGE_SUFFIXES, *AUDIO_SUFFIXES))  # files that ma
 
 
 def has_known_format(name: str, suffixes: Set[str] = SUFFIXES) -> bool:
-    """Whether a file of this name is read from a folder: by its suffix, or as text by a name such as README."""
+    """Return whether a file of this name is read from a folder: by its suffix, or as text by a name such as README."""
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
     return suffix in suffixes if suffix else name.lower() in TEXT_NAMES
 
@@ -116,7 +116,7 @@ def read_file(
     readers: Mapping[str, Reader] | None = None,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
-    """The Document of a file, or a SourceError that says why it cannot be read.
+    """Return the Document of a file, or a SourceError that says why it cannot be read.
 
     `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text. Anything but short
     text is read in another process within `limits`; a program's own reader is called here.
@@ -138,7 +138,7 @@ def read_file(
 
 
 def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
-    """Raises a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
+    """Raise a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
     for suffix in readers:
         if suffix != Path(f"name{suffix}").suffix.lower() or len(suffix) < 2:
             raise SettingsError(
@@ -147,13 +147,16 @@ def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
 
 
 def get_reader_name(reader: Reader) -> str:
-    """The name of a reader for the stamp of its files, so that they are read again when another reader takes over."""
+    """Return the name of a reader for the stamp of its files: they are read again by another reader."""
     named = reader if hasattr(reader, "__qualname__") else type(reader)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def _read_with_custom_reader(reader: Reader, data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a program's own reader; Clew sets its id and uri, and title and sections if it has none."""
+    """Read with a program's own reader.
+
+    Clew sets the id and uri, and title and sections where there are none.
+    """
     with wrap_library_errors(uri, format_name=f"{Path(name).suffix} file"):
         made = reader(data, uri)
     if not isinstance(made, Document | str):

@@ -57,7 +57,7 @@ class ParsedSource:
 
 
 def build_document(page: ParsedSource, *, uri: str, name: str, source_format: str) -> Document:
-    """The Document of a parsed source, or a SourceError if it has no text."""
+    """Build the Document of a parsed source, or a SourceError if it has no text."""
     text, sections = assemble_text_and_sections(page.blocks)
     if not text.strip():
         raise SourceError(uri, "has no text that can be read: it is empty, or holds nothing but pictures")
@@ -73,7 +73,7 @@ def build_document(page: ParsedSource, *, uri: str, name: str, source_format: st
 
 
 def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tuple[Section, ...]]:
-    """The markdown text of the blocks, and the sections that partition it.
+    """Return the markdown text of the blocks, and the sections that partition it.
 
     A heading opens a section under the nearest heading above it of a lower level. Where the page changes inside a
     section, a section without a label continues it, so that every position has its page and its heading path.
@@ -114,12 +114,12 @@ def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tupl
 
 
 def collapse_whitespace(text: str) -> str:
-    """The text without control characters, every run of white space made one space."""
+    """Return the text without control characters, every run of white space made one space."""
     return " ".join((text if text.isprintable() else text.translate(_CONTROL_CHARACTERS)).split())
 
 
 def escape_paragraph(text: str) -> str:
-    """The lines of a paragraph, escaped so that none is parsed as markdown structure; blank lines are dropped."""
+    """Escape the lines of a paragraph so that none is parsed as markdown structure; blank lines are dropped."""
     lines = (line.strip() for line in text.translate(_CONTROL_CHARACTERS).splitlines())
     return "\n".join(_escape_line(line) for line in lines if line)
 
@@ -131,7 +131,7 @@ def _escape_line(line: str) -> str:
 
 
 def _render_block(block: SourceBlock, widths: list[int]) -> str:
-    """The block as markdown, empty if it has no text; `widths` are the marker widths of the open list items."""
+    """Render the block as markdown, empty if it has no text; `widths` are the marker widths of the open list items."""
     match block.kind:
         case "heading":
             label = _TRAILING_HASHES.sub(r"\\\1", collapse_whitespace(block.text))
@@ -180,7 +180,7 @@ def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
 def split_large_table(
     rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None, max_chars: int = MAX_TABLE_CHARS
 ) -> Iterator[SourceBlock]:
-    """The table as one block, or a large one as several: split by rows, the header repeated in each.
+    """Yield the table as one block, or a large one as several: split by rows, the header repeated in each.
 
     A table whose header alone exceeds `max_chars` is first split into groups of columns, each with the first column.
     Time and size grow with the number of filled cells, not with the rectangle around them.
@@ -200,12 +200,12 @@ def split_large_table(
 
 
 def format_table_row(cells: Iterable[str]) -> str:
-    """One row of a pipe table."""
+    """Format one row of a pipe table."""
     return "| " + " | ".join(cells) + " |"
 
 
 def _clean_cells(row: Row) -> list[str]:
-    """The cells with collapsed white space and escaped pipes, without empty ones at the end."""
+    """Return the cells with collapsed white space and escaped pipes, without empty ones at the end."""
     cells = [collapse_whitespace(cell).replace("|", "\\|") if cell else "" for cell in row]
     while cells and not cells[-1]:
         cells.pop()
@@ -213,7 +213,7 @@ def _clean_cells(row: Row) -> list[str]:
 
 
 def _merge_header_rows(rows: Sequence[Row]) -> list[str]:
-    """The header rows merged into one: the distinct texts above each column, joined."""
+    """Return the header rows merged into one: the distinct texts above each column, joined."""
     width = max(map(len, rows), default=0)
     columns = [[row[at] if at < len(row) else "" for row in rows] for at in range(width)]
     return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
@@ -235,13 +235,13 @@ def _split_table_by_rows(head: Row, body: Sequence[Row], *, page: int | None, pi
 
 
 def _render_pipe_table(head: Row, named: int, rows: Sequence[Row], page: int | None) -> SourceBlock:
-    """One pipe table, as wide as its header has names or its rows have cells."""
+    """Render one pipe table, as wide as its header has names or its rows have cells."""
     top = head[: max([named, 1, *map(len, rows)])]
     return SourceBlock("table", "\n".join(map(format_table_row, [top, ["-"] * len(top), *rows])), page=page)
 
 
 def _split_table_by_columns(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
-    """Groups of adjacent columns, each with the first column; rows that are empty in a group are dropped."""
+    """Yield groups of adjacent columns, each with the first column; rows that are empty in a group are dropped."""
     spans: list[tuple[int, int]] = []
     start = at = 1
     size = 0
@@ -274,7 +274,7 @@ class Heading(NamedTuple):
 def build_sections_from_headings(
     text: str, headings: Sequence[Heading], *, at: datetime | None = None
 ) -> tuple[Section, ...]:
-    """One section from each heading to the next; together they partition the text, in order.
+    """Build one section from each heading to the next; together they partition the text, in order.
 
     Text before the first heading is a section without a label; mere white space there belongs to the first section.
     """
@@ -297,7 +297,7 @@ def build_sections_from_headings(
 
 
 def make_title_from_file_name(name: str) -> str:
-    """A title from a file name: `getting-started_2.md` becomes "Getting started 2"."""
+    """Make a title from a file name: `getting-started_2.md` becomes "Getting started 2"."""
     stem = PurePath(name).stem
     words = _SEPARATORS.sub(" ", stem).strip()
     return words[:1].upper() + words[1:] or name

@@ -23,7 +23,7 @@ TITLE_SEPARATOR = " > "  # between the title of a source and that of its section
 def split_into_sections(
     document: Document, *, level: int | None = None, max_chars: int | None = None
 ) -> list[Document]:
-    """The sections of a long document as documents, in order, each with its parent and number in `meta`.
+    """Return the sections of a long document as documents, in order, each with its parent and number in `meta`.
 
     A new one begins at each heading of a `level`, or above it; by default that of the chapters, the first level with
     more than one heading. One longer than `max_chars` is cut after a paragraph. Their texts joined are that of the
@@ -47,30 +47,30 @@ def split_into_sections(
 
 
 def is_section(meta: Meta) -> bool:
-    """Whether a document with this meta is a section of another: it has a parent and is number n of N."""
+    """Return whether a document with this meta is a section of another: it has a parent and is number n of N."""
     number, total = meta.get(NUMBER), meta.get(TOTAL)
     return bool(meta.get(PARENT)) and isinstance(number, int) and isinstance(total, int) and number >= 1
 
 
 def make_section_name(name: str, number: int) -> str:
-    """The id or address of a section of the document with that id or address."""
+    """Make the id or address of a section of the document with that id or address."""
     return f"{name}#section-{number}" if name else ""
 
 
 def get_source_uri(record: DocumentRecord | Document) -> str:
-    """The address of the source that a document was read from; that of a section is without its number."""
+    """Return the address of the source that a document was read from; that of a section is without its number."""
     if not is_section(record.meta):
         return record.uri
     return record.uri.removesuffix(make_section_name("#", record.meta[NUMBER])[1:])
 
 
 def sort_sections(records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-    """The records of the sections among these, by number."""
+    """Return the records of the sections among these, by number."""
     return sorted((each for each in records if is_section(each.meta)), key=lambda each: int(each.meta[NUMBER]))
 
 
 def join_sections(parts: Sequence[Document]) -> Document:
-    """The document whose sections these are, in order; `meta["sections"]` is how many of them there are.
+    """Return the document whose sections these are, in order; `meta["sections"]` is how many of them there are.
 
     A blank line comes between two of them unless the first ends its line.
     """
@@ -101,7 +101,7 @@ def join_sections(parts: Sequence[Document]) -> Document:
 
 
 def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, int]]:
-    """The spans between the headings of a level and above; one that is a heading alone is joined with the next."""
+    """Return the spans between the headings of a level and above; a heading alone is joined with the next span."""
     depths = [len(document.heading_path(place)) for place in range(len(document.sections))]
     if level is None:
         several = (each for each in range(1, max(depths, default=0) + 1) if depths.count(each) > 1)
@@ -120,7 +120,7 @@ def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, i
 
 
 def _cut_after_paragraphs(text: str, span: tuple[int, int], max_chars: int) -> list[tuple[int, int]]:
-    """A span as several of at most `max_chars`, each ending with a paragraph, or else a line; a line is never cut."""
+    """Split a span into several of at most `max_chars`, after paragraphs or else lines; no line is cut."""
     start, end = span
     spans: list[tuple[int, int]] = []
     while end - start > max_chars:
@@ -169,7 +169,7 @@ def _make_section(document: Document, span: tuple[int, int], number: int, total:
 
 
 def _get_source_title(section: Document) -> str:
-    """The title of the source of a section: its own without the heading that was added to it."""
+    """Return the title of the source of a section: its own without the heading that was added to it."""
     labels = (each.label for each in section.sections if each.label)
     added = next((TITLE_SEPARATOR + each for each in labels if section.title.endswith(TITLE_SEPARATOR + each)), "")
     return section.title.removesuffix(added)
@@ -181,7 +181,7 @@ def _shift_section(section: Section, by: int, first: int) -> Section:
 
 
 def validate_document(document: Document) -> Document:
-    """The document with sections that cover its text, or a SourceError; one without sections is parsed as markdown."""
+    """Check the sections of a document, or parse it as markdown if it has none; a SourceError says what is wrong."""
     name = document.uri or document.id
     if not document.id:
         raise SourceError(name or "a document", "has no id; give it one that does not change with its text")

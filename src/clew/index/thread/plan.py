@@ -50,7 +50,7 @@ class DraftSet:
         self._plans: dict[str, Plan] = {}
 
     def open(self, doc_id: str, channel: str, ids: Iterable[str] | None) -> Draft:
-        """The draft of a thread, with the part around some messages; None: of a new thread."""
+        """Return the draft of a thread, with the part around some messages; None: of a new thread."""
         draft = self._drafts[doc_id] = Draft(doc_id, channel)
         self._plans[doc_id] = Plan([draft])
         self._named[doc_id] = set(ids or ())
@@ -59,14 +59,14 @@ class DraftSet:
         return draft
 
     def list_plans(self) -> list[Plan]:
-        """The plans that change anything."""
+        """List the plans that change anything."""
         plans = {id(plan): plan for plan in self._plans.values()}
         for plan in plans.values():
             plan.drafts = [draft for draft in plan.drafts if draft.touched or draft.removed]
         return [plan for plan in plans.values() if plan.drafts]
 
     def add(self, arrival: Arrival) -> None:
-        """Puts a new message into its thread; those that wait for it become its answers, and come to it."""
+        """Put a new message into its thread; those that wait for it become its answers, and come to it."""
         draft = self._drafts[arrival.doc_id]
         if arrival.parent is not None:  # it may have moved with one that came before
             draft = self._find_draft(arrival.parent, arrival.doc_id)
@@ -94,7 +94,7 @@ class DraftSet:
             self._attach(answer, source, draft)
 
     def change(self, message: Message, doc_id: str, replies: Mapping[str, str], store: Store) -> None:
-        """Replaces a stored message by one with the same id, if anything of it differs."""
+        """Replace a stored message by one with the same id, if anything of it differs."""
         draft = self._find_draft(message.id, doc_id)
         entry = draft.entries[message.id]
         new = _apply_edit(message, entry)
@@ -119,7 +119,7 @@ class DraftSet:
         self._plans[target.doc_id].changed.append(message)
 
     def _find_draft(self, message_id: str, doc_id: str) -> Draft:
-        """The draft that has a message now, which may have moved out of the thread that it is stored in."""
+        """Find the draft that has a message now, which may have moved out of the thread that it is stored in."""
         drafts = (self._drafts[doc_id], *self._drafts.values())
         if draft := next((each for each in drafts if message_id in each.entries), None):
             return draft
@@ -127,7 +127,7 @@ class DraftSet:
         raise ConcurrentChange(f"the message {message_id!r} is no longer in the thread {doc_id!r}; try again")
 
     def _find_home(self, draft: Draft, message: Message, awaited: str, waiting: Sequence[Waiting]) -> Draft:
-        """The thread for a message that answers a missing one: of others that wait for it, or one of its own."""
+        """Find the thread for a message that answers a missing one: of others that wait for it, or one of its own."""
         for each in waiting:
             if each.doc_id not in self._drafts:
                 self.open(each.doc_id, message.channel, [each.message])
@@ -142,7 +142,7 @@ class DraftSet:
         return self._open_new(message)
 
     def _open_new(self, message: Message) -> Draft:
-        """A draft without messages, named after one; with a number if others have stayed in the thread of that name."""
+        """Open a draft without messages, named after one; with a number if the thread of that name has others."""
         names = (f"{message.id}~{number}" if number > 1 else message.id for number in count(1))
         while True:
             name = next(names)
@@ -157,12 +157,12 @@ class DraftSet:
                 return draft
 
     def _is_circle(self, draft: Draft, message_id: str, parent: str) -> bool:
-        """Whether a message would answer one that answers it."""
+        """Return whether a message would answer one that answers it."""
         draft.load_rest(self._store, reach=self._reach)
         return parent in draft.find_subtree(message_id)
 
     def _attach(self, entry: Entry, source: Draft, target: Draft) -> None:
-        """Gives a message another parent, or one to wait for, in a thread that it moves to with the answers to it."""
+        """Give a message another parent, or one to wait for, in a thread that it moves to with the answers to it."""
         message = entry.message
         parent = target.entries.get(message.reply_to) if message.reply_to else None
         source.load_rest(self._store, reach=self._reach)
@@ -174,7 +174,7 @@ class DraftSet:
         target.put(replace(entry, number=target.entries[message.id].number))
 
     def _move(self, source: Draft, target: Draft, ids: Sequence[str]) -> None:
-        """Moves messages to the end of a thread; both change together."""
+        """Move messages to the end of a thread; both change together."""
         for message_id in ids:
             entry = source.take(message_id)
             target.append(entry.message, guessed=entry.guessed, awaits=entry.awaits)
@@ -187,7 +187,7 @@ class DraftSet:
 
 
 def _apply_edit(message: Message, entry: Entry) -> Entry:
-    """A stored message with its edit applied; what the edit does not say stays: author, time, parent, access."""
+    """Return a stored message with its edit applied; what the edit does not say stays: author, time, parent, access."""
     old = entry.message
     new = replace(fill_in_message(message, old), reply_to=old.reply_to, role=old.role)
     is_same_text = message.text.strip() == old.text.strip()
@@ -201,7 +201,7 @@ class ThreadPlanner:
         self._store, self._config, self._reach = store, config, reach
 
     def plan(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Plan]:
-        """The plans of all messages; those that are stored as they are have none."""
+        """Return the plans of all messages; those that are stored as they are have none."""
         homes = {message.id: stored.get(make_first_chunk_id(message.id)) for message in messages}
         added = [message for message in messages if homes[message.id] is None]
         differing = [m for m in messages if (chunk := homes[m.id]) and _may_differ(m, chunk)]
@@ -218,7 +218,7 @@ class ThreadPlanner:
         return work.list_plans()
 
     def _place_channel(self, channel: str, added: Sequence[Message]) -> list[Arrival]:
-        """Which thread each new message of a channel joins, as they were sent."""
+        """Return which thread each new message of a channel joins, as they were sent."""
         new = sort_messages_as_sent(message for message in added if message.channel == channel)
         own = {message.id for message in new}
         before = self._load_recent_messages(channel, new)
@@ -248,7 +248,7 @@ class ThreadPlanner:
         return arrivals
 
     def _load_recent_messages(self, channel: str, new: Sequence[Message]) -> list[tuple[Message, str]]:
-        """The latest messages of a channel and the stated parents, sorted as they were sent, with their document ids.
+        """Load the latest messages of a channel and the stated parents as they were sent, with their document ids.
 
         The store returns them in the order of writing: an edited one last, those of an export thread by thread.
         """
@@ -264,7 +264,7 @@ class ThreadPlanner:
         return [(message, doc_ids[message.id]) for message in sort_messages_as_sent(found)]
 
     def _find_stated_parents(self, changed: Sequence[Message], arrivals: Sequence[Arrival]) -> dict[str, str]:
-        """The threads of the messages that changed ones say they answer, by the id of the answered one."""
+        """Find the threads of the messages that changed ones say they answer, by the id of the answered one."""
         threads = {arrival.message.id: arrival.doc_id for arrival in arrivals}
         stated = [m.reply_to for m in changed if m.reply_to and m.reply_to not in threads]
         stored = self._store.chunks_by_id([make_first_chunk_id(each) for each in stated]) if stated else {}
@@ -283,7 +283,7 @@ class ThreadPlanner:
         homes: Mapping[str, Chunk | None],
         replies: Mapping[str, str],
     ) -> None:
-        """Reads the parts of all threads that may change."""
+        """Read the parts of all threads that may change."""
         named: dict[str, set[str]] = {}
         channels: dict[str, str] = {}
         for arrival in arrivals:
@@ -310,7 +310,7 @@ def _list_channels(messages: Iterable[Message]) -> list[str]:
 
 
 def _may_differ(message: Message, chunk: Chunk) -> bool:
-    """Whether a message may differ from the stored one, as far as its first chunk says."""
+    """Return whether a message may differ from the stored one, as far as its first chunk says."""
     meta = chunk.meta
     if meta.get("total_chunks", 1) > 1 or chunk.text.strip() != message.text.strip():
         return True
@@ -323,7 +323,7 @@ def _may_differ(message: Message, chunk: Chunk) -> bool:
 
 
 def _chunk_to_message(chunk: Chunk) -> Message:
-    """The message that a first chunk belongs to."""
+    """Return the message that a first chunk belongs to."""
     meta = chunk.meta
     return Message(
         chunk.text,

@@ -55,25 +55,25 @@ class OpenExport:
     reason: str = ""  # why one of its tables is left out, and so all of it
 
     def is_part(self, path: str) -> bool:
-        """Whether the file at a path below the walked folder belongs to the export."""
+        """Return whether the file at a path below the walked folder belongs to the export."""
         folder, _, name = path[len(self.prefix) :].rpartition("/")
         if is_day_name(name):
             return "/" not in folder and self.kind == (SLACK if folder else SLACK_CHANNEL)
         return not folder and _TABLE[self.kind].fullmatch(name) is not None
 
     def has_attachments(self, path: str) -> bool:
-        """Whether a folder at a path below the walked folder holds what people sent, in public or not."""
+        """Return whether a folder at a path below the walked folder holds what people sent, in public or not."""
         return self.kind == _ZULIP and path[len(self.prefix) :] in _ZULIP_ATTACHMENTS
 
     def leave_out(self, path: str, reason: str) -> None:
-        """Keeps a file or folder from being read, for a reason of the walk's rules."""
+        """Keep a file or folder from being read, for a reason of the walk's rules."""
         inside = path[len(self.prefix) :]
         self.left_out.add(inside)
         if "/" not in inside and _TABLE[self.kind].fullmatch(inside):
             self.reason = self.reason or reason
 
     def close(self) -> Iterator[ChatExport | PassedOver]:
-        """What the walk found: the export, or that all of it is passed over since one of its tables is."""
+        """Yield the export, or a note that all of it is passed over because one of its tables is."""
         if self.parts and self.reason:
             yield PassedOver(f"{self.folder}/", self.reason, self.parts)
         elif self.parts:
@@ -87,7 +87,7 @@ def may_be_export(names: Iterable[str], path: str, export: OpenExport | None) ->
 
 
 def find_export_folder(folder: Path, prefix: str, limits: ReadLimits) -> OpenExport | None:
-    """The chat export that a folder is, with whatever else lies in it; None if it is none."""
+    """Find the chat export that a folder is, with whatever else lies in it; None if it is none."""
     found = detect_export_within(folder, limits=limits)
     return OpenExport(folder, found.kind, prefix, limits) if found and found.kind in _TABLE else None
 
@@ -99,7 +99,7 @@ def find_files(
     rules: WalkRules = DEFAULT_RULES,
     root: Path | None = None,
 ) -> Iterator[Found]:
-    """Each file once, in order; a path that cannot be opened comes as the SourceError that says why.
+    """Yield each file once, in order; a path that cannot be opened comes as the SourceError that says why.
 
     A file is returned as given. A folder is walked, sorted by name, for files with one of the suffixes and for exports;
     one that is itself a chat export comes as a ChatExport, after what else lies in it. What the rules keep out comes as
@@ -138,7 +138,7 @@ class _SeenPaths:
         self._seen: set[str] = set()
 
     def add_source(self, real: Path) -> bool:
-        """Whether neither this path nor an export that contains it was found before."""
+        """Return whether neither this path nor an export that contains it was found before."""
         if str(real) in self._seen or (self._is_overlapping and any(str(each) in self._seen for each in real.parents)):
             return False
         if not real.is_dir():
@@ -146,7 +146,7 @@ class _SeenPaths:
         return True
 
     def filter(self, found: Iterable[Found]) -> Iterator[Found]:
-        """What was not found before."""
+        """Yield the entries that were not found before."""
         for each in found:
             if isinstance(each, Path | ChatExport) and self._is_overlapping:
                 key = str((each if isinstance(each, Path) else each.path).resolve())
@@ -169,7 +169,7 @@ def _walk_source(source: Path, real: Path, suffixes: Set[str], rules: WalkRules,
 
 
 def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator[Found]:
-    """The files of a folder and those below, depth first; only the folders on the current path are in memory."""
+    """Yield the files of a folder and those below, depth first; only the folders on the current path are in memory."""
     open_folders: list[_OpenFolder] = []
     yield from _enter_folder(folder, "", rules, open_folders)
     while open_folders:
@@ -216,7 +216,7 @@ class _OpenFolder:
 def _enter_folder(
     folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder], export: OpenExport | None = None
 ) -> Iterator[Found]:
-    """Opens a folder for the walk; yields what comes instead: an error, or why it is passed over."""
+    """Open a folder for the walk; yields what comes instead: an error, or why it is passed over."""
     if path and folder.suffix in _OWN_SUFFIXES:
         yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
         return
@@ -245,7 +245,7 @@ def _enter_folder(
 
 
 def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> Found:
-    """The path of a file with one of the suffixes, or of an export; else why it is passed over or cannot be read."""
+    """Return the path of a file to be read, or why it is passed over or cannot be read."""
     try:
         entry.name.encode()
         if not entry.is_file(follow_symlinks=False):
@@ -261,7 +261,7 @@ def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLim
 
 
 def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> bool:
-    """Whether a file has one of the suffixes, or is a chat export."""
+    """Return whether a file has one of the suffixes, or is a chat export."""
     if has_known_format(entry.name, suffixes):
         return True
     suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
@@ -277,7 +277,7 @@ def _pass_over(entry: "os.DirEntry[str]", reason: str, *, is_folder: bool) -> Pa
 
 
 def count_files(folder: Path) -> int:
-    """How many files are below a folder, at most MAX_COUNTED_FILES; what may not be entered counts as empty."""
+    """Return how many files are below a folder, at most MAX_COUNTED_FILES; what may not be entered counts as empty."""
     count = 0
     for _, _, names in os.walk(folder):
         count += len(names)
@@ -287,12 +287,12 @@ def count_files(folder: Path) -> int:
 
 
 def _make_printable(path: str) -> str:
-    """A path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
+    """Make a path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
     return path.removeprefix("./").encode(errors="surrogateescape").decode(errors="replace")
 
 
 def find_reason_passed_over(file: Path, *, root: Path, config: IngestionConfig) -> str:
-    """Why adding a folder above a file would pass it over, such as "hidden" or "in .gitignore"; empty if it would not.
+    """Explain why adding a folder above a file would pass it over, such as "in .gitignore"; empty if not.
 
     The walk begins at `root`, or at the folder of a file outside it.
     """

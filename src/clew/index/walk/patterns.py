@@ -49,7 +49,7 @@ class Wildcards:
         self._prefix, self._rest = pattern[:plain], pattern[plain:]
 
     def match(self, path: bytes) -> bool:
-        """Whether the pattern matches the path."""
+        """Return whether the pattern matches the path."""
         if not self._rest:
             return path == self._prefix
         if not path.startswith(self._prefix) or len(path) < self._min_length:
@@ -94,7 +94,7 @@ class _Parsed:
 
 
 def _parse(pattern: bytes) -> _Parsed:
-    """The tokens of a pattern; IndexError if it is malformed."""
+    """Parse the tokens of a pattern; IndexError if it is malformed."""
     tokens: list[bytes] = []
     has_reversed_range = False
     place = 0
@@ -121,7 +121,7 @@ def _parse(pattern: bytes) -> _Parsed:
 
 
 def _read_stars(pattern: bytes, start: int, end: int) -> bytes:
-    """The token of the stars between two places: two or more between slashes are for folders, others are as one."""
+    """Return the token of the stars between two places: two or more between slashes stand for folders."""
     if end - start == 1 or (start > 0 and pattern[start - 1 : start] != b"/"):
         return _STAR
     if end == len(pattern):
@@ -132,7 +132,7 @@ def _read_stars(pattern: bytes, start: int, end: int) -> bytes:
 
 
 def _read_class(pattern: bytes, place: int) -> tuple[frozenset[int], int, bool]:
-    """The bytes of the class that begins at a place, where it ends, and whether a range of it runs backwards."""
+    """Return the bytes of the class that begins at a place, where it ends, and whether a range of it runs backwards."""
     is_negated = pattern[place] in b"!^"
     place += is_negated
     members: set[int] = set()
@@ -174,7 +174,7 @@ def _write_class(members: Iterable[int]) -> bytes:
 
 
 def _write_expression(tokens: Sequence[bytes]) -> bytes:
-    """The regular expression of a pattern: what follows a `**` is looked for folder by folder, as far as the next."""
+    """Write the regular expression of a pattern: the text after a `**` is looked for folder by folder."""
     written, start, opened = b"", 0, b""
     for place, token in enumerate(tokens):
         if token not in _DOUBLE_STARS:
@@ -188,7 +188,7 @@ def _write_expression(tokens: Sequence[bytes]) -> bytes:
 
 
 def _write_run(tokens: Sequence[bytes]) -> bytes:
-    """The regular expression of tokens without `**`: after a star comes what follows it, where that is found first.
+    """Write the regular expression of tokens without `**`: the text after a star is found at its first place.
 
     After the last star before a slash, or before the end, it is where that is found last.
     """
@@ -220,14 +220,14 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: bytes) -> "Pattern":
-        """The pattern of a line that is no comment."""
+        """Parse the pattern of a line that is no comment."""
         text = _trim_trailing_spaces(text.split(b"\0", 1)[0])
         is_negated, is_for_folders = text.startswith(b"!"), text.endswith(b"/")
         text = text.removeprefix(b"!").removesuffix(b"/")
         return cls(Wildcards(text.removeprefix(b"/")), is_negated, is_for_folders, b"/" in text)
 
     def match(self, path: bytes, *, is_folder: bool) -> bool:
-        """Whether the pattern matches this very entry, by its path below the folder of the ignore file."""
+        """Return whether the pattern matches this very entry, by its path below the folder of the ignore file."""
         if self.is_for_folders and not is_folder:
             return False
         return self.wildcards.match(path if self.is_path else path[path.rfind(b"/") + 1 :])
@@ -241,12 +241,12 @@ class PatternList:
 
     @classmethod
     def parse(cls, data: bytes) -> "PatternList":
-        """The patterns of an ignore file. A newline ends a pattern and no other character does."""
+        """Parse the patterns of an ignore file. A newline ends a pattern and no other character does."""
         lines = (line.removesuffix(b"\r") for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
         return cls([Pattern.parse(line) for line in lines if line and not line.startswith(b"#")][::-1])
 
     def check(self, path: bytes, *, is_folder: bool) -> bool | None:
-        """Whether the entry is ignored, by the last pattern that matches it; None if none does."""
+        """Return whether the entry is ignored, by the last pattern that matches it; None if none does."""
         name = path[path.rfind(b"/") + 1 :]
         for pattern in self.patterns:  # as Pattern.match, for each entry of a walk
             if is_folder or not pattern.is_for_folders:  # noqa: SIM102 (the cheap question first)
@@ -256,7 +256,7 @@ class PatternList:
 
 
 def _trim_trailing_spaces(text: bytes) -> bytes:
-    """The text without the spaces at its end, but for one after a backslash."""
+    """Return the text without the spaces at its end, but for one after a backslash."""
     trimmed = text.rstrip(b" ")
     backslashes = len(trimmed) - len(trimmed.rstrip(b"\\"))
     return trimmed + b" " if backslashes % 2 and len(trimmed) < len(text) else trimmed
@@ -276,7 +276,7 @@ class ChosenPatterns:
 
     @classmethod
     def parse(cls, setting: str, texts: Sequence[str]) -> "ChosenPatterns | None":
-        """The patterns of a setting, None if it has none; a SettingsError if one of them is malformed."""
+        """Parse the patterns of a setting, None if it has none; a SettingsError if one of them is malformed."""
         try:
             patterns = {text: (_parse_chosen(_normalise(text)),) for text in reversed(texts)}
         except UnicodeEncodeError as error:
@@ -288,7 +288,7 @@ class ChosenPatterns:
         return cls(setting, tuple(patterns.items()), dict.fromkeys(texts)) if patterns else None
 
     def begin_walk(self, folder: Path, given: Path) -> "ChosenPatterns":
-        """The patterns for a walk of a folder: those that begin with its path count below it too."""
+        """Return the patterns for a walk of a folder: those that begin with its path count below it too."""
         from_here = _describe_from_here(given)
         prefixes = {f"{path}/" for path in (folder.as_posix(), given.as_posix(), from_here) if path not in ("", ".")}
         with suppress(OSError):  # the working directory is gone
@@ -297,7 +297,7 @@ class ChosenPatterns:
         return replace(self, patterns=patterns, from_here=from_here)
 
     def exclude(self, path: str, *, is_folder: bool) -> bool:
-        """Whether the entry at a path below the walked folder is excluded, or the walked folder is.
+        """Return whether the entry at a path below the walked folder is excluded, or the walked folder is.
 
         The folders on the way to the entry are asked about before it.
         """
@@ -307,12 +307,12 @@ class ChosenPatterns:
         return any(self._decide([each]) for each in above) or self._decide(entry)
 
     def include(self, path: str) -> bool:
-        """Whether a file is included: the last pattern that matches it, or a folder above it, decides."""
+        """Return whether a file is included: the last pattern that matches it, or a folder above it, decides."""
         written = {path, self._write_from_here(path)}
         return self._decide([entry for each in written for entry in _list_entries(each, is_folder=False)])
 
     def match_named(self, file: Path) -> bool:
-        """Whether a file that is named by itself matches: by its path, or by the full one if the pattern is one."""
+        """Return whether a file named by itself matches, by its path, or by the full one if the pattern is one."""
         written = {file.as_posix().lstrip("/"), f"{_describe_from_here(file.parent)}/{file.name}".lstrip("/")}
         if self._decide([entry for path in written for entry in _list_entries(path, is_folder=False)]):
             return True
@@ -326,7 +326,7 @@ class ChosenPatterns:
         return f"{self.from_here}/{path}" if self.from_here else path
 
     def _decide(self, entries: Collection[_Entry]) -> bool:
-        """What the last pattern that matches one of the entries says; each that matches one is noted."""
+        """Return the verdict of the last pattern that matches one of the entries; matching patterns are noted."""
         found: bool | None = None
         for text, patterns in self.patterns:
             if found is not None and text not in self.unmatched:
@@ -338,7 +338,7 @@ class ChosenPatterns:
 
 
 def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
-    """The folders on the way to an entry, the topmost first, and the entry itself."""
+    """Yield the folders on the way to an entry, the topmost first, and the entry itself."""
     data = os.fsencode(path)
     slash = data.find(b"/")
     while slash >= 0:
@@ -348,7 +348,7 @@ def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
 
 
 def _describe_from_here(folder: Path) -> str:
-    """A folder as the user writes it from the working directory; empty if it is that, or elsewhere and absolute."""
+    """Return a folder as written from the working directory; empty if it is that, or absolute and elsewhere."""
     if folder.is_absolute():
         with suppress(OSError, ValueError):  # the working directory is gone, or the folder is not below it
             return folder.relative_to(Path.cwd()).as_posix().removeprefix(".")
@@ -357,7 +357,7 @@ def _describe_from_here(folder: Path) -> str:
 
 
 def _normalise(text: str) -> str:
-    """A pattern as in a .gitignore of what may be a path: `./x//y/` is `/x/y/`."""
+    """Return a pattern as in a .gitignore of what may be a path: `./x//y/` is `/x/y/`."""
     sign, body = ("!", text[1:]) if text.startswith("!") else ("", text)
     if "/" not in body:
         return text
@@ -372,7 +372,7 @@ def _parse_chosen(text: str) -> Pattern:
 
 
 def _parse_below(text: str, prefixes: Collection[str]) -> Iterator[Pattern]:
-    """A pattern that begins with the path of a folder, as patterns below that folder."""
+    """Yield a pattern that begins with the path of a folder, as patterns below that folder."""
     normal = _normalise(text)
     sign, body = ("!", normal[1:]) if normal.startswith("!") else ("", normal)
     for prefix in prefixes:

@@ -66,7 +66,7 @@ def discover_sources(
     root: Path | None = None,
     on_passed_over: Callable[[PassedOver], None] | None = None,
 ) -> Iterator[Found]:
-    """The web addresses, files and chat exports at the locations, each once: web addresses first, the rest in order.
+    """Yield each web address, file and chat export at the locations once, web addresses first.
 
     Files that may take long come last, so that all others are found soon: PDFs, which may be scans, then pictures and
     recordings.
@@ -94,7 +94,7 @@ def discover_sources(
 
 
 def _put_slow_last(found: Iterable[T]) -> Iterator[T]:
-    """The same, files in the order in which they can be read soon."""
+    """Yield the same, files in the order in which they can be read soon."""
     later: list[list[T]] = [[] for _ in SLOW_SUFFIXES]
     for each in found:
         suffix = os.path.splitext(each)[1].lower() if isinstance(each, Path) else ""  # noqa: PTH122
@@ -107,7 +107,7 @@ def _put_slow_last(found: Iterable[T]) -> Iterator[T]:
 
 
 def report_found(found: Iterable[Found], on_progress: OnProgress | None) -> Iterator[Found]:
-    """What is found, and once a second how much it is: looking into large chat exports takes long."""
+    """Yield sources as they are found, reporting progress once a second (large exports are slow to scan)."""
     last, count, is_reported = monotonic(), 0, False
     for count, each in enumerate(found, 1):
         if on_progress and monotonic() - last >= REPORT_SECONDS:
@@ -119,14 +119,14 @@ def report_found(found: Iterable[Found], on_progress: OnProgress | None) -> Iter
 
 
 def count_expected_documents(found: Sequence[Found]) -> int | None:
-    """How many documents will be read; None if a chat export is among them, whose threads are not known yet."""
+    """Return how many documents will be read; None if a chat export is among them, whose threads are not known yet."""
     return None if any(isinstance(each, ChatExport) for each in found) else len(found)
 
 
 def make_sources(
     found: Iterable[Found], *, root: Path, settings: Settings, readers: Mapping[str, Reader], on_warning: OnWarning
 ) -> Iterator[Source | SourceError]:
-    """One Source per file, web page and thread; uris of files are relative to `root`."""
+    """Yield one Source per file, web page and thread; uris of files are relative to `root`."""
     config = settings.ingestion
     limits = ReadLimits.of(config)
     uris = FileUris(root)
@@ -150,7 +150,7 @@ def make_sources(
 
 
 def count_bytes(found: Sequence[Found]) -> int:
-    """The bytes of the files; 0 if there are other sources too, whose sizes are not known."""
+    """Return the bytes of the files; 0 if there are other sources too, whose sizes are not known."""
     if not all(isinstance(each, Path | SourceError) for each in found):
         return 0
     try:
@@ -160,12 +160,12 @@ def count_bytes(found: Sequence[Found]) -> int:
 
 
 def list_folders(locations: Sequence[Location]) -> list[Path]:
-    """The paths among the locations, which may be folders."""
+    """List the paths among the locations, which may be folders."""
     return [Path(location) for location in locations if not is_url(location)]
 
 
 def is_url(location: Location) -> bool:
-    """Whether a location is the address of a web page, not a path."""
+    """Return whether a location is the address of a web page, not a path."""
     return isinstance(location, str) and location.lower().startswith(("http://", "https://"))
 
 
@@ -174,14 +174,14 @@ def _has_custom_reader(path: Path, readers: Mapping[str, Reader]) -> bool:
 
 
 def _may_be_chat_export(path: Path) -> bool:
-    """Whether a path can hold a chat export, so that its content is worth a look."""
+    """Return whether a path can hold a chat export, so that its content is worth a look."""
     return os.path.splitext(path)[1].lower() in _LOOKED_INTO  # noqa: PTH122 (many times faster than a Path)
 
 
 def _make_thread_sources(
     export: ChatExport, config: ThreadConfig, on_warning: OnWarning
 ) -> Iterator[Source | SourceError]:
-    """One Source per thread of an export, channel by channel; what was skipped or assumed is reported at the end."""
+    """Yield one Source per thread of an export, channel by channel, and report skipped parts at the end."""
     try:
         for channel, messages in export.read_channels():
             exported = list(messages)

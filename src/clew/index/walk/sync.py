@@ -45,7 +45,7 @@ class IgnoredFiles:
     named: tuple[str, ...] = ()
 
     def find_reason(self, uri: str) -> str:
-        """The reason why a file is ignored, such as "in .gitignore"; empty if it is not."""
+        """Find the reason why a file is ignored, such as "in .gitignore"; empty if it is not."""
         if any(uri == each or uri.startswith(f"{each}/") for each in self.named):
             return ""
         if reason := self.files.get(uri):
@@ -58,14 +58,14 @@ NONE_IGNORED = IgnoredFiles({}, {})
 
 
 def list_ignored_files(passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path) -> IgnoredFiles:
-    """The files and folders among what was passed over that an ignore file names."""
+    """List the files and folders among what was passed over that an ignore file names."""
     return _list_by_reason(passed_over, locations, root, _BY_FILES)
 
 
 def list_files_skipped_by_default(
     passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path
 ) -> IgnoredFiles:
-    """The files and folders among what was passed over that are hidden or made by tools."""
+    """List the files and folders among what was passed over that are hidden or made by tools."""
     return _list_by_reason(passed_over, locations, root, BY_DEFAULT)
 
 
@@ -89,7 +89,7 @@ def _list_by_reason(
 
 
 def note_ignored_files(store: Store, ignored: IgnoredFiles) -> list[SourceFailure]:
-    """What is said of stored files that are ignored now."""
+    """Name the stored files that are ignored now."""
     if not ignored.files and not ignored.folders:
         return []
     stored = (record for record in store.documents() if record.stamp)
@@ -99,7 +99,7 @@ def note_ignored_files(store: Store, ignored: IgnoredFiles) -> list[SourceFailur
 
 
 def note_skipped_files(store: Store, skipped: IgnoredFiles) -> list[SourceFailure]:
-    """What is said of stored files that the default rules pass over; a synchronisation keeps them too."""
+    """Name the stored files that the default rules pass over; a synchronisation keeps them too."""
     if not skipped.files and not skipped.folders:
         return []
     stored = (record for record in store.documents() if record.stamp)
@@ -108,7 +108,7 @@ def note_skipped_files(store: Store, skipped: IgnoredFiles) -> list[SourceFailur
 
 
 def note_dropped_files(dropped: Iterable[DocumentRecord], ignored: IgnoredFiles) -> list[SourceFailure]:
-    """What is said of files that were dropped because they are ignored now."""
+    """Name the files that were dropped because they are ignored now."""
     return _note_each(dropped, ignored, "its document was dropped", "were dropped")
 
 
@@ -143,7 +143,7 @@ def find_vanished_documents(
     empty: Set[str] = frozenset(),
     ignored: IgnoredFiles = NONE_IGNORED,
 ) -> Vanished:
-    """The documents whose files were below one of the folders and no longer exist, or are now `empty` or `ignored`.
+    """Find the documents below the folders whose files no longer exist, or are now `empty` or `ignored`.
 
     Only a document read from a file has a stamp: one that a program made is never taken for a deleted file. Documents
     that were added just now (by uri), and those whose files were moved (by id), do not count in the share of a folder.
@@ -176,7 +176,10 @@ def find_vanished_documents(
 
 
 def _is_below(uri: str, prefix: str) -> bool:
-    """Whether a file is below a folder; the prefix of the collection's root is empty, and full paths are outside it."""
+    """Return whether a file is below a folder.
+
+    The prefix of the collection's root is empty; full paths are outside it.
+    """
     return uri.startswith(prefix) if prefix else not Path(uri).is_absolute() and not uri.startswith("../")
 
 
@@ -188,7 +191,7 @@ def _explain_mass_drop(lost: int, total: int) -> str:
 
 
 def is_empty_file(path: Path) -> bool:
-    """Whether a regular file has no bytes, or nothing but white space."""
+    """Return whether a regular file has no bytes, or nothing but white space."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BLANK_BYTES:
@@ -204,12 +207,12 @@ def is_empty_file(path: Path) -> bool:
 
 
 def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset[str]:
-    """The uris of the empty files among what was passed over."""
+    """List the uris of the empty files among what was passed over."""
     return frozenset(make_file_uri(Path(each.source), root) for each in passed_over if each.reason == EMPTY)
 
 
 def note_emptied_files(store: Store, uris: Set[str], *, is_upload: bool = False) -> list[SourceFailure]:
-    """What is said of the files that are empty now and of which an earlier version is stored."""
+    """Name the empty files of which an earlier version is stored."""
     ids = [make_document_id(uri) for uri in uris]
     known = frozenset(ids) | {make_section_name(doc_id, 1) for doc_id in ids}
     stored = sorted({get_source_uri(record) for record in store.documents(Filter(documents=known))}) if ids else ()
@@ -239,7 +242,7 @@ class MovedFiles:
         self._uris: dict[str, tuple[str, str]] = {}  # by the former id, where the file was and where it is
 
     def find(self, document: Document) -> StoredDocument | None:
-        """The stored document with the same text whose file is gone; None if there is none."""
+        """Find the stored document with the same text whose file is gone; None if there is none."""
         if self._gone is None:
             self._gone = self.list_gone()
         ids = [each for each in self._gone.get(len(document.text), ()) if each != document.id]
@@ -251,17 +254,17 @@ class MovedFiles:
         return None
 
     def get_found(self) -> "FoundMoves":
-        """What was found so far."""
+        """Return the moves found so far."""
         return FoundMoves(dict(self.former), dict(self._uris))
 
     def include(self, found: "FoundMoves") -> None:
-        """Takes over what another process has found."""
+        """Take over what another process has found."""
         self.former.update(found.former)
         for former, uris in found.uris.items():
             self._uris.setdefault(former, uris)
 
     def note_former_files(self, *, added: Set[str], dropped: Set[str]) -> list[SourceFailure]:
-        """What is said of files that are gone and whose documents stay, beside those that were `added` (by uri).
+        """Name the lost files whose documents stay, beside their copies that were `added` (by uri).
 
         `dropped` are the ids of former documents of which nothing is to be said.
         """
@@ -274,7 +277,7 @@ class MovedFiles:
         return [*notes[:MAX_NAMED], SourceFailure(notes[MAX_NAMED].source, rest)]
 
     def list_gone(self) -> dict[int, list[str]]:
-        """The ids of the stored documents whose files are gone, by the length of their text."""
+        """List the ids of the stored documents whose files are gone, by the length of their text."""
         gone: dict[int, list[str]] = {}
         for record in self._store.documents():
             is_file = record.stamp and record.kind != THREAD_KIND
@@ -284,7 +287,7 @@ class MovedFiles:
 
 
 def collect_vectors_by_text(stored: StoredDocument) -> dict[str, Vector]:
-    """The vectors of a stored document by what was embedded: its chunks, and its summary."""
+    """Collect the vectors of a stored document by what was embedded: its chunks, and its summary."""
     vectors = {chunk.embed_text: vector for chunk, vector in zip(stored.chunks, stored.vectors, strict=True)}
     if stored.summary_vector is not None and stored.document.summary:
         vectors[stored.document.summary] = stored.summary_vector

@@ -8,7 +8,7 @@ from clew.core.ids import make_document_id
 
 
 def make_file_uri(path: Path, root: Path) -> str:
-    """The uri of a file: relative to the root if it is below it, else the absolute path."""
+    """Make the uri of a file: relative to the root if it is below it, else the absolute path."""
     absolute = path.absolute().resolve()
     return (absolute.relative_to(root) if absolute.is_relative_to(root) else absolute).as_posix()
 
@@ -22,7 +22,7 @@ class FileUris:
         self._prefix = ""
 
     def make(self, path: Path) -> str:
-        """The uri of a file, as make_file_uri makes it."""
+        """Make the uri of a file, as make_file_uri makes it."""
         if os.path.islink(path):  # noqa: PTH114 (False for one that may not be looked at)
             return make_file_uri(path, self._root)
         folder, name = os.path.split(path)
@@ -33,7 +33,7 @@ class FileUris:
 
 
 def resolve_document_ids(name: str, root: Path) -> list[str]:
-    """The ids that a name given by a user may stand for: the id itself, that of a uri, or that of a path from here."""
+    """List the ids that a user's name of a document may stand for: the id itself, a uri, or a path from here."""
     ids = [name, make_document_id(name)]
     with suppress(OSError, ValueError, RuntimeError):  # it may not be a path at all
         ids.append(make_document_id(make_file_uri(Path(name), root)))

@@ -50,7 +50,7 @@ TOOL_NAMES = (
 
 @contextmanager
 def record_step(name: str) -> Iterator[Trace]:
-    """A step of the current trace that also records its inner steps, for `on_step` and the reflection report."""
+    """Record a step of the current trace with its inner steps, for `on_step` and the reflection report."""
     with step(name) as outer, record(name, keep=outer.keeps_output) as trace:
         try:
             yield trace
@@ -97,11 +97,11 @@ class Toolbox:
 
     @classmethod
     def schemas(cls, form: SchemaFormat = "json") -> list[Json]:
-        """The JSON schemas of the tools: plain ("json"), or as functions for "openai" or tools for "anthropic"."""
+        """Return the JSON schemas of the tools: plain ("json"), or in the format of "openai" or "anthropic"."""
         return build_tool_schemas([getattr(cls, name) for name in TOOL_NAMES], form)
 
     def call(self, name: str, arguments: Mapping[str, Any] | str = "{}") -> Json:
-        """The result of a tool as JSON; its arguments are an object, or the JSON of one as a model writes it.
+        """Return the result of a tool as JSON; its arguments are an object, or the JSON of one as a model writes it.
 
         SettingsError for arguments that the schema does not have, NotFound for an unknown tool or document.
         """
@@ -109,7 +109,7 @@ class Toolbox:
         return result_to_json(tool(**parse_arguments(tool, arguments)))
 
     def list_tools(self) -> list[Callable[..., ToolResult]]:
-        """The tools themselves, to register them with a framework that reads signatures and docstrings."""
+        """List the tools themselves, to register them with a framework that reads signatures and docstrings."""
         return [getattr(self, name) for name in TOOL_NAMES]
 
     def search_knowledge_base(self, query: str, limit: int = 5) -> ToolResult:
@@ -167,7 +167,10 @@ class Toolbox:
         return ToolResult(f"{head}\n{found.relevant_content}{notes}", len(found.quotes), (citable,), data=data)
 
     def find_document_by_number(self, number: int) -> tuple[DocumentRecord, Document]:
-        """The document with that number in the session, within the filter; NotFound where there is none or no text."""
+        """Find the document with that number in the session, within the filter.
+
+        NotFound where there is none, or it has no text.
+        """
         missing = NotFound(f"Document {number} not found")
         doc_id = self._backend.sessions.get_knowledge_source_id_by_index(self._backend.session, number)
         if doc_id is None:
@@ -180,7 +183,7 @@ class Toolbox:
         return record, document
 
     def _find_channel(self, name: str) -> str:
-        """The channel of that name, with or without a #, within the filter; NotFound where there is none."""
+        """Find the channel of that name, with or without a #, within the filter; NotFound where there is none."""
         for candidate in (name, name.removeprefix("#")):
             if candidate and self._backend.has_channel(candidate):
                 return candidate
@@ -212,7 +215,7 @@ class Toolbox:
         return numbers[record.id]
 
     def _make_citable_passage(self, record: DocumentRecord, number: int, spans: Sequence[Span]) -> NumberedPassage:
-        """Spans of a document as a passage that can be cited."""
+        """Make a passage that can be cited of spans of a document."""
         text = self._backend.load_document(record.id).text
         hits = tuple(Hit(chunk, record, 1.0) for chunk in self._backend.load_chunks(record.id))
         within = tuple(
@@ -226,7 +229,7 @@ class Toolbox:
 
 
 def _format_reflection_grades(trace: Trace) -> str:
-    """The grades of a self-reflective search; empty for any other."""
+    """Format the grades of a self-reflective search; empty for any other."""
     rounds = [each for each in _walk_steps(trace) if each.name == "reflect"]
     lines = [
         f"{n}. {to_one_line(each.notes['query'])!r}: grade {each.notes['grade']} of 5"

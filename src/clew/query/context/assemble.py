@@ -35,7 +35,7 @@ Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of the chunk, 
 
 
 def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
-    """Caches a chunk reader by document; a document that no longer exists has no chunks."""
+    """Cache a chunk reader by document; a document that no longer exists has no chunks."""
 
     @cache
     def read_chunks(doc_id: str) -> Sequence[Chunk]:
@@ -50,7 +50,7 @@ def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
 def add_neighbours(
     hits: Sequence[Hit], chunks: ReadChunks, *, worth: float, doc_ids: Container[str]
 ) -> list[Candidate]:
-    """The hits, and the neighbours of hits in the given documents, by score; a neighbour has `worth` times its hit's.
+    """Add the neighbours of hits in the given documents, by score; a neighbour has `worth` times its hit's.
 
     A neighbour that is a hit too takes the better of both ranks; any other is read only when its turn comes.
     """
@@ -79,7 +79,7 @@ def add_neighbours(
 
 
 def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
-    """An expansion by the missing chunks of each section of which the hits hold at least that share of the text."""
+    """Make an expansion by the missing chunks of sections of which the hits hold at least that share."""
 
     def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
         taken = {hit.chunk.id for hit in hits}
@@ -98,7 +98,7 @@ def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
 
 
 def _read_neighbour(hit: Hit, index: int, chunks: ReadChunks) -> Hit | None:
-    """The chunk at an index of the hit's document, if it is under the same headings as the hit."""
+    """Return the chunk at an index of the hit's document, if it is under the same headings as the hit."""
     siblings = chunks(hit.chunk.doc_id)
     if index >= len(siblings) or siblings[index].headings != hit.chunk.headings:
         return None
@@ -106,7 +106,7 @@ def _read_neighbour(hit: Hit, index: int, chunks: ReadChunks) -> Hit | None:
 
 
 def _find_section_chunks(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
-    """The consecutive chunks around one that are under its headings."""
+    """Find the consecutive chunks around one that are under its headings."""
     for _, run in groupby(chunks, key=lambda each: each.headings):
         members = list(run)
         if members[-1].index >= chunk.index:
@@ -127,7 +127,7 @@ def build_context(
     count: Count = estimate_tokens,
     numbers: Mapping[str, int] = NO_NUMBERS,
 ) -> Context:
-    """The Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
+    """Build the Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
 
     The order of the search is kept; only hits of equal score are sorted by position. A text that several documents have
     is shown once, for the best hit: the others are the `copies` of its passage, which names their sources; they are
@@ -190,7 +190,7 @@ def build_context(
 def _separate_unusable_hits(
     hits: Sequence[Hit], records: Mapping[str, DocumentRecord]
 ) -> tuple[list[Hit], list[tuple[Hit, str]]]:
-    """The usable hits in order; and, with reasons, the unusable: duplicates and those whose document is gone.
+    """Return the usable hits in order; and, with reasons, the unusable: duplicates and those whose document is gone.
 
     Hits of equal score are sorted by document and position, so that the result does not depend on their order.
     """
@@ -214,7 +214,7 @@ def _separate_unusable_hits(
 
 
 def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
-    """The hits whose text no earlier hit of another document has, white space aside; and the others, its copies.
+    """Return the hits whose text no earlier hit of another document has, white space aside; and the others, its copies.
 
     A message is never a copy: it has an author and a time of its own.
     """
@@ -233,13 +233,13 @@ def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
 
 
 def _attach_copies(passage: MergedChunk, copies: Copies) -> MergedChunk:
-    """The passage with the copies of its chunks."""
+    """Return the passage with the copies of its chunks."""
     found = tuple(copy for hit in passage.chunks for copy in copies.get((hit.chunk.id, hit.chunk.end), ()))
     return replace(passage, copies=found) if found else passage
 
 
 def _attach_table_header(passage: MergedChunk, read_text: Callable[[str], str]) -> MergedChunk:
-    """The passage with the header of the table that it begins in the middle of, so that its columns can be read."""
+    """Return the passage with the header of a table that it begins in the middle of."""
     if not passage.spans or passage.messages or not is_table_row(passage.text.lstrip("\n").partition("\n")[0]):
         return passage
     header = find_table_header(read_text(passage.chunks[0].chunk.doc_id), passage.spans[0][0])
@@ -247,7 +247,7 @@ def _attach_table_header(passage: MergedChunk, read_text: Callable[[str], str]) 
 
 
 def _sort_passages(passages: list[MergedChunk], ranks: Mapping[str, int], *, by: str) -> list[MergedChunk]:
-    """The passages best first, or by document in reading order; expansions come after hits."""
+    """Return the passages best first, or by document in reading order; expansions come after hits."""
     best = [min(ranks.get(hit.chunk.id, len(ranks)) for hit in passage.chunks) for passage in passages]
     documents: dict[str, int] = {}
     for passage, rank in zip(passages, best, strict=True):

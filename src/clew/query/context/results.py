@@ -17,7 +17,7 @@ END_KEYS = ("end", "char_end", "end_char", "end_index", "end_offset")
 
 
 def result_to_hit(result: Result) -> Hit:
-    """A result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
+    """Return a result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
 
     With a `start` in the metadata or the row, the hit has a position in the source, unless there is an `end` that does
     not fit the text; `chunk_index` or else `line_number` is its index in the document. The `similarity` is its score
@@ -54,7 +54,7 @@ def result_to_hit(result: Result) -> Hit:
 
 
 def parse_headings(row: Row) -> tuple[str, ...]:
-    """The heading path of a row: the metadata's `headings`, or else `heading_path`, a list or a text "A > B"."""
+    """Parse the heading path of a row: the metadata's `headings`, or else `heading_path`, a list or a text "A > B"."""
     meta: Row = row.get("metadata") or {}
     for given in (meta.get("headings"), row.get("heading_path"), meta.get("heading_path")):
         if isinstance(given, str) and given.strip():
@@ -65,12 +65,12 @@ def parse_headings(row: Row) -> tuple[str, ...]:
 
 
 def has_position(chunk: Chunk) -> bool:
-    """Whether the position of the chunk in its source is known."""
+    """Return whether the position of the chunk in its source is known."""
     return chunk.end - chunk.start == len(chunk.text)
 
 
 def _find_first_int(fields: Row, names: Sequence[str], default: int) -> int:
-    """The first whole number under one of the names."""
+    """Find the first whole number under one of the names."""
     return next((value for name in names if (value := _parse_int(fields.get(name), default)) != default), default)
 
 
@@ -83,12 +83,12 @@ def _parse_int(value: object, default: int) -> int:
 
 
 def _parse_similarity(value: object) -> float:
-    """A similarity as a float; 0 where it is missing or not a finite number."""
+    """Parse a similarity as a float; 0 where it is missing or not a finite number."""
     return float(value) if isinstance(value, Real) and isfinite(value) else 0.0
 
 
 def group_by_message(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
-    """The hits of each message by its id, the best first; chunks of no message are left out."""
+    """Return the hits of each message by its id, the best first; chunks of no message are left out."""
     messages: dict[str, list[Hit]] = {}
     for hit in hits:
         if name := hit.chunk.meta.get("message"):
@@ -97,7 +97,7 @@ def group_by_message(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
 
 
 def rebuild_message_text(chunks: Iterable[Chunk]) -> str:
-    """The text of a message from its chunks in any order; overlaps appear once, missing chunks are skipped."""
+    """Return the text of a message from its chunks in any order; overlaps appear once, missing chunks are skipped."""
     text, reach = "", -1
     for chunk in sorted(chunks, key=_chunk_key):
         known = has_position(chunk) and reach >= 0
@@ -111,7 +111,7 @@ def rebuild_message_text(chunks: Iterable[Chunk]) -> str:
 
 
 def rebuild_messages(chunks: Iterable[Chunk]) -> list[str]:
-    """The whole text of each message that the chunks belong to, oldest first; those without a time come first."""
+    """Rebuild the text of each message of the chunks, oldest first; those without a time come first."""
     parts: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         if name := chunk.meta.get("message"):

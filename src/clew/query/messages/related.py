@@ -24,7 +24,7 @@ Records = Callable[[list[Hit]], Mapping[str, DocumentRecord]]
 
 
 def find_links(document: Document, *, records: Iterable[DocumentRecord], scan: Scan, read: Read) -> Links:
-    """The documents this one links to, in order of appearance, and the threads whose messages link to it."""
+    """Find the documents this one links to, in order of appearance, and the threads whose messages link to it."""
     known = list(records)
     named: dict[str, list[DocumentRecord]] = {}
     for record in known:
@@ -50,7 +50,7 @@ def _find_linking_threads(
 
 
 def query_rag_for_context(table: Table, *, search: Search, records: Records) -> RagOutcome:
-    """The posts a conversation is about as prompt text and records, or the reason why there are none; never raises.
+    """Return the posts a conversation is about as text and records, or why there are none; never raises.
 
     The similarity of a post is the cosine, whatever the hits were ranked by.
     """

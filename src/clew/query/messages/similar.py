@@ -50,7 +50,7 @@ def score_messages(
     config: ScoringConfig,
     min_relevance: float = 0.0,
 ) -> ScoredMessages:
-    """The messages of the hits with their scores.
+    """Return the messages of the hits with their scores.
 
     A message is kept when it reaches `min_relevance` and the `min_similarity` of the settings, where one is set, or
     when it is in a thread with one that does.
@@ -114,7 +114,7 @@ def score_messages(
 
 
 def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
-    """A message of a thread that was not found itself, with the one it replies to."""
+    """Return a message of a thread that was not found itself, with the one it replies to."""
     parent = thread.parents[place]
     return ContextMessage(
         thread.message(place),
@@ -126,7 +126,7 @@ def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
 
 
 def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
-    """The messages best first, those of nearly equal score newest first."""
+    """Return the messages best first, those of nearly equal score newest first."""
     return sort_by_score_then_time(
         messages,
         equality=config.score_equality,
@@ -139,7 +139,7 @@ def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringCo
 def group_by_thread(
     messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView], *, max_threads: int | None = None
 ) -> list[WindowThread]:
-    """The messages by thread, the thread of the best message first, each thread by time; no time counts as the oldest.
+    """Group the messages by thread, the best message's thread first, each thread by time.
 
     The messages are given best first; of equal times the earlier in the thread comes first.
     """

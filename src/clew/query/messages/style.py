@@ -63,7 +63,7 @@ class InvalidStyleAnalysis(DriverFailed):
 def profile_style(
     person: str, texts: Sequence[str], *, min_messages: int = 5, llm: LLM | None = None, or_measured: bool = False
 ) -> StyleProfile:
-    """The style of the author of the texts, given oldest first: judged by the model if there is one, else measured.
+    """Profile the style of the author of the texts, oldest first: judged by the model, or else measured.
 
     Raises SettingsError for fewer than `min_messages` texts, and InvalidStyleAnalysis for an answer of the model that
     cannot be used; with `or_measured` it warns instead, and the style is measured.
@@ -100,7 +100,7 @@ def profile_style(
 
 
 def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
-    """The style profile measured by counting, without a model: tone, vocabulary, length, phrases, habits."""
+    """Measure the style profile measured by counting, without a model: tone, vocabulary, length, phrases, habits."""
     word_lists = [tokenize_words(text) for text in texts]
     letters = [word for said in word_lists for word in said if word.isalpha()]
     emoji = Counter(sign for text in texts for sign in _EMOJI.findall(text))
@@ -119,12 +119,12 @@ def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
 
 
 def compute_sample_confidence(messages: int) -> float:
-    """The confidence of a style profile by its number of messages: min(1, n / 20)."""
+    """Compute the confidence of a style profile by its number of messages: min(1, n / 20)."""
     return min(1.0, messages / FULL_CONFIDENCE)
 
 
 def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
-    """The share of the texts with each writing habit."""
+    """Measure the share of the texts with each writing habit."""
     shares = {
         "exclaims": ["!" in text for text in texts],
         "asks": [text.rstrip().endswith("?") for text in texts],
@@ -138,7 +138,7 @@ def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
 
 
 def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX_PHRASES) -> tuple[str, ...]:
-    """The phrases of two to four words that occur in several messages and are not function words only.
+    """Find the phrases of two to four words that occur in several messages and are not function words only.
 
     Of phrases that contain or overlap one another, as the parts of a longer sentence do, only the first is kept: the
     one with the most occurrences times its length.
@@ -159,12 +159,12 @@ def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: i
 
 
 def _phrases_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two adjacent words of one phrase are adjacent in the other."""
+    """Return whether two adjacent words of one phrase are adjacent in the other."""
     return not set(pairwise(one)).isdisjoint(pairwise(other))
 
 
 def parse_style_analysis(answer: str) -> dict[str, Any]:
-    """The model's analysis of a style; raises InvalidStyleAnalysis for anything but the requested JSON object."""
+    """Parse the model's analysis of a style; raise InvalidStyleAnalysis for anything but the requested JSON object."""
     body = re.sub(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", r"\1", answer, flags=re.DOTALL)
     try:
         found = json.loads(body)
@@ -189,14 +189,14 @@ def parse_style_analysis(answer: str) -> dict[str, Any]:
 
 
 def _build_analysis_prompt(person: str, texts: Sequence[str]) -> str:
-    """The analysis prompt, its placeholders filled in one pass so that braces in a message stay as they are."""
+    """Build the analysis prompt, its placeholders filled in one pass so that braces in a message stay as they are."""
     shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[-MAX_SHOWN:])
     values = {"count": str(min(len(texts), MAX_SHOWN)), "person": person, "messages": shown}
     return re.sub(r"\{(count|person|messages)\}", lambda place: values[place[1]], PROMPT)
 
 
 def _describe_tone(word_lists: Sequence[Sequence[str]], habits: dict[str, float]) -> str:
-    """Up to two words for the tone, by punctuation and words that more than a fifth of the messages have."""
+    """Describe the tone in up to two words, by punctuation and words in more than a fifth of the messages."""
     polite = fmean(not _POLITE.isdisjoint(words) for words in word_lists)
     casual = fmean(not _CASUAL.isdisjoint(words) for words in word_lists)
     tones = []
@@ -214,13 +214,13 @@ def _describe_tone(word_lists: Sequence[Sequence[str]], habits: dict[str, float]
 
 
 def _rate_vocabulary(letters: Sequence[str]) -> str:
-    """The vocabulary level by the share of words of seven letters or more: under .15 simple, under .3 moderate."""
+    """Rate the vocabulary by the share of words of seven letters or more: under .15 simple, under .3 moderate."""
     long = fmean(len(word) >= 7 for word in letters) if letters else 0.0
     return LEVELS[(long >= 0.15) + (long >= 0.3)]
 
 
 def _rate_length(counts: Sequence[int]) -> str:
-    """The message length by the median number of words: under 12 short, under 40 medium."""
+    """Return the message length by the median number of words: under 12 short, under 40 medium."""
     middle = median(counts) if counts else 0
     return LENGTHS[(middle >= 12) + (middle >= 40)]
 
@@ -234,7 +234,7 @@ def build_style_prompt(
     tokens: int,
     count: Count,
 ) -> str:
-    """The system prompt: the style of a person, and messages of theirs with what they answered, the best that fit.
+    """Build the system prompt: a person's style, and the best of their messages that fit, with the ones they answer.
 
     The messages are given best first; only those of the first `max_threads` threads are shown, each thread by time.
     """
@@ -276,7 +276,7 @@ def _describe_style(style: StyleProfile) -> str:
 
 
 def _cut_exchange(each: ContextMessage, room: int, count: Count) -> ContextMessage:
-    """A message and the one that it answers, each cut to so many tokens."""
+    """Return a message and the one that it answers, each cut to so many tokens."""
 
     def cut(message: Message) -> Message:
         def fits(text: str) -> bool:
@@ -288,7 +288,7 @@ def _cut_exchange(each: ContextMessage, room: int, count: Count) -> ContextMessa
 
 
 def _render_exchanges(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> str:
-    """The messages by thread, each thread by time; before a reply stands what it answers, unless it was just shown."""
+    """Render the messages by thread, in order of time, each reply below the message that it answers."""
     blocks = []
     for thread in group_by_thread(messages, open_threads):
         lines: list[str] = []

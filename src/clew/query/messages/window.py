@@ -63,7 +63,7 @@ class Selection:
         self._cuts: dict[str, str] = {}  # what is left of the messages that were cut, by id
 
     def take_hits(self) -> None:
-        """Takes the hits in their order, each with its reply chain; a hit that does not fit even alone is passed over.
+        """Take the hits in their order, each with its reply chain; a hit that does not fit even alone is passed over.
 
         A chain of explicit replies comes whole where it fits, else as much of it, nearest first, as does; of a parent
         that does not fit, the beginning and end. A chain of guessed replies ends at its share of the budget. A hit kept
@@ -78,7 +78,7 @@ class Selection:
             self._take_parent_cut(thread, place)
 
     def complete_threads(self) -> None:
-        """Adds the other messages of the hits' threads, the best thread first: all, or else those near the hits."""
+        """Add the other messages of the hits' threads, the best thread first: all, or else those near the hits."""
         for name in dict.fromkeys(each.thread for each in self._found.messages):
             if name not in self._taken:
                 continue
@@ -91,7 +91,7 @@ class Selection:
                         self._take_with_chain(thread, place)
 
     def list_threads(self) -> list[WindowThread]:
-        """The selected messages by thread, the thread of the best hit first."""
+        """List the selected messages by thread, the thread of the best hit first."""
         return self._group_by_thread(self._taken)
 
     def _group_by_thread(self, chosen: dict[str, set[int]]) -> list[WindowThread]:
@@ -111,13 +111,13 @@ class Selection:
         return replace(each, message=replace(each.message, text=self._cuts[each.id]), cut=True)
 
     def count_message_tokens(self, message: Message) -> int:
-        """The tokens of a message as it is rendered."""
+        """Return the tokens of a message as it is rendered."""
         if message.id not in self._token_counts:
             self._token_counts[message.id] = self._count(format_message(message, authors=self._authors))
         return self._token_counts[message.id]
 
     def _take_if_fits(self, thread: ThreadView, places: Sequence[int]) -> bool:
-        """Takes the messages at the places that are not taken yet if they fit together; returns whether they did."""
+        """Take the messages at the places that are not taken yet if they fit together; return whether they did."""
         taken = self._taken.get(thread.id, set())
         new = [place for place in places if place not in taken]
         if not new:
@@ -141,7 +141,7 @@ class Selection:
         return True
 
     def _take_with_chain(self, thread: ThreadView, place: int) -> None:
-        """Takes a message with its whole chain, else with as much of it, nearest first, as fits; at last alone."""
+        """Take a message with its whole chain, else with as much of it, nearest first, as fits; at last alone."""
         if not self._take_if_fits(thread, self._find_chain_places(thread, place)):
             chain = self._find_chain_places(thread, place, max_explicit=1)
             while chain and not self._take_if_fits(thread, chain):
@@ -150,7 +150,7 @@ class Selection:
                 self._without_parent.append((thread, place))
 
     def _take_parent_cut(self, thread: ThreadView, place: int) -> None:
-        """Takes the beginning and end of the message that a hit replies to, where its author marked it as a reply."""
+        """Take the beginning and end of the message that a hit replies to, where its author marked it as a reply."""
         answered = thread.parents[place]
         if answered is None or thread.is_guessed(place) or answered in self._taken[thread.id]:
             return
@@ -167,12 +167,12 @@ class Selection:
             self._take_if_fits(thread, [answered])
 
     def _count_rendered_tokens(self, taken: dict[str, set[int]]) -> int:
-        """The tokens of the rendered text of the taken messages."""
+        """Return the tokens of the rendered text of the taken messages."""
         text = render_threads(self._group_by_thread(taken), authors=self._authors)
         return self._count(text) if text else 0
 
     def _find_chain_places(self, thread: ThreadView, place: int, *, max_explicit: int | None = None) -> list[int]:
-        """The place of a hit and of the messages in its reply chain; for a message that is no hit, its own place.
+        """Find the place of a hit and of the messages in its reply chain; for a message that is no hit, its own place.
 
         Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share.
         What is too long for the budget is not followed to its end.
@@ -202,7 +202,7 @@ class Selection:
         return False
 
     def _count_least(self, thread: ThreadView, place: int) -> int:
-        """The tokens of a message if they are known, else what they are at least, told from its text alone."""
+        """Return the tokens of a message if they are known, else what they are at least, told from its text alone."""
         if (known := self._token_counts.get(thread.ids[place])) is not None:
             return known
         return self._list_least(thread)[place]
@@ -217,20 +217,20 @@ class Selection:
         return self._least[thread.id]
 
     def _sum_of_slack(self, thread: ThreadView) -> int:
-        """How many tokens less all messages of a thread may take within the text than by themselves."""
+        """Return how many tokens less all messages of a thread may take within the text than by themselves."""
         if thread.id not in self._slack:
             per_message = _SLACK - self._separator_tokens
             self._slack[thread.id] = sum(max(0, per_message - least) for least in self._list_least(thread))
         return self._slack[thread.id]
 
     def _is_too_long(self, thread: ThreadView, place: int) -> bool:
-        """Whether a message that is no hit is certain not to fit beside what is taken."""
+        """Return whether a message that is no hit is certain not to fit beside what is taken."""
         if not self._is_exact or thread.ids[place] in self._hits:
             return False
         return self._count_least(thread, place) + self._separator_tokens > self._remaining + _SLACK
 
     def is_taken(self, each: ContextMessage) -> bool:
-        """Whether a message was selected."""
+        """Return whether a message was selected."""
         return self._get_place(each) in self._taken.get(each.thread, ())
 
     def _get_place(self, each: ContextMessage) -> int:
@@ -238,14 +238,14 @@ class Selection:
 
 
 def count_head_chars(head: Head) -> int:
-    """Characters that a message has at least before its text: who wrote it and when, as `format_said` writes it."""
+    """Count the characters before a message's text at least: author and time, as `format_said` writes them."""
     name = " ".join(head.author.split())
     when = _DATE_CHARS if head.at and head.at > "1001" else 0  # earlier years have fewer digits
     return len(name) + when + 2 * bool(name and when) + 2 * bool(name or when)
 
 
 def sort_by_distance(places: Sequence[int], hits: Sequence[int], thread: ThreadView) -> list[int]:
-    """The places of a thread: those that hits reply to first, directly or not, then those nearest to a hit."""
+    """Return the places of a thread: those that hits reply to first, directly or not, then those nearest to a hit."""
     ancestors: set[int] = set()
     for hit in hits:
         at = thread.parents[hit]
@@ -284,7 +284,7 @@ class WindowSources:
 
 
 def build_window(request: WindowRequest, sources: WindowSources, *, settings: Settings, count: Count) -> ContextWindow:
-    """The window for a prompt in a channel: the messages that fit the budget, and the dropped ones with reasons."""
+    """Build the window for a prompt in a channel: the messages that fit, and the dropped ones with reasons."""
     config = settings.scoring
     hits = sources.search(_make_channel_filter({request.channel}))
     channels = {request.channel}
@@ -326,8 +326,11 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
 def find_related_channels(
     request: WindowRequest, hits: Sequence[Hit], sources: WindowSources, *, max_channels: int
 ) -> list[str]:
-    """The other channels to search: those the prompt mentions as #name, then those the hits mention, then those whose
-    messages are most similar, the best first."""
+    """Find the other channels to search.
+
+    First come those that the prompt mentions as #name, then those that the hits mention, then those with the most
+    similar messages.
+    """
     texts = [request.prompt, *(hit.chunk.text for hit in hits)]
     mentioned = [name for text in texts for name in _MENTION.findall(text)]
     chosen: list[str] = []

@@ -40,12 +40,12 @@ The user says: {input}"""
 
 
 def strip_thinking(answer: str) -> str:
-    """The answer without the reasoning in `<think>` tags, closed or cut off."""
+    """Return the answer without the reasoning in `<think>` tags, closed or cut off."""
     return _THINKING_TAIL.sub("", _THINKING.sub("", answer))
 
 
 def parse_query_lines(answer: str, *, max_words: int = 12) -> list[str]:
-    """The queries of an answer in order, each once: no numbers, bullets, quotes, headings, fillers or prose.
+    """Parse the queries of an answer in order, each once: no numbers, bullets, quotes, headings, fillers or prose.
 
     A number belongs to the query if it is greater than the line number ("2. Liga results" on the first line). A line of
     more than `max_words` words is prose. A single word must be one to search for. A JSON list of texts is read as such.
@@ -56,7 +56,7 @@ def parse_query_lines(answer: str, *, max_words: int = 12) -> list[str]:
 
 
 def _parse_json_list(answer: str) -> list[str]:
-    """The texts of a JSON list in an answer, or of the one list in its object; none where there is no such list."""
+    """Parse the texts of a JSON list in an answer, or of the list in its object; empty without one."""
     found = _JSON.search(answer)
     try:
         value = json.loads(found[0]) if found else None
@@ -68,7 +68,7 @@ def _parse_json_list(answer: str) -> list[str]:
 
 
 def dedupe_queries(queries: Iterable[str]) -> list[str]:
-    """Each query once, in its first position and spelling; blank ones are dropped."""
+    """Return each query once, in its first position and spelling; blank ones are dropped."""
     kept: dict[str, str] = {}
     for query in queries:
         if query.strip():
@@ -77,12 +77,12 @@ def dedupe_queries(queries: Iterable[str]) -> list[str]:
 
 
 def normalise_query(query: str) -> str:
-    """The query without differences of case, space and punctuation, as a key for comparison."""
+    """Return the query without differences of case, space and punctuation, as a key for comparison."""
     return " ".join(tokenize_words(query)) or " ".join(query.casefold().split())
 
 
 def _strip_markers(line: str, line_number: int) -> str:
-    """The line without bullet, number, label, emphasis and quotes."""
+    """Return the line without bullet, number, label, emphasis and quotes."""
     line = _strip_wrapping(line)
     line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     number = _NUMBER.match(line)
@@ -94,7 +94,7 @@ def _strip_markers(line: str, line_number: int) -> str:
 
 
 def _strip_wrapping(line: str) -> str:
-    """The line without emphasis and quotes around the whole of it."""
+    """Return the line without emphasis and quotes around the whole of it."""
     for mark in (_EMPHASIS, _DOUBLE, _SINGLE):
         found = mark.fullmatch(line.strip())
         line = found[found.lastindex or 0] if found else line
@@ -102,7 +102,7 @@ def _strip_wrapping(line: str) -> str:
 
 
 def _is_searchable(line: str, max_words: int) -> bool:
-    """Whether the line can be a search query."""
+    """Return whether the line can be a search query."""
     found = tokenize_words(line)
     if not found or line.endswith((":", "：")) or line.startswith("```") or len(line.split()) > max_words:
         return False
@@ -110,7 +110,7 @@ def _is_searchable(line: str, max_words: int) -> bool:
 
 
 def expand_query_variations(query: str, llm: LLM | None = None, *, n: int = 3) -> list[str]:
-    """The query, then up to n variations of it, all different; the query alone without a model, or where it fails."""
+    """Return the query and up to n different variations; the query alone if there is no model or it fails."""
     if n < 0:
         raise SettingsError(f"n is {n}; it must be at least 0 variations")
     if not n or llm is None:
@@ -172,12 +172,12 @@ class QueryTransformer:
         self._model = provider
 
     def set_provider(self, provider: LLM) -> None:
-        """Uses this model from now on; closing it is up to the caller."""
+        """Use this model from now on; closing it is up to the caller."""
         self.close()
         self._given = self._model = provider
 
     def initialize(self) -> None:
-        """Builds the model; does nothing if disabled or ready."""
+        """Build the model; does nothing if disabled or ready."""
         if not self.config.enabled or self._model is not None:
             return
         if self._given is None and self._make is None:
@@ -189,14 +189,14 @@ class QueryTransformer:
         self._model = self._given or self._built
 
     def close(self) -> None:
-        """Releases the model, and closes it if it was built here."""
+        """Release the model, and close it if it was built here."""
         close = getattr(self._built, "close", None)
         self._built = self._model = None
         if callable(close):
             close()
 
     def transform(self, input: str, num_queries: int | None = None) -> list[str]:  # noqa: A002 - the documented name
-        """At most num_queries search queries for the input; the input itself if disabled or none is usable."""
+        """Return at most num_queries search queries for the input; the input itself if disabled or none is usable."""
         return self._transform(input, "", num_queries)
 
     def transform_with_context(
@@ -205,7 +205,7 @@ class QueryTransformer:
         conversation_context: str,
         num_queries: int | None = None,
     ) -> list[str]:
-        """As `transform`, for an input that may refer to the conversation before it."""
+        """Transform an input that may refer to the conversation before it."""
         return self._transform(input, conversation_context, num_queries)
 
     def _transform(self, text: str, context: str, num_queries: int | None) -> list[str]:
@@ -236,7 +236,7 @@ class QueryTransformer:
 def create_transformer(
     config: Mapping[str, Any], *, provider: LLM | None = None, make: MakeModel | None = None
 ) -> QueryTransformer:
-    """A transformer with the settings of a plain dict; SettingsError for an unknown name."""
+    """Return a transformer with the settings of a plain dict; SettingsError for an unknown name."""
     known = [field.name for field in fields(TransformerConfig)]
     unknown = [str(name) for name in config if name not in known]
     if unknown:
@@ -245,7 +245,7 @@ def create_transformer(
 
 
 def parse_query_response(response: str, fallback: str) -> list[str]:
-    """The queries in a model's answer, one per line without markers; the fallback if there is none."""
+    """Parse the queries in a model's answer, one per line without markers; the fallback if there is none."""
     return parse_query_lines(response) or [fallback]
 
 

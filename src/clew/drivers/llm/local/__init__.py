@@ -21,7 +21,7 @@ NO_TIMEOUT = 1e9  # seconds; a local model only waits for its own work
 
 
 def find_weights(name: str) -> Path:
-    """The path of a model's GGUF file; raises DriverMissing or NotFound, with what to install."""
+    """Find the path of a model's GGUF file; raise DriverMissing or NotFound, with what to install."""
     if find_spec("xllamacpp") is None:
         raise DriverMissing('local models need xllamacpp, which is not installed: pip install "clew[local]"')
     if name.endswith(".gguf"):
@@ -43,7 +43,7 @@ def find_weights(name: str) -> Path:
 
 
 def make_local_llm(config: LLMConfig) -> LLM:
-    """The model of that name; its weights are located now, and loaded at the first call."""
+    """Make the model of that name; its weights are located now, and loaded at the first call."""
     from clew.drivers.llm.local.runtime import load_runtime
 
     path = find_weights(config.name.partition(":")[2])

@@ -32,7 +32,7 @@ FORWARDED_OPTIONS = ("temperature", "top_p", "seed", "stop", "response_format")
 
 
 def truncate_messages(messages: Sequence[Message], count: Callable[[str], int], *, max_tokens: int) -> list[Message]:
-    """The messages within `max_tokens`: the longest lose their middle; DriverFailed if that is not enough."""
+    """Return the messages within `max_tokens`: the longest lose their middle; DriverFailed if that is not enough."""
     fitted = list(messages)
     sizes = [count(message["content"]) for message in fitted]
     total = sum(sizes)
@@ -60,7 +60,7 @@ def _cut_middle(text: str, count: Callable[[str], int], keep: int) -> str:
 
 
 def make_pydantic_model(name: str, runtime: Callable[[], Runtime]) -> Model:
-    """The pydantic-ai model; `runtime` is called at the first request."""
+    """Make the pydantic-ai model; `runtime` is called at the first request."""
     client = httpx2.AsyncClient(transport=InProcessTransport(runtime), timeout=None)
     provider = OpenAIProvider(base_url="http://local/v1", api_key="none", http_client=client)
     return OpenAIChatModel(name, provider=provider, profile=OpenAIModelProfile(supports_json_schema_output=True))
@@ -73,7 +73,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
         self._runtime = runtime
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The response; a request that cannot be answered gets a 400 with the reason."""
+        """Return the response; a request that cannot be answered gets a 400 with the reason."""
         options = json.loads(await request.aread())
         try:
             runtime = await asyncio.to_thread(self._runtime)
@@ -107,7 +107,7 @@ def _respond_with_stream(events: AsyncIterator[Event]) -> httpx2.Response:
 
 
 def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[str, Any], bool]:
-    """The request for the runtime, and whether its answer is a turn with tools."""
+    """Return the request for the runtime, and whether its answer is a turn with tools."""
     choice = options.get("tool_choice", "auto")
     tools = [tool["function"] for tool in options.get("tools") or () if choice != "none"]
     if isinstance(choice, dict):
@@ -125,7 +125,7 @@ def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[st
 
 
 async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterator[Event]:
-    """The events of an answer, produced in a thread that stops when nobody reads them."""
+    """Yield the events of an answer, produced in a thread that stops when nobody reads them."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
     closed = threading.Event()
@@ -158,7 +158,7 @@ async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterato
 
 
 async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool) -> Event:
-    """One completion from all its events."""
+    """Collect one completion from all its events."""
     text, finish, last = "", "stop", Event()
     async for last in events:
         for choice in last["choices"]:
@@ -172,7 +172,7 @@ async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool)
 
 
 async def _stream_turn(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """The events of a turn with tools as a server sends them: its answer as it is written, or its tool call."""
+    """Yield the events of a turn with tools as a server sends them: its answer as it is written, or its tool call."""
     turn, text, said, last = TurnText(), "", "", Event()
     finish = "stop"
     async for last in events:

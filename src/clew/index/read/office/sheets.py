@@ -44,7 +44,7 @@ _RELATION_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relations
 
 
 def read_delimited(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a CSV or TSV file: its table, split if it is large."""
+    """Return the Document of a CSV or TSV file: its table, split if it is large."""
     text = decode_with_fallbacks(data)
     with wrap_library_errors(uri, format_name="table"), _lift_cell_size_limit():
         separator = "\t" if PurePath(name).suffix.lower() == ".tsv" else _detect_separator(text)
@@ -65,7 +65,7 @@ def _lift_cell_size_limit() -> Iterator[None]:
 
 
 def _detect_separator(text: str) -> str:
-    """The separator that splits most of the first lines into equally many cells, then into most; else a comma."""
+    """Detect the separator that splits most of the first lines into equally many cells; else a comma."""
     sample = text[: 1 << 16].splitlines(keepends=True)[:_SAMPLE_LINES]
     best, choice = (0.0, 0), ","
     for separator in _SEPARATORS:
@@ -80,7 +80,7 @@ def _detect_separator(text: str) -> str:
 
 
 def is_large_workbook(data: bytes, *, uri: str) -> bool:
-    """Whether any sheet of the workbook is too large for Docling."""
+    """Return whether any sheet of the workbook is too large for Docling."""
     with wrap_library_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         parts = [
             entry for entry in archive.infolist() if "worksheets/" in entry.filename and entry.filename.endswith("xml")
@@ -92,7 +92,7 @@ def is_large_workbook(data: bytes, *, uri: str) -> bool:
 
 
 def stream_visible_sheets(data: bytes, *, uri: str) -> Iterator[SourceBlock]:
-    """The visible sheets of the workbook, each as a heading and its tables."""
+    """Yield the visible sheets of the workbook, each as a heading and its tables."""
     with wrap_library_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         shared = list(_read_shared_strings(archive))
         dated = _read_date_styles(archive)
@@ -115,7 +115,7 @@ def _count_spanned_cells(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> in
 
 
 def _list_visible_sheets(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    """The name of each visible sheet and its path in the archive."""
+    """Yield the name of each visible sheet and its path in the archive."""
     targets = {
         relation.get("Id"): normpath(join("/xl", relation.get("Target", ""))).lstrip("/")
         for relation in ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))
@@ -135,7 +135,7 @@ def _read_shared_strings(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _read_date_styles(archive: zipfile.ZipFile) -> Sequence[bool]:
-    """Whether each cell style shows a number as a date or a time."""
+    """Return whether each cell style shows a number as a date or a time."""
     if "xl/styles.xml" not in archive.NameToInfo:
         return ()
     root = ElementTree.fromstring(archive.read("xl/styles.xml"))
@@ -168,7 +168,7 @@ def _read_sheet_rows(
 
 
 def _iter_elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
-    """Each complete element of that name; it is cleared afterwards to free its memory."""
+    """Yield each complete element of that name; it is cleared afterwards to free its memory."""
     ending = f"}}{name}"
     for _, element in ElementTree.iterparse(file):
         if element.tag.endswith(ending) or element.tag == name:
@@ -192,7 +192,7 @@ def _format_cell_value(cell: ElementTree.Element, shared: Sequence[str], dated: 
 
 
 def _format_serial_date(serial: float) -> str:
-    """The date of a serial number of days; a number below one is a time of day."""
+    """Format the date of a serial number of days; a number below one is a time of day."""
     if not 0 <= serial < 2_958_466:  # the year 10000
         return str(serial)
     moment = datetime(1899, 12, 30) + timedelta(seconds=round(serial * 86_400))
@@ -200,7 +200,7 @@ def _format_serial_date(serial: float) -> str:
 
 
 def _join_text_runs(element: ElementTree.Element) -> str:
-    """The text of a string, its runs joined, without phonetic hints."""
+    """Return the text of a string, its runs joined, without phonetic hints."""
     texts = []
     for child in element:
         kind = _get_local_name(child)

@@ -78,7 +78,7 @@ class _StructuredPages:
 
 
 def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a PDF, with the page of every section; `meta` says how each page was read."""
+    """Return the Document of a PDF, with the page of every section; `meta` says how each page was read."""
     raw = _extract_raw_pages(data, uri=uri)
     if len(raw.scans) == len(raw.texts) and not is_ocr_installed():
         raise SourceError(uri, "is scanned: its pages are pictures without text; to read them: pip install 'clew[ocr]'")
@@ -111,7 +111,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
 def _choose_page_blocks(
     page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool
 ) -> tuple[list[SourceBlock], str]:
-    """The blocks of a page, and the method that found them: "structured", "reordered" (by the raw lines) or "raw"."""
+    """Choose the blocks of a page; return also their method: "structured", "reordered" or "raw"."""
     text = joins.join_hyphenated_words(text)
     markdown = join_split_words(joins.join_hyphenated_words(markdown), text)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
@@ -126,7 +126,7 @@ def _choose_page_blocks(
 
 
 def has_same_words(raw: str, structured: str, *, check_order: bool = False) -> bool:
-    """Whether the structured text has at least 95 % of the raw words and, with `check_order`, 90 % of their pairs."""
+    """Return whether 95 % of the raw words are in the structured text, and 90 % of their pairs if `check_order`."""
     expected, found = _WORD.findall(raw), _WORD.findall(structured)
     if _compute_word_overlap(expected, found) < MIN_WORD_OVERLAP:
         return False
@@ -173,7 +173,7 @@ def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
 
 @contextmanager
 def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
-    """The PDF, open within the `with` block."""
+    """Open the PDF within the `with` block."""
     try:
         import pypdfium2 as pdfium
     except ImportError as error:
@@ -189,7 +189,10 @@ def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
 
 
 def _describe_open_error(data: bytes, error: Exception) -> str:
-    """Why a PDF could not be opened; the bytes are checked too, as pdfium's code may be left from an earlier file."""
+    """Explain why a PDF could not be opened.
+
+    The bytes are checked too, as pdfium's code may be left from an earlier file.
+    """
     if getattr(error, "err_code", None) == _PASSWORD_ERROR and b"/Encrypt" in data:
         return PASSWORD_PROTECTED
     return "has no pages" if _NO_PAGES.search(data) else "is not a readable PDF: it is broken"
@@ -202,7 +205,7 @@ def _has_picture(page: "pdfium.PdfPage") -> bool:
 
 
 def _extract_structured_pages(data: bytes, *, uri: str) -> _StructuredPages:
-    """The structure of the pages; empty if pdf-inspector cannot read the file at all."""
+    """Extract the structure of the pages; empty if pdf-inspector cannot read the file at all."""
     try:
         import pdf_inspector
     except ImportError as error:

@@ -27,7 +27,7 @@ MAX_HEADINGS = 300
 
 
 def join_split_words(structured: str, raw: str) -> str:
-    """The structured text with words made whole that a narrow gap has split, where the raw text has them whole."""
+    """Join words that a narrow gap has split in the structured text, where the raw text has them whole."""
     there = _WORD.findall(raw)
     missing = Counter(there) - Counter(_WORD.findall(structured))
     if not missing:
@@ -46,7 +46,10 @@ def join_split_words(structured: str, raw: str) -> str:
 
 
 def split_off_headings(blocks: Iterable[SourceBlock], lines: Sequence[str], usual: int) -> Iterator[SourceBlock]:
-    """The blocks, with a numbered title at the beginning of a paragraph as a heading: it is a short line of its own."""
+    """Yield the blocks, with a numbered title at the start of a paragraph as a heading.
+
+    It is a short line of its own.
+    """
     short = {
         " ".join(line.split()): below.split()[0]
         for line, below in pairwise(lines)
@@ -64,12 +67,12 @@ def split_off_headings(blocks: Iterable[SourceBlock], lines: Sequence[str], usua
 
 
 def _list_beginnings(words: Sequence[str]) -> Iterator[str]:
-    """The first two words, the first three, and so on to the first twenty."""
+    """List the first two words, the first three, and so on to the first twenty."""
     return (" ".join(words[:count]) for count in range(2, min(len(words), 20)))
 
 
 def drop_repeated_headers(blocks: Iterable[SourceBlock]) -> Iterator[SourceBlock]:
-    """The blocks without a paragraph that repeats the header of the table above it."""
+    """Yield the blocks without a paragraph that repeats the header of the table above it."""
     header: list[str] = []
     for block in blocks:
         if block.kind == "paragraph" and len(header) > 1 and _WORD.findall(block.text) == header:
@@ -80,7 +83,7 @@ def drop_repeated_headers(blocks: Iterable[SourceBlock]) -> Iterator[SourceBlock
 
 
 def reads_across_columns(raw: str, structured: str) -> bool:
-    """Whether the structured text goes on elsewhere at the end of many a line of prose."""
+    """Return whether the structured text goes on elsewhere at the end of many a line of prose."""
     lines = [_WORD.findall(line) for line in raw.splitlines()]
     ends = [(line[-1], below[0]) for line, below in pairwise(lines) if min(len(line), len(below)) >= MIN_LINE_WORDS]
     inside = Counter(pair for line in lines for pair in pairwise(line))
@@ -89,7 +92,7 @@ def reads_across_columns(raw: str, structured: str) -> bool:
 
 
 def order_by_raw_lines(blocks: Sequence[SourceBlock], text: str, *, page: int) -> Iterator[SourceBlock]:
-    """The raw text of a page with the headings, tables and code that were found in it, each where its lines are."""
+    """Yield the raw text of a page with its headings, tables and code, each where its lines are."""
     lines = [line.strip() for line in text.splitlines()]
     whole = {_join_words(_WORD.findall(line)) for line in lines}
     parts = [_Part(block) for block in blocks if block.kind == "heading" or _has_whole_lines(block, whole)]
@@ -120,7 +123,10 @@ def order_by_raw_lines(blocks: Sequence[SourceBlock], text: str, *, page: int) -
 
 
 def _has_whole_lines(block: SourceBlock, lines: Set[str]) -> bool:
-    """Whether each row of a table, or line of code, is a line of the page: else it may be torn out of columns."""
+    """Return whether each row of a table or line of code is a line of the page.
+
+    Otherwise it may be torn out of columns.
+    """
     if block.kind not in ("table", "code"):
         return False
     rows = (_WORD.findall(row) for row in block.text.splitlines())
@@ -128,7 +134,10 @@ def _has_whole_lines(block: SourceBlock, lines: Set[str]) -> bool:
 
 
 def _goes_on(heading: SourceBlock, part: "_Part", line: str) -> bool:
-    """Whether a heading goes on in the line below it: it was found as one, or the line begins with a small letter."""
+    """Return whether a heading goes on in the line below it.
+
+    It was found as one, or the line begins with a small letter.
+    """
     return part.block.level == heading.level and (part.goes_on or line[:1].islower())
 
 
@@ -145,7 +154,7 @@ class _Part:
         self._taken = False
 
     def take(self, words: Sequence[str]) -> bool:
-        """Whether a line with these words is of this block; they are taken then."""
+        """Return whether a line with these words is of this block; they are taken then."""
         if not self._left.total() or any(word not in self._left for word in words):
             return False
         run = _join_words(words)

@@ -26,7 +26,10 @@ _BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable(["inline", "tex
 
 
 def parse_table_without_cells(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:  # noqa: N803
-    """Whether a table begins here; it ends where that of the parser ends, and has no tokens but its first and last."""
+    """Return whether a table begins here.
+
+    It ends where the parser's does, and has only its first and last token.
+    """
     if not table(state, startLine, endLine, True):
         return False
     if silent:
@@ -41,7 +44,7 @@ def parse_table_without_cells(state: StateBlock, startLine: int, endLine: int, s
 
 
 def _find_end(state: StateBlock, start: int, last: int) -> int:
-    """The line after the last row."""
+    """Find the line after the last row."""
     rules = state.md.block.ruler.getRules("blockquote")
     columns = _count_cells(getLine(state, start).strip())
     missing = 0
@@ -101,7 +104,7 @@ class MarkdownBlock(NamedTuple):
 
 
 def read_markdown(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a markdown page: front matter in `meta`, a section per heading."""
+    """Return the Document of a markdown page: front matter in `meta`, a section per heading."""
     front_matter = parse_front_matter(text)
     if front_matter.labels_lost:  # without its labels everybody would see it
         raise SourceError(uri, f"names who may see it (access), but its {front_matter.error}; correct it")
@@ -127,12 +130,12 @@ def read_markdown(text: str, *, uri: str, name: str) -> Document:
 
 @lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
 def parse_markdown_blocks(text: str) -> tuple[MarkdownBlock, ...]:
-    """The blocks of a markdown text in order; together they cover all but white space."""
+    """Parse the blocks of a markdown text in order; together they cover all but white space."""
     return tuple(parse_markdown_blocks_uncached(text))
 
 
 def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
-    """`parse_markdown_blocks` without its cache, for the many small texts of a conversation."""
+    """Parse the blocks without the cache, for the many small texts of a conversation."""
     if _is_plain(text):
         paragraphs = _PLAIN_PARAGRAPH.finditer(text)
         return [MarkdownBlock("paragraph", each.start(), each.start() + len(each[0].rstrip())) for each in paragraphs]
@@ -140,14 +143,14 @@ def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is nothing but paragraphs: no line begins with markup, and it has spaces and newlines alone."""
+    """Return whether a text is only paragraphs: no line begins with markup, and its white space is plain."""
     if _FIRST_MARKUP.match(text) or _LATER_MARKUP.search(text):
         return False
     return text.replace("\n", "").isprintable()
 
 
 def find_line_starts(text: str) -> list[int]:
-    """The offset of each line, and the length of the text."""
+    """Find the offset of each line, and the length of the text."""
     if "\r" in text:
         return [0, *(match.end() for match in _NEWLINE.finditer(text)), len(text)]
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
@@ -186,7 +189,7 @@ def _collect_blocks(text: str, tokens: Sequence[Token]) -> list[MarkdownBlock]:
 
 
 def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:
-    """The blocks plus those that the parser does not report: link definitions, empty items, what is nested too deep."""
+    """Add the blocks that the parser does not report: link definitions, empty items, and too deep nesting."""
     filled: list[MarkdownBlock] = []
     at = 0
     for block in (*blocks, MarkdownBlock("", len(text), len(text))):
@@ -207,7 +210,7 @@ def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[M
 
 
 def _strip_heading_markup(content: str) -> str:
-    """The text of a heading without markup."""
+    """Return the text of a heading without markup."""
     content = _strip_anchor(content.strip()[:_MAX_HEADING_CHARS].rstrip())
     marks = len(_MARKUP.findall(content))
     if not marks:
@@ -224,6 +227,6 @@ def _strip_heading_markup(content: str) -> str:
 
 
 def _strip_anchor(content: str) -> str:
-    """The text of a heading without the id at its end: "Install {#setup}"."""
+    """Return the text of a heading without the id at its end: "Install {#setup}"."""
     start = content.rfind("{#")
     return content[:start].rstrip() if start >= 0 and content.find("}", start) == len(content) - 1 else content

@@ -54,7 +54,7 @@ class UnderlinedTitle(NamedTuple):
 
 
 def read_plain_text(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a plain text; a section per underlined title."""
+    """Return the Document of a plain text; a section per underlined title."""
     found = () if name.lower().endswith(".log") else find_underlined_titles(text)
     return Document(
         id=make_document_id(uri),
@@ -70,7 +70,7 @@ def read_plain_text(text: str, *, uri: str, name: str) -> Document:
 
 @lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
 def find_underlined_titles(text: str) -> tuple[UnderlinedTitle, ...]:
-    """The underlined titles in order; the first style of underline is level 1, the next new style level 2, and so on.
+    """Find the underlined titles in order; the first style of underline is level 1, the next new one level 2.
 
     A title is at the margin after a blank line. The rule below it is at least as long; a rule above it must equal it.
     """
@@ -96,7 +96,7 @@ def find_underlined_titles(text: str) -> tuple[UnderlinedTitle, ...]:
 
 
 def read_rst(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a page in reStructuredText, a section for each underlined title.
+    """Return the Document of a page in reStructuredText, a section for each underlined title.
 
     A page of nothing but directives that show nothing here, such as `include`, is read as it is written.
     """
@@ -108,7 +108,7 @@ def read_rst(text: str, *, uri: str, name: str) -> Document:
 
 
 def _find_titles(text: str) -> Mapping[int, tuple[int, UnderlinedTitle]]:
-    """The underlined titles by their first line, each with the number of its lines."""
+    """Find the underlined titles by their first line, each with the number of its lines."""
     found: dict[int, tuple[int, UnderlinedTitle]] = {}
     line = at = 0
     for title in find_underlined_titles(text):
@@ -153,7 +153,7 @@ def _parse(
 
 
 def _find_end_of_body(lines: Sequence[str], at: int) -> int:
-    """The first line that is neither blank nor indented."""
+    """Find the first line that is neither blank nor indented."""
     while at < len(lines) and (not lines[at].strip() or lines[at][0].isspace()):
         at += 1
     return at
@@ -170,7 +170,7 @@ def _find_end_of_paragraph(
 
 
 def _read_directive(lines: Sequence[str], *, depth: int) -> Iterator[SourceBlock]:
-    """What a directive shows: its content, and its argument where that is text; nothing of a comment or a target."""
+    """Yield the content of a directive, and its argument where that is text; nothing of a comment or a target."""
     directive = _DIRECTIVE.fullmatch(lines[0].rstrip())
     if directive is None:
         if footnote := _FOOTNOTE.fullmatch(lines[0].rstrip()):
@@ -204,7 +204,7 @@ def _make_item(lines: Sequence[str]) -> SourceBlock:
 
 
 def _make_paragraph(lines: Sequence[str]) -> Iterator[SourceBlock]:
-    """The paragraph of some lines, without the rules of tables."""
+    """Yield the paragraph of some lines, without the rules of tables."""
     text = "\n".join(line.strip() for line in lines if not _TABLE_RULE.fullmatch(line)).strip()
     text = text.removesuffix("::").rstrip() + ":" * text.endswith("::")
     if any(map(str.isalnum, text)):
@@ -212,6 +212,6 @@ def _make_paragraph(lines: Sequence[str]) -> Iterator[SourceBlock]:
 
 
 def _to_plain(text: str) -> str:
-    """The text of inline markup: of a role its text, of a link its text and its address."""
+    """Return the text of inline markup: of a role its text, of a link its text and its address."""
     text = _ROLE.sub(lambda found: found[1].partition(" <")[0].lstrip("~!"), text)
     return _LITERAL.sub(r"`\1`", _LINK.sub(r"\1 (\2)", text))

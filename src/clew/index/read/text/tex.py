@@ -102,7 +102,7 @@ _REFERENCES = frozenset(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "
 
 
 def read_tex(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a LaTeX file: a section per sectioning command, its title, author and date in `meta`."""
+    """Return the Document of a LaTeX file: a section per sectioning command, its title, author and date in `meta`."""
     source = _strip_comments(text)
     start, end = source.find("\\begin{document}"), source.rfind("\\end{document}")
     body = source[start + len("\\begin{document}") if start >= 0 else 0 : end if end >= 0 else None]
@@ -119,7 +119,7 @@ def read_tex(text: str, *, uri: str, name: str) -> Document:
 
 
 def _strip_comments(text: str) -> str:
-    """The source without comments, except in code; a line that is nothing else goes with its line end."""
+    """Return the source without comments, except in code; a line that is nothing else goes with its line end."""
     lines: list[str] = []
     code = ""
     for line in text.split("\n"):
@@ -135,7 +135,7 @@ def _strip_comments(text: str) -> str:
 
 
 def _read_declaration(source: str, command: str) -> str:
-    """The argument of \\title, \\author or \\date as text on one line."""
+    """Return the argument of \\title, \\author or \\date as text on one line."""
     found = re.search(rf"\\{command}(?![A-Za-z])", source)
     if found is None:
         return ""
@@ -163,7 +163,7 @@ class _Parser:
         self._is_quote = False
 
     def parse(self) -> Iterator[SourceBlock]:
-        """The blocks of the body, in order."""
+        """Yield the blocks of the body, in order."""
         body, at = self._body, 0
         while (mark := _MARK.search(body, at)) is not None:
             self._text.append(body[at : mark.start()])
@@ -190,7 +190,7 @@ class _Parser:
         yield from self._flush()
 
     def _flush(self, *, ends_item: bool = True) -> Iterator[SourceBlock]:
-        """The open paragraph or list item; a blank line alone does not end an item."""
+        """Yield the open paragraph or list item; a blank line alone does not end an item."""
         if not ends_item and self._marker is not None:
             self._text.append("\n")
             return
@@ -203,7 +203,7 @@ class _Parser:
         self._marker = None
 
     def _begin(self, name: str, at: int) -> Generator[SourceBlock, None, int]:
-        """The blocks of an environment that is taken whole; returns the position after it, or after its opening."""
+        """Yield the blocks of an environment that is read whole; return the position after it or its opening."""
         if name in _CODE | _MATH | _PICTURES:
             end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
             stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
@@ -235,7 +235,7 @@ class _Parser:
             self._is_quote = False
 
     def _open_item(self, command: str, at: int) -> int:
-        """Opens a list item; its own label, or the key of a reference, is the first of its text."""
+        """Open a list item; its own label, or the key of a reference, is the first of its text."""
         self._marker = "1." if self._lists and self._lists[-1] in ("enumerate", "compactenum") else "-"
         if command == "bibitem":
             key, at = read_group(self._body, skip_options(self._body, at))
@@ -258,7 +258,7 @@ def _to_line(text: str) -> str:
 
 
 def _split_rows(content: str) -> list[list[str]]:
-    """The rows of a table, after the description of its columns."""
+    """Return the rows of a table, after the description of its columns."""
     at = skip_options(content, 0)
     first, after = read_group(content, at)
     if first and content[after : after + 1] == "{":  # tabularx has its width first
@@ -268,12 +268,12 @@ def _split_rows(content: str) -> list[list[str]]:
 
 
 def strip_labels(formula: str) -> str:
-    """The formula without its labels, which say nothing to a reader."""
+    """Return the formula without its labels, which say nothing to a reader."""
     return _LABEL.sub("", formula)
 
 
 def read_group(text: str, at: int) -> tuple[str, int]:
-    """The argument in braces at a position (after white space) and where it ends; empty if there is none."""
+    """Return the argument in braces at a position (after white space) and where it ends; empty if there is none."""
     while at < len(text) and text[at].isspace():
         at += 1
     if at >= len(text) or text[at] != "{":
@@ -289,13 +289,13 @@ def read_group(text: str, at: int) -> tuple[str, int]:
 
 
 def skip_options(text: str, at: int) -> int:
-    """The position after an optional argument in brackets, if there is one."""
+    """Return the position after an optional argument in brackets, if there is one."""
     found = _OPTIONS.match(text, at)
     return found.end() if found else at
 
 
 def convert_inline(text: str) -> str:
-    """The text of LaTeX source as plain text, in one pass."""
+    """Convert the text of LaTeX source as plain text, in one pass."""
     parts: list[str] = []
     closers: list[str | None] = []  # what the braces that are open add at their ends
     # What the next brace adds at its end; None for an argument, which is kept apart from the one after it. A paragraph
@@ -331,7 +331,7 @@ def convert_inline(text: str) -> str:
 
 
 def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int, str | None]:
-    """What a command shows, the position after it, and what its argument adds at its end."""
+    """Return the shown text of a command, the position after it, and the text at the end of its argument."""
     bare = name.rstrip("*")
     if name in _ACCENTS and (not name.isalpha() or text[at : at + 1] == "{"):
         return (*_convert_accent(name, text, at), "")
@@ -368,7 +368,7 @@ def _convert_accent(name: str, text: str, at: int) -> tuple[str, int]:
 
 
 def _skip_groups(text: str, at: int) -> int:
-    """The position after all arguments that follow."""
+    """Return the position after all arguments that follow."""
     while True:
         at = skip_options(text, at)
         if text[at : at + 1] != "{":

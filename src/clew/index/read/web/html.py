@@ -66,14 +66,14 @@ _TO_PAGES_AROUND = "a[rel~=next], a[rel~=prev], a[rel~=previous], a[rel~=up]"
 
 
 def read_html(data: bytes, *, uri: str, name: str, charset: str = "") -> Document:
-    """The Document of an HTML page; a charset from the web server goes before that declared in the page."""
+    """Return the Document of an HTML page; a charset from the web server goes before that declared in the page."""
     return build_document(
         parse_html(decode_with_fallbacks(data, charset=charset), uri=uri), uri=uri, name=name, source_format="html"
     )
 
 
 def parse_html(text: str, *, uri: str) -> ParsedSource:
-    """The blocks of the main content, the title, and description, language, date and author as meta."""
+    """Parse the blocks of the main content, the title, and description, language, date and author as meta."""
     _check_nesting_depth(text, uri=uri)
     if _MANY_ATTRIBUTES.search(text):
         raise SourceError(uri, f"is refused: one of its elements has more than {MAX_ATTRIBUTES} attributes")
@@ -104,7 +104,7 @@ def _check_nesting_depth(text: str, *, uri: str) -> None:
 
 
 def _find_main_element(body: "LexborNode") -> "LexborNode":
-    """The only element marked as main content, or else the whole body."""
+    """Find the only element marked as main content, or else the whole body."""
     words = len(body.text(deep=True).split())
     for selector in ("main, [role=main]", "article"):
         found = body.css(selector)
@@ -114,7 +114,7 @@ def _find_main_element(body: "LexborNode") -> "LexborNode":
 
 
 def _is_content_mostly_dropped(blocks: list[SourceBlock], body: "LexborNode") -> bool:
-    """Whether next to nothing of a page is left: then what looked like navigation is its content."""
+    """Return whether next to nothing of a page is left: then what looked like navigation is its content."""
     left = sum(len(block.text.split()) for block in blocks)
     return left == 0 or 2 * left < len(body.text(deep=True).split()) <= SMALL_PAGE_WORDS
 
@@ -151,7 +151,7 @@ def _read_meta_tag(tree: "LexborHTMLParser", name: str) -> str:
 
 
 def extract_html_blocks(node: "LexborNode", *, keep_navigation: bool = False) -> Iterator[SourceBlock]:
-    """The blocks below an element in order; `keep_navigation` keeps what looks like navigation."""
+    """Yield the blocks below an element in order; `keep_navigation` keeps what looks like navigation."""
     yield from _HtmlWalker(everything=keep_navigation).visit_children(node, depth=0)
 
 
@@ -164,7 +164,7 @@ class _HtmlWalker:
         self._content_depth = 0
 
     def visit_children(self, node: "LexborNode", *, depth: int) -> Iterator[SourceBlock]:
-        """The blocks of the children; adjacent inline elements make one paragraph."""
+        """Yield the blocks of the children; adjacent inline elements make one paragraph."""
         runs: list[str] = []
         for child in node.iter(include_text=True):
             if self._is_inline(child, depth):
@@ -181,7 +181,7 @@ class _HtmlWalker:
             yield SourceBlock("paragraph", text)
 
     def _is_inline(self, node: "LexborNode", depth: int) -> bool:
-        """Whether a node is inline: an inline element that contains no block."""
+        """Return whether a node is inline: an inline element that contains no block."""
         if node.tag not in _INLINE_TAGS:
             return False
         if node.tag in ("-text", "br", "img", "math", "code") or depth > MAX_WALK_DEPTH:
@@ -256,7 +256,7 @@ class _HtmlWalker:
         self._list_depth -= 1
 
     def _visit_list_item(self, node: "LexborNode", number: int | None, *, depth: int) -> Iterator[SourceBlock]:
-        """The item with its first paragraph, then its other content: nested lists, tables, code."""
+        """Yield the item with its first paragraph, then its other content: nested lists, tables, code."""
         level = self._list_depth - 1 + (node.tag == "dd")
         marker = "" if number is None else f"{_parse_int(node.attributes.get('value'), number)}."
         is_first = True
@@ -290,7 +290,7 @@ class _HtmlWalker:
         yield from split_large_table(grid, header_rows=_count_header_rows(rows, max(map(len, grid), default=0)))
 
     def _to_single_line(self, node: "LexborNode", *, depth: int) -> str:
-        """The text below an element on one line, blocks separated by a space."""
+        """Return the text below an element on one line, blocks separated by a space."""
         return collapse_whitespace(self._to_text(node, depth=depth, gap=" "))
 
     def _to_text(self, node: "LexborNode", *, depth: int, gap: str = "") -> str:
@@ -314,12 +314,12 @@ class _HtmlWalker:
 
 
 def _collapse_line_spaces(text: str) -> str:
-    """The lines of a paragraph, with white space collapsed as in browsers."""
+    """Return the lines of a paragraph, with white space collapsed as in browsers."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
 
 
 def _find_code_language(node: "LexborNode") -> str:
-    """The language in the classes of a code block, its <code> or its parent."""
+    """Find the language in the classes of a code block, its <code> or its parent."""
     inner = node.css_first("code")
     for element in (inner, node, node.parent):
         if element is not None:
@@ -344,7 +344,7 @@ def _format_formula(node: "LexborNode") -> str:
 
 
 def _iter_table_rows(table: "LexborNode") -> Iterator["LexborNode"]:
-    """The rows of a table, without those of nested tables."""
+    """Yield the rows of a table, without those of nested tables."""
     for child in table.iter():
         if child.tag == "tr":
             yield child
@@ -357,7 +357,7 @@ def _list_cells(row: "LexborNode") -> list["LexborNode"]:
 
 
 def _count_header_rows(rows: list["LexborNode"], width: int) -> int:
-    """The number of header rows: the first, and the following ones with header cells over half of the width."""
+    """Count the header rows: the first, and the following ones with header cells over half of the width."""
     header = 1
     for row in rows[1:-1]:
         cells = _list_cells(row)
@@ -374,7 +374,7 @@ def _read_cell_spans(cell: "LexborNode") -> tuple[int, int]:
 
 
 def _expand_cell_spans(rows: list[list[tuple[str, int, int]]]) -> list[list[str]]:
-    """The cells by row and column; a spanning cell is repeated in each, within a limit on all cells."""
+    """Return the cells by row and column; a spanning cell is repeated in each, within a limit on all cells."""
     cells_left = 10_000 + 20 * sum(map(len, rows))  # spans can claim far more cells than a page holds
     grid: list[list[str]] = []
     spanning: dict[
@@ -405,12 +405,12 @@ def _parse_int(value: str | None, default: int) -> int:
 
 
 def is_permalink(node: "LexborNode") -> bool:
-    """Whether an element is a link to its own place in the page, shown as a sign such as ¶."""
+    """Return whether an element is a link to its own place in the page, shown as a sign such as ¶."""
     return node.tag == "a" and node.text(deep=True).strip() in _PERMALINK_SIGNS and _has_fragment(node)
 
 
 def is_navigation_panel(node: "LexborNode") -> bool:
-    """Whether an element is the line of links to the next page, the one before and the one above."""
+    """Return whether an element is the line of links to the next page, the one before and the one above."""
     if node.tag not in _PANEL_TAGS or _PANEL_CLASSES.isdisjoint((node.attributes.get("class") or "").split()):
         return False
     return node.css_first(_TO_PAGES_AROUND) is not None and node.css_first("h1, h2, h3") is None

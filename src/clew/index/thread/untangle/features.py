@@ -64,7 +64,7 @@ class ChannelWindow:
 
     @classmethod
     def build(cls, cues: Sequence[MessageCues], start: int) -> "ChannelWindow":
-        """The matrices of the messages; those from `start` on need a parent."""
+        """Build the matrices of the messages; those from `start` on need a parent."""
         numbers: dict[str, int] = {}
         # Each message without an author gets an author of its own.
         authors = [numbers.setdefault(cue.author or f"\0{position}", len(numbers)) for position, cue in enumerate(cues)]
@@ -110,7 +110,7 @@ class LookBack:
 
     @classmethod
     def build(cls, window: ChannelWindow) -> "LookBack":
-        """The candidates of every message of the window that needs a parent."""
+        """Build the candidates of every message of the window that needs a parent."""
         rows = window.judged
         back = rows[:, None] - np.arange(1, REACH + 1)
         before = np.maximum(back, 0)
@@ -121,7 +121,7 @@ class LookBack:
         return cls(window, rows, before, back >= 0, low, authors[rows], authors[before], inside.astype(np.float32))
 
     def gather_candidates(self, full: Numbers) -> Numbers:
-        """The columns of the candidates: m × n becomes m × r."""
+        """Gather the columns of the candidates: m × n becomes m × r."""
         return np.take_along_axis(full, self.before, axis=1)
 
 
@@ -133,24 +133,24 @@ class FeatureGroup(NamedTuple):
 
 
 def log_scale(values: Numbers, unit_at: float = REACH) -> Numbers:
-    """Counts on a logarithmic scale: 0 at 0, 1 at `unit_at`."""
+    """Count on a logarithmic scale: 0 at 0, 1 at `unit_at`."""
     scaled: Numbers = np.log1p(np.maximum(values, 0)) / np.log1p(unit_at)
     return scaled
 
 
 def prefix_sums(matrix: Floats) -> Floats:
-    """The sum of the rows before each row, and of all rows at the end: one row more than given."""
+    """Return the sum of the rows before each row, and of all rows at the end: one row more than given."""
     return np.concatenate([np.zeros((1, matrix.shape[1]), np.float32), np.cumsum(matrix, axis=0)])
 
 
 def find_last_nonzero_row(matrix: Floats) -> Ints:
-    """For each row, and for the end, the last row before it where the column is not 0, else -1; one row more."""
+    """Find, for each row and the end, the last row before it where the column is not 0, else -1."""
     positions = np.where(matrix > 0, np.arange(len(matrix))[:, None], -1)
     return np.concatenate([np.full((1, matrix.shape[1]), -1), np.maximum.accumulate(positions, axis=0)])
 
 
 def _build_word_matrix(cues: Sequence[MessageCues]) -> tuple[Floats, Floats]:
-    """Which message has which of the shared words, and how many unshared words each has."""
+    """Return which message has which of the shared words, and how many unshared words each has."""
     counts = Counter(word for cue in cues for word in cue.words)
     column = {
         word: position for position, word in enumerate(sorted(word for word, count in counts.items() if count > 1))
@@ -164,7 +164,7 @@ def _build_word_matrix(cues: Sequence[MessageCues]) -> tuple[Floats, Floats]:
 
 
 def compute_timing_features(view: LookBack) -> FeatureGroup:
-    """How far back each candidate is, in messages and in minutes, and the longest silence since."""
+    """Return how far back each candidate is, in messages and in minutes, and the longest silence since."""
     back = np.arange(1, REACH + 1)
     order: dict[str, Numbers] = {
         "distance": log_scale(back),
@@ -202,14 +202,14 @@ def compute_timing_features(view: LookBack) -> FeatureGroup:
 
 
 def _compute_candidate_waits(view: LookBack) -> NDArray[np.float64]:
-    """m × r: the minutes between each candidate and the message after it; 0 where a time is missing."""
+    """Compute m × r: the minutes between each candidate and the message after it; 0 where a time is missing."""
     minutes = view.window.minutes
     waits = np.nan_to_num(np.maximum(np.diff(minutes, append=np.nan), 0))
     return np.where(view.valid, waits[view.before], 0)
 
 
 def _compute_mean_wait(waits: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """m: the mean of the usual waits in reach, in minutes per message."""
+    """Compute m: the mean of the usual waits in reach, in minutes per message."""
     ordered = np.sort(np.where(there, waits, np.inf), axis=1)
     usual = np.ceil(there.sum(axis=1) * _USUAL_SHARE)
     is_usual = np.arange(there.shape[1]) < usual[:, None]
@@ -219,7 +219,7 @@ def _compute_mean_wait(waits: NDArray[np.float64], there: NDArray[np.bool_]) -> 
 
 
 def compute_speaker_features(view: LookBack) -> FeatureGroup:
-    """The relation of the author of a message to the author of each candidate."""
+    """Compute the relation of the author of a message to the author of each candidate."""
     window, rows, me, him, low = view.window, view.rows, view.me, view.him, view.low
     spoken = np.zeros_like(window.calls)
     spoken[np.arange(len(spoken)), window.authors] = 1
@@ -248,7 +248,7 @@ def compute_speaker_features(view: LookBack) -> FeatureGroup:
 def _compute_turn_features(
     view: LookBack, spoken: Floats, last: Numbers, mine: Numbers
 ) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
-    """Message and pair features: how often each speaks, and how long ago."""
+    """Compute message and pair features: how often each speaks, and how long ago."""
     window, rows, before, me, him, low = view.window, view.rows, view.before, view.me, view.him, view.low
     count = prefix_sums(spoken)
     within = count[rows] - count[low]  # m × a
@@ -287,7 +287,7 @@ def _compute_turn_features(
 def _compute_address_features(
     view: LookBack, around: Floats, caller: Numbers
 ) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
-    """Message and pair features: whom the two address, and who addressed them since."""
+    """Compute message and pair features: whom the two address, and who addressed them since."""
     window, rows, before, me, him = view.window, view.rows, view.before, view.me, view.him
     called, named = window.calls[rows] * around, window.names[rows] * around  # m × a
     all_called = called.sum(axis=1)
@@ -321,7 +321,7 @@ def _compute_address_features(
 
 
 def _compute_exchange_features(view: LookBack) -> dict[str, Numbers]:
-    """Pair features: how often the two addressed each other in reach, and since the candidate."""
+    """Compute pair features: how often the two addressed each other in reach, and since the candidate."""
     window, authors, me = view.window, view.window.authors, view.me
     positions = np.arange(len(authors))
     mine = (authors == me[:, None]) * view.inside  # m × n: messages of mine
@@ -340,7 +340,7 @@ def _compute_exchange_features(view: LookBack) -> dict[str, Numbers]:
 
 
 def compute_shared_word_features(view: LookBack) -> FeatureGroup:
-    """The words a message shares with each candidate and with its author, and a candidate with my latest messages."""
+    """Compute the words that messages share with their candidates, the candidates' authors, and my latest messages."""
     words, rows = view.window.words, view.rows
     counts = prefix_sums(words)
     found = counts[rows + 1] - counts[view.low]  # m × w: how many messages in reach have the word
@@ -389,7 +389,7 @@ class ReplyFeatures:
 
 
 def extract_reply_features(window: ChannelWindow) -> ReplyFeatures:
-    """The features of every message of the window that needs a parent."""
+    """Extract the features of every message of the window that needs a parent."""
     view = LookBack.build(window)
     groups = (compute_timing_features(view), compute_speaker_features(view), compute_shared_word_features(view))
     by_pair = {name: values for group in groups for name, values in group.pairs.items()}

@@ -23,7 +23,7 @@ class ReplyNet:
     message: Layers
 
     def score_parents(self, features: ReplyFeatures) -> Floats:
-        """m × (1 + REACH) scores: of starting a conversation, then of each candidate, the nearest first."""
+        """Score m × (1 + REACH): starting a conversation, then each candidate, the nearest first."""
         m, reach, _ = features.pairs.shape
         # The features of the message are the same for each candidate: their part of the first layer is computed once.
         (first, bias), *rest = self.pair
@@ -35,13 +35,13 @@ class ReplyNet:
         return np.concatenate([opening, np.where(features.valid, pairs, -np.inf)], axis=1)
 
     def choose_parents(self, features: ReplyFeatures) -> Ints:
-        """How many messages back the parent is; 0 where a conversation starts."""
+        """Return how many messages back the parent is; 0 where a conversation starts."""
         best: Ints = self.score_parents(features).argmax(axis=1)
         return best
 
 
 def _forward(rows: Floats, layers: Layers) -> Floats:
-    """The output of the layers, with ReLU between them."""
+    """Return the output of the layers, with ReLU between them."""
     *hidden, (weights, bias) = layers
     for inner, offset in hidden:
         rows = np.maximum(rows @ inner + offset, 0)
@@ -66,14 +66,14 @@ ORIGIN = {
 
 @cache
 def load_default_net() -> ReplyNet:
-    """The net that comes with the package."""
+    """Load the net that comes with the package."""
     return parse_net_weights(
         json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8"))
     )
 
 
 def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
-    """The net of a parsed weights file; a SettingsError if its features are not those of this version."""
+    """Parse the net of a parsed weights file; a SettingsError if its features are not those of this version."""
     nets: dict[str, Layers] = {}
     for name, inputs in INPUTS.items():
         layers = values[name]
@@ -94,7 +94,7 @@ def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
 
 
 def format_net_as_json(net: ReplyNet) -> str:
-    """The net as the JSON of a weights file: its origin, then each layer, one line per input."""
+    """Format the net as the JSON of a weights file: its origin, then each layer, one line per input."""
     parts = [f'"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in ORIGIN.items()]
     for name, inputs in INPUTS.items():
         layers: Layers = getattr(net, name)

@@ -1,6 +1,6 @@
 """The evaluation of a collection: every system is asked every judged question, and the differences are tested.
 
-It runs here, or as a job of a worker. What a system found is measured by all that the judgement of a question allows.
+It runs here, or as a job of a worker. Results are measured as far as the judgement of a question allows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -370,7 +370,7 @@ def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgemen
 
 
 def compare_words(text: str, reference: str) -> float:
-    """Return the F1 of the terms of a text and of those of a reference, function words left out."""
+    """Compute the F1 of the terms of a text and a reference, without function words."""
     said, wanted = extract_terms(text), extract_terms(reference)
     shared = sum(min(count, wanted.get(term, 0)) for term, count in said.items())
     return 2 * shared / (sum(said.values()) + sum(wanted.values())) if shared else 0.0

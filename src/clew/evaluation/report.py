@@ -119,7 +119,7 @@ def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
 
 
 def _keep_ranked(result: QuestionResult, k: int) -> QuestionResult:
-    """Return the result without what was measured of a context, or of an answer by it."""
+    """Return the result without the measures of a context, and of an answer by it."""
     ranked = list_measures(k, 0, answers=False)
     values = {name: value for name, value in result.values.items() if name in ranked}
     return replace(result, values=values, tokens=None, confidence=None)
@@ -195,7 +195,7 @@ def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]
 def collect_values(run: EvaluationRun, system: str) -> Values:
     """Collect the values of a system by measure, then by question.
 
-    Where some questions have no answer, "context" joins what is measured of the context for both kinds.
+    Where some questions have no answer, "context" joins the measures of the context for both kinds.
     """
     found: Values = {}
     for result in run.results:

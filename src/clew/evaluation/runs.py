@@ -1,6 +1,6 @@
 """Runs as they are kept: JSON lines, a header and then a line for every result as it comes.
 
-A run that broke off is continued: what is in it is not asked again. A run can be exported in the format of TREC, which
+A run that broke off is continued without asking its questions again. A run can be exported in the format of TREC, which
 trec_eval, ir-measures and ranx read.
 """
 
@@ -97,7 +97,7 @@ def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[Evalu
 
 
 def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> EvaluationRun:
-    """Return the run of this id, or the last one for "last"; NotFound with those that there are."""
+    """Return the run of this id, or the last one for "last"; NotFound lists the runs."""
     place = find_runs(engine, folder)
     if place is None:
         raise SettingsError("this engine sees a part of the collection, and no runs; name the folder that has them")
@@ -116,7 +116,7 @@ def _read_texts(place: RecordStore) -> dict[str, str]:
 
 
 def _parse_run(place: RecordStore, name: str, text: str) -> EvaluationRun:
-    """Parse a run; a last line that was cut off is left out, and DriverFailed names what is no run."""
+    """Parse a run without a last line that was cut off; DriverFailed for a file that is no run."""
     try:
         header, *lines = _parse_lines(text)
         return replace(_build_run(header, lines), id=name, file=place.locate(KIND, name), is_kept=True)
@@ -185,7 +185,7 @@ def continue_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
 
 
 def append_result(run: EvaluationRun, result: QuestionResult, place: RecordStore) -> None:
-    """Add a result to what is kept of its run."""
+    """Add a result to its run."""
     place.append(KIND, _dump(asdict(result)), name=run.id)
 
 

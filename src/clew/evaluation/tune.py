@@ -70,12 +70,12 @@ class Promotion:
     p: float
     questions: int
     is_promoted: bool
-    differing: int = 0  # of the questions, those that the setting ranks otherwise
+    differing: int = 0  # questions that the setting ranks otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was tried, what was best, and whether the held-out questions agree.
+    """The tried settings, the best of them, and whether the held-out questions agree.
 
     `settings` are the changes by dotted name, empty if nothing was better; `is_promoted` whether the test on
     the held-out questions speaks for them, and `is_kept` whether they were written into the collection.
@@ -143,9 +143,9 @@ def tune(
 
     Each candidate value is tried, one setting after the other. So that the choice does not judge itself, it is also
     made by a first part of the questions alone (`train_share`), then by more and more of them, each time tested on the
-    next ones. One test over all of these decides whether what is chosen is better than what is in use. Of settings that
-    are no better, at most 5 % pass. What is kept is the choice by all questions; it holds from the next opening on,
-    until `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange
+    next ones. One test over all of these decides whether the choice is better than the present settings; of settings
+    that are no better, at most 5 % pass. The choice by all questions is kept and holds from the next opening on, until
+    `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange
     where another does, or has kept settings meanwhile.
 
     `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
@@ -186,7 +186,7 @@ def tune(
 
 
 def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float = LEVEL, seed: int = 0) -> Promotion:
-    """Return the decision on a setting by its values and those of the present one, paired by question.
+    """Decide on a setting by its values and the present one's, paired by question.
 
     A one-sided permutation test must speak for it at this level. That test takes gains and losses for alike in size;
     where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
@@ -225,7 +225,7 @@ def split_questions(
 
 
 def _explain_refusal(promotion: Promotion) -> str:
-    """Explain why what was chosen is not kept."""
+    """Explain why the choice is not kept."""
     if promotion.p <= LEVEL and promotion.differing < MIN_DIFFERING:
         return f"only {promotion.differing} held-out questions differ, and a gain is told by {MIN_DIFFERING} or more"
     interval = f"{promotion.difference}, p = {promotion.p:.3g}"
@@ -312,7 +312,7 @@ def _average(values: Mapping[str, float], questions: Sequence[JudgedQuestion]) -
 
 
 def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) -> None:
-    """Keep what was tuned; ConcurrentChange if other settings were kept or taken back since it began."""
+    """Keep tuned settings; ConcurrentChange if others were kept or taken back since the tuning began."""
     records = engine.opened.store.records
     kept = read_tuned_settings(records)
     if kept != before_it:

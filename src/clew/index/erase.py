@@ -1,4 +1,4 @@
-"""Erasure: which documents and messages go, what they hold, who quotes them, and the journal that finishes it."""
+"""Erasure: the documents and messages to remove, their contents, their quotes elsewhere, and a journal to finish it."""
 
 import base64
 import json
@@ -82,7 +82,7 @@ def flatten_texts(value: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """An erasure that has begun: what was asked for, when, what goes, and how much of it there was.
+    """An erasure that has begun: its selector, its time, its documents and messages, and their counts.
 
     `message_ids` are of all erased messages, those of whole threads among them. `uris` are of documents that are not
     threads; of a section, that of its source. `jobs` quote erased text and could not be deleted yet. `counts` have the
@@ -154,7 +154,7 @@ def make_journal(store: Store, selection: Selection, *, selector: str, at: str, 
 
 
 def join_journals(first: Journal, second: Journal) -> Journal:
-    """Join two erasures; the second may be what is left of the first."""
+    """Join two erasures; the second may be the rest of the first."""
     is_same = first.selector == second.selector
     documents = _join(first.documents, second.documents)
     messages = {
@@ -241,7 +241,7 @@ def list_quoting(store: Store, selection: Selection, quotes: Quotes) -> tuple[st
 
 
 def list_naming(store: Store, author: str) -> tuple[str, ...]:
-    """List the documents and messages that name an author in their text, or in what is stored about them."""
+    """List the documents and messages that name an author in their text or their stored data."""
     if not author:
         return ()
     in_text = re.compile(rf"(?<!\w){re.escape(author)}(?!\w)", re.IGNORECASE)
@@ -255,7 +255,7 @@ def list_naming(store: Store, author: str) -> tuple[str, ...]:
 
 
 def _list_texts(store: Store, selection: Selection) -> Iterator[str]:
-    """List every text of a selection: its own, its record, and what was written about its chunks.
+    """List every text of a selection: its own, its record, and the contexts of its chunks.
 
     Not its summary, which may be made of the sentences of others.
     """
@@ -313,7 +313,7 @@ def _hash_runs(words: list[str], size: int) -> Iterator[int]:
 
 
 def remove_selection(context: IngestContext, selection: Selection) -> int:
-    """Remove what is still there of a selection; how many chunks of others were indexed again without it."""
+    """Remove the rest of a selection; return how many chunks of others were indexed again without it."""
     store = context.store
     store.drop(list(selection.documents))
     return sum(_remove_messages(context, doc_id, ids) for doc_id, ids in selection.messages.items())

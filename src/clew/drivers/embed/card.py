@@ -54,7 +54,7 @@ def read_model_card(folder: Path, *, name: str) -> ModelCard:
 
 
 def pool_tokens(rows: NDArray[np.float32], pooling: Pooling) -> Vector:
-    """Return one vector of those of the tokens, not normalised."""
+    """Pool the vectors of the tokens into one, not normalised."""
     pooled: Vector
     match pooling:
         case "cls":

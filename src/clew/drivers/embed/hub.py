@@ -142,7 +142,7 @@ def _keep_reference(folder: Path, revision: str) -> None:
 
 
 def _check_weights(folder: Path, repository: str) -> None:
-    """Raise DriverFailed if a large file is not what the hub named: the cache keeps each under its SHA-256."""
+    """Raise DriverFailed if a large file differs from its hash: the cache keeps each under its SHA-256."""
     for path in sorted(folder.rglob("*")):
         blob = path.resolve()
         if not path.is_file() or not _SHA256.fullmatch(blob.name):

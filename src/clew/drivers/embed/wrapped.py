@@ -54,7 +54,7 @@ def round_to_half(vectors: Matrix) -> Matrix:
 class CachedEmbedder(WrappedEmbedder):
     """An embedder whose vectors are kept in a file by model, role and text.
 
-    `hits` counts the texts that were found there or repeated in a call, `misses` those that were embedded.
+    `hits` counts texts found there or repeated in a call, `misses` embedded ones.
     """
 
     def __init__(self, embedder: Embedder, path: str | Path) -> None:

@@ -102,7 +102,7 @@ def iterate_attempts(max_attempts: int) -> Any:
 
 
 def to_attempt_failed(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -> AttemptFailed:
-    """Convert an error of pydantic-ai, or of what it calls, to an AttemptFailed with advice and without secrets."""
+    """Convert an error of pydantic-ai or its clients to an AttemptFailed with advice and without secrets."""
     from pydantic_ai import exceptions as ai
 
     if isinstance(error, ai.ModelHTTPError):

@@ -107,7 +107,7 @@ def generate_summaries(
 def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> bool:
     """Return whether `maker` is to summarise a document: if it has no summary, or to `refresh` one of a lesser maker.
 
-    A caller's own summary is never replaced; a model replaces extracts and what other models made.
+    A caller's own summary is never replaced; a model replaces extracts and the summaries of other models.
     """
     if not record.chunks:
         return False

@@ -109,10 +109,10 @@ def make_recipe(
     enrichers: Sequence[Enricher] = (),
     moved: MovedFiles | None = None,
 ) -> Recipe:
-    """Make the recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes what they ask it for.
+    """Make the recipe (chunker, enricher, summariser, fingerprint) of the settings, with `llm` if they ask for one.
 
     Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
-    the built-in one. `moved` finds what the files that were moved have stored.
+    the built-in one. `moved` finds the stored documents of moved files.
     """
     config, failed = settings.ingestion, set[str]()
     summariser = Summariser(llm, config.max_concurrent) if config.summaries == "llm" else Summariser()

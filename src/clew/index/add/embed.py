@@ -43,7 +43,7 @@ def embed_pending(
 ) -> Report:
     """Make the pending vectors of a store, of all documents or of some; the report says how many, and what failed.
 
-    Whatever ends it, what was made is stored, and what is left is found by words.
+    Finished vectors are stored whatever ends it; the other chunks are found by words.
     """
     started, before = monotonic(), store.stats().pending
 
@@ -71,7 +71,7 @@ def _tell_pending(store: Store) -> str:
 
 @contextmanager
 def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]:
-    """Flush a store after the block; an interrupt tells what is still to be made."""
+    """Flush a store after the block; an interrupt reports the missing vectors."""
     try:
         with flush_after(store.flush, on_progress):
             yield
@@ -91,7 +91,7 @@ def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], s
 def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
     """Find the ids of chunks whose stored vector is still right.
 
-    The id of a page's chunk is made from what is embedded; that of a message is not, so its text is compared.
+    The id of a page's chunk is made of its embedded text; that of a message is not, so its text is compared.
     """
     unchanged: list[str] = []
     for prepared in batch:

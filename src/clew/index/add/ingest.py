@@ -1,4 +1,4 @@
-"""The entry points of the write path: what the engine's `add`, `plan`, `backfill` and `drop_messages` call.
+"""The entry points of the write path: the engine's `add`, `plan`, `backfill` and `drop_messages`.
 
 Each makes a recipe of the settings and a budget that every model call is charged to. `sources` finds what to add,
 `prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.

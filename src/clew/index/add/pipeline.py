@@ -2,7 +2,7 @@
 
 Preparing runs ahead in a thread. The pages of a batch are stored in one transaction, and reported as added after it.
 Vectors that are known are kept; the others are made after all is stored, and until then words find the chunks. Whatever
-ends the work, what was stored stays, and the next run continues from there.
+ends the work, stored documents stay, and the next run continues from there.
 """
 
 from collections import deque
@@ -101,7 +101,7 @@ class Run:
         self.report_progress()
 
     def make_report(self, stopped: str) -> Report:
-        """Make the report of what was added, changed, skipped and failed, and why the run stopped early."""
+        """Make the report: added, changed, skipped and failed documents, and why the run stopped early."""
         return Report(
             added=tuple(self.added),
             changed=tuple(self.changed),
@@ -127,9 +127,9 @@ def run_pipeline(
 ) -> Report:
     """Prepare and store the sources in batches; one that fails is reported and the rest is added.
 
-    Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
+    Where the cost limit stops it, stored documents are kept and the report says so. What was read is stored
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
-    Progress is reported in that time too, every second. The ids of what is changed are added to `stored`.
+    Progress is reported in that time too, every second. The ids of changed documents are added to `stored`.
     """
     run, stopped = Run(total, on_progress, total_bytes, set() if stored is None else stored), ""
     store_waiting = partial(_store_batch, store, recipe, run)
@@ -198,7 +198,7 @@ def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
 
 
 def _store_pages(pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> bool:
-    """Store pages in one transaction; False if it failed: one by one, all but those that cannot be stored are."""
+    """Store pages in one transaction; False if it failed and they are to be stored one by one."""
     try:
         store.put_many([make_new_document(each, vectors, recipe) for each in pages])
     except DriverFailed:
@@ -319,7 +319,7 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
 
 
 def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
-    """Find the messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
+    """Find the messages of a thread that other threads of its channel have stored, by thread."""
     moved: dict[str, set[str]] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -348,7 +348,7 @@ def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[st
 
 
 class RunPipeline(Protocol):
-    """Reads, stores and embeds sources on a budget; the report also holds what the models failed at."""
+    """Reads, stores and embeds sources on a budget; the report also holds the failures of models."""
 
     def __call__(
         self,
@@ -387,7 +387,7 @@ def run_pipeline_on_budget(
     moved: MovedFiles | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Run the pipeline in this process, then makes the vectors that are pending, of all documents or of those named.
+    """Run the pipeline in this process, then make the pending vectors, of all documents or of some.
 
     While others are at work, it makes those of the documents that it stored; the last one makes what is left. What is
     prepared already is only stored and embedded.

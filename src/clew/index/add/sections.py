@@ -16,7 +16,7 @@ from clew.index.walk.sources import Source
 
 @dataclass(slots=True)
 class SectionTracker:
-    """What one run of `add` was given: the sections of each source by number, and the sources that are whole."""
+    """The input of one `add`: the sections of each source by number, and the sources that are whole."""
 
     given: dict[str, dict[int, str]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class SectionTracker:
                 yield Source(part.id, part.uri, partial(_return_document, part), *_list_file_state(source))
 
     def drop_stale(self, store: Store, report: Report) -> int:
-        """Drop what the given sections have replaced: further ones, others of the same number, the whole source.
+        """Drop documents that the given sections replace: further ones, others of the same number, the whole source.
 
         And the sections of a source that is now whole. Nothing if anything failed. Returns how many were dropped.
         """

@@ -35,7 +35,7 @@ _MAILBOX_SUFFIXES = frozenset(
 class ChatExport:
     """A chat export: its format, its path, and its messages by channel, sorted by time.
 
-    `notes` counts what was skipped or assumed, and has the failures of single lines; it is filled before the first
+    `notes` counts skipped and assumed parts, and has the failures of single lines; it is filled before the first
     channel is yielded and while the channels are read, and reset by each reading.
     """
 
@@ -70,7 +70,7 @@ class ChatExport:
 def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
     """Detect the chat export at a path, detected from its contents; None if there is none.
 
-    Other files in its folder are not looked at, nor those that are `left_out`, by their paths in it. `include_direct`
+    Other files in its folder are ignored, and those `left_out`, by their paths in it. `include_direct`
     also reads the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner
     chose.
     """

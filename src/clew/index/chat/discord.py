@@ -33,7 +33,7 @@ _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 
 
 def is_discord_export(file: ExportFile) -> bool:
-    """Return whether a file is an exported channel, detected from what comes before its messages."""
+    """Return whether a file is an exported channel, by the head before its messages."""
     try:
         return "channel" in _read_export_header(file)
     except MalformedFile:

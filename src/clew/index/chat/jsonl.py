@@ -132,7 +132,7 @@ def _has_own_id(line: bytes) -> bool:
 
 
 def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNotes) -> Message:
-    """Parse the message of a line, or a SourceError with the line number and what is wrong."""
+    """Parse the message of a line; a SourceError names the line and the problem."""
     row = _parse_json_line(line, number, file)
     unknown = sorted(row.keys() - {*FIELDS, *TIME_FIELDS})
     if unknown:

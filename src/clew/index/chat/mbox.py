@@ -74,7 +74,7 @@ _POLICY = _MailPolicy()
 
 @dataclass(frozen=True, slots=True)
 class _MailHeader:
-    """What stays in memory of each mail: its position, id and time, and the ids that it answers."""
+    """The part of each mail that stays in memory: its position, id and time, and the ids that it answers."""
 
     start: int
     size: int

@@ -43,7 +43,7 @@ MAX_FAILURES = 20  # of an export that are reported one by one
 
 
 class ExportNotes(Counter[str]):
-    """Counts of what was skipped or assumed while an export was read, and the failures: parts that cannot be read."""
+    """Counts of skipped and assumed parts of an export, and the failures: parts that cannot be read."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -126,7 +126,7 @@ def _give_notes(notes: ExportNotes) -> dict[str, Any]:
 
 
 def _take_notes(given: Mapping[str, Any] | None, notes: ExportNotes) -> None:
-    """Put the notes of the reader process in the place of those that there are."""
+    """Replace the notes by those of the reader process."""
     if given is None:
         return
     notes.clear()

@@ -156,7 +156,7 @@ def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """A channel or direct conversation: what it is if not everybody may see it, and the user ids of who may."""
+    """A channel or direct conversation: its restriction if it is not public, and the user ids of its members."""
 
     id: str
     name: str

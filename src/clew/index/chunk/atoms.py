@@ -23,7 +23,7 @@ TokenCounter = Callable[[Sequence[str]], list[int]]
 # so that a list is split between items before it is split inside one.
 SEPARATE = -1  # always a boundary: the atom before belongs to another group
 MAX_DEPTH = 15
-LEAD_IN = 16  # after a paragraph that introduces what follows
+LEAD_IN = 16  # after a paragraph that introduces the next block
 ROW = 17  # between the rows of a table, and at blank lines in code
 SENTENCE = 18
 LINE = 19

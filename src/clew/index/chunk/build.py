@@ -19,7 +19,7 @@ from clew.index.read.text.front_matter import to_json_meta
 
 FRONT_MATTER_LINES = "front_matter_lines"  # in Document.meta: lines of the file before its text
 _MAX_HEADING_CHARS = 200  # a longer heading is a paragraph that a stray line of === underlines
-OWN_WEIGHT = 2  # times that a message's own terms are counted, against once for those that it quotes
+OWN_WEIGHT = 2  # times that a message's own terms are counted; quoted terms count once
 
 
 class ChunkSpan(NamedTuple):
@@ -158,7 +158,7 @@ def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[st
 
 
 def find_chunk_language(chunk: Chunk, page: str = "") -> str:
-    """Find the language of a chunk, or of what it stands in; "und" where none is clear."""
+    """Find the language of a chunk, of its quotes or of its page; "und" where none is clear."""
     return (
         detect_language(chunk.text[:SAMPLE])
         or (detect_language(chunk.index_text[:SAMPLE]) if chunk.index_text != chunk.text else "")

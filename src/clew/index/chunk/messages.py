@@ -1,10 +1,10 @@
 """The message chunker, for threads: each message is a chunk; a long one becomes several that overlap.
 
 The text is the message. Its context holds the channel, author and date, which are embedded with it, and quotes the
-messages before it, so that "that one is on Thursday, in the big hall" is found by the words of what it answers. These
-are indexed and not embedded: what a message says itself must find it first. A message without content of its own ("ok",
-"+1") quotes nothing, or it would be found instead of what it answers. Only earlier messages are in a context, so that a
-new message changes no other chunk.
+messages before it, so that "that one is on Thursday, in the big hall" is found by the words of the question. Quotes are
+indexed and not embedded: a message must be found by its own words first. A message without content of its own ("ok",
+"+1") quotes nothing, or it would be found instead of the message that it answers. Only earlier messages are in a
+context, so that a new message changes no other chunk.
 """
 
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _find_context_messages(document: Document, position: int, max_messages: int)
 
 
 def _is_seen_with(document: Document, earlier: Section, section: Section) -> bool:
-    """Return whether all who may see a message may see an earlier one: else the search would tell them what it says."""
+    """Return whether all who may see a message may see an earlier one, which its search would tell them."""
     before, own = (document.access if each.access is None else each.access for each in (earlier, section))
     return before is None or (own is not None and own <= before)
 

@@ -76,7 +76,7 @@ def make_structure_chunker(*, size: int, overlap: int, count: TokenCounter, head
 def _partition_groups_by_size(
     text: str, groups: Sequence[_SectionGroup], *, size: int, count: TokenCounter
 ) -> tuple[list[_SectionGroup], list[_SectionGroup]]:
-    """Return the groups that fit into one chunk, and those that do not or are too long to be worth counting."""
+    """Split the groups into those that fit into one chunk, and larger ones, which need not be counted."""
     short = [group for group in groups if group.blocks[-1].end - group.blocks[0].start <= _MAX_CHARS_TO_COUNT * size]
     counts = count_tokens([text[group.blocks[0].start : group.blocks[-1].end] for group in short], count)
     sections = {group.section for group, tokens in zip(short, counts, strict=True) if tokens <= size}

@@ -1,6 +1,6 @@
 """Contextual enrichment, the fourth step of the write path: `Chunk.context` says where a chunk stands in its document.
 
-It changes what is embedded and indexed, not what is stored and cited. Without a model the context is the title, the
+It changes the embedded and indexed text, not the stored and cited one. Without a model the context is the title, the
 heading path (in code, the enclosing definitions) and the opening of the section. With one the model writes it
 (Anthropic, "Contextual Retrieval", 2024) and sees as much of the document around the chunk as fits its window.
 

@@ -1,4 +1,4 @@
-"""Document summaries: two or three sentences on what a document is about, embedded to find whole documents."""
+"""Document summaries: two or three sentences on the subject, embedded to find whole documents."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -129,7 +129,7 @@ def _count_letters(sentence: str) -> int:
 def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Pick the spans whose terms are most frequent in the document, smoothed so that short ones do not win.
 
-    The first sentence counts a little more, since documents tend to open with what they are about.
+    The first sentence counts a little more, since documents tend to open with their subject.
     """
     if len(spans) <= MAX_SENTENCES:
         return spans

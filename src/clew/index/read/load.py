@@ -1,6 +1,6 @@
 """Loads one file for the readers: its bytes within the size limit, its state, and its text in whatever encoding.
 
-charset-normalizer tells scripts apart, as Cyrillic from Japanese, and knows what is no text at all. Of the Latin
+charset-normalizer tells scripts apart, as Cyrillic from Japanese, and recognises binary data. Of the Latin
 encodings it prefers the rarer ones, so these are told apart here.
 """
 

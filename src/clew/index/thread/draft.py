@@ -1,4 +1,4 @@
-"""Drafts: what is to change in a stored thread, and the edit that writes it.
+"""Drafts: the changes of a stored thread, and the edit that writes them.
 
 A draft holds the messages around the change, not the whole thread. Besides the messages that change, those are written
 that are embedded together with them: the answers to them, and the few that follow.
@@ -59,7 +59,7 @@ class Draft:
         self.part, self.last, self.entries = part, part.last, _list_entries(part)
 
     def load_rest(self, store: Store, *, reach: int) -> None:
-        """Read all messages that are not in the part yet; what was changed stays as it is."""
+        """Read all messages that are not in the part yet; changed ones stay as they are."""
         if self.part is None or self.is_whole:
             return
         ids = [section.id for section in store.document(self.doc_id).sections]
@@ -213,7 +213,7 @@ class PlannedEdit:
 
 
 def plan_edit(draft: Draft, *, store: Store, chunk: ChunkMessages, reach: int) -> PlannedEdit:
-    """Return the edit that a draft needs: what it writes, and which stored vectors stay right."""
+    """Plan the edit of a draft: the messages to write, and the stored vectors that stay right."""
     document = draft.build_document()
     positions = draft.find_affected_positions(document, reach=reach)
     chunks = chunk(document, positions)

@@ -92,7 +92,7 @@ def drop_messages(ids: Sequence[str], *, store: Store, embedder: Embedder, setti
 
 
 def attempts() -> Iterator[int]:
-    """Yield the numbers of the attempts to write what others write too, with a pause of random length between them."""
+    """Yield the numbers of the attempts of concurrent writes, with a pause of random length between them."""
     for attempt in range(MAX_ATTEMPTS):
         if attempt:
             time.sleep(random.uniform(0, min(MAX_PAUSE, 0.001 * 2**attempt)))

@@ -187,7 +187,7 @@ class DraftSet:
 
 
 def _apply_edit(message: Message, entry: Entry) -> Entry:
-    """Return a stored message with its edit applied; what the edit does not say stays: author, time, parent, access."""
+    """Return a stored message with its edit applied; author, time, parent and access stay where the edit has none."""
     old = entry.message
     new = replace(fill_in_message(message, old), reply_to=old.reply_to, role=old.role)
     is_same_text = message.text.strip() == old.text.strip()
@@ -195,7 +195,7 @@ def _apply_edit(message: Message, entry: Entry) -> Entry:
 
 
 class ThreadPlanner:
-    """Plans the changes that messages make, from what is stored now."""
+    """Plans the changes that messages make to the stored threads."""
 
     def __init__(self, store: Store, config: ThreadConfig, *, reach: int) -> None:
         self._store, self._config, self._reach = store, config, reach

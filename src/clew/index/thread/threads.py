@@ -163,7 +163,7 @@ def sort_messages_as_sent(messages: Iterable[Message]) -> list[Message]:
 
 
 def check_messages(messages: Iterable[Message]) -> None:
-    """Raise a SettingsError for what is not a valid Message, or has no channel."""
+    """Raise a SettingsError for an invalid Message, or one without a channel."""
     for message in messages:
         if not isinstance(message, Message):
             raise SettingsError(f"messages must be Message objects; got a {type(message).__name__}")

@@ -216,7 +216,7 @@ class _OpenFolder:
 def _enter_folder(
     folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder], export: OpenExport | None = None
 ) -> Iterator[Found]:
-    """Open a folder for the walk; yields what comes instead: an error, or why it is passed over."""
+    """Open a folder for the walk; yield an error or a note if it is passed over instead."""
     if path and folder.suffix in _OWN_SUFFIXES:
         yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
         return

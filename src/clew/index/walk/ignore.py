@@ -1,7 +1,7 @@
 """Ignore rules of file discovery: which entries of a folder are passed over, and for which reason.
 
-In this order: `ingestion.exclude`, `.clewignore`, what is hidden or made by tools (dependencies, build output),
-`.gitignore`. A `!pattern` in a `.clewignore` keeps what the later rules would pass over.
+In this order: `ingestion.exclude`, `.clewignore`, hidden entries and those of tools (dependencies, build output),
+`.gitignore`. A `!pattern` in a `.clewignore` overrules the later rules.
 """
 
 import os

@@ -270,8 +270,8 @@ class ChosenPatterns:
     """The patterns of `exclude` or `include`, for paths below the walked folder or as they are written from here."""
 
     setting: str
-    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by what the user wrote, the last first
-    unmatched: dict[str, None] = field(compare=False)  # what has matched nothing yet, in all walks of one `add`
+    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by the user's text, the last first
+    unmatched: dict[str, None] = field(compare=False)  # patterns without a match yet, in all walks of one `add`
     from_here: str = ""  # the walked folder as it is written from the working directory
 
     @classmethod

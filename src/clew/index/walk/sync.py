@@ -58,14 +58,14 @@ NONE_IGNORED = IgnoredFiles({}, {})
 
 
 def list_ignored_files(passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path) -> IgnoredFiles:
-    """List the files and folders among what was passed over that an ignore file names."""
+    """List the passed-over files and folders that an ignore file names."""
     return _list_by_reason(passed_over, locations, root, _BY_FILES)
 
 
 def list_files_skipped_by_default(
     passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path
 ) -> IgnoredFiles:
-    """List the files and folders among what was passed over that are hidden or made by tools."""
+    """List the passed-over files and folders that are hidden or made by tools."""
     return _list_by_reason(passed_over, locations, root, BY_DEFAULT)
 
 
@@ -207,7 +207,7 @@ def is_empty_file(path: Path) -> bool:
 
 
 def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset[str]:
-    """List the uris of the empty files among what was passed over."""
+    """List the uris of the passed-over empty files."""
     return frozenset(make_file_uri(Path(each.source), root) for each in passed_over if each.reason == EMPTY)
 
 
@@ -238,7 +238,7 @@ class MovedFiles:
     def __init__(self, store: Store, root: Path, gone: Mapping[int, Sequence[str]] | None = None) -> None:
         self._store, self._root = store, root
         self._gone = gone
-        self.former: dict[str, str] = {}  # ids of the moved documents, and what they were
+        self.former: dict[str, str] = {}  # from the id of a moved document to its former id
         self._uris: dict[str, tuple[str, str]] = {}  # by the former id, where the file was and where it is
 
     def find(self, document: Document) -> StoredDocument | None:
@@ -287,7 +287,7 @@ class MovedFiles:
 
 
 def collect_vectors_by_text(stored: StoredDocument) -> dict[str, Vector]:
-    """Collect the vectors of a stored document by what was embedded: its chunks, and its summary."""
+    """Collect the vectors of a stored document by their embedded text: its chunks, and its summary."""
     vectors = {chunk.embed_text: vector for chunk, vector in zip(stored.chunks, stored.vectors, strict=True)}
     if stored.summary_vector is not None and stored.document.summary:
         vectors[stored.document.summary] = stored.summary_vector

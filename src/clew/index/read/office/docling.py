@@ -56,7 +56,7 @@ OTHER_FORMATS = {
     ".rtf": "RTF document",
 }
 FORMAT_NAMES = {**ZIPPED_FORMATS, **OTHER_FORMATS}
-MAX_GROUP_DEPTH = 150  # nested groups; what is deeper is skipped
+MAX_GROUP_DEPTH = 150  # nested groups; deeper ones are skipped
 _SHEET_SUFFIXES = frozenset({".xlsx", ".xlsm", ".ods", ".xls"})
 _SLIDE_SUFFIXES = frozenset({".pptx", ".pptm", ".ppsx", ".odp", ".ppt"})
 _TEXT_SUFFIXES = frozenset({".adoc", ".asciidoc", ".nxml"})

@@ -107,7 +107,7 @@ def is_speech_installed() -> bool:
 
 
 def read_speech(data: bytes, *, uri: str, name: str) -> Document:
-    """Return the Document of what is said in a recording; `meta["times"]` are the seconds of its parts."""
+    """Read the speech of a recording; `meta["times"]` are the seconds of its parts."""
     if not is_speech_installed():
         raise SourceError(uri, SPEECH_MISSING)
     said = list(_transcribe(data))

@@ -1,4 +1,4 @@
-"""Ruled tables of PDF pages: the lines drawn around cells say what a cell is, where gaps between words only hint at it.
+"""Ruled tables of PDF pages: drawn lines tell the cells, where gaps between words only hint at them.
 
 A table is put in place of the blocks that have exactly its words; where no blocks do, nothing is changed.
 """
@@ -154,7 +154,7 @@ def _is_table(rows: Rows) -> bool:
 
 
 def place_ruled_tables(blocks: Sequence[SourceBlock], tables: Sequence[Rows], *, page: int) -> list[SourceBlock]:
-    """Return the blocks, with each table in place of those that have its words and no others."""
+    """Replace the blocks that have exactly the words of a table by the table."""
     found = list(blocks)
     for rows in tables:
         units = [unit for block in found for unit in _split_lines(block)]

@@ -220,7 +220,7 @@ class ReaderProcess:
                 break
         process.kill()
         process.wait()
-        self._is_closed.wait(0 if self._deadline is None else None)  # the caller still reads what is left
+        self._is_closed.wait(0 if self._deadline is None else None)  # the caller still reads the rest
         for stream in (process.stdin, process.stdout):
             with suppress(OSError):
                 if stream:

@@ -81,7 +81,7 @@ def read_code(text: str, *, uri: str, name: str) -> Document:
 
 
 def _find_definitions(text: str, language: str) -> Iterator[Heading]:
-    """Find where the definitions begin; what is between them gets no label."""
+    """Yield where the definitions begin, and the text between them without a label."""
     if language in _DATA_LANGUAGES:
         return
     tree = _parse_python(text) if language == "python" else None

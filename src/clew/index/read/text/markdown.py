@@ -1,4 +1,4 @@
-"""Markdown: each heading opens a section; the CommonMark parser alone decides what a heading is.
+"""Markdown: each heading, as the CommonMark parser finds them, opens a section.
 
 Tables are parsed without their cells: only their lines are needed, and a large one has millions of cells.
 """

@@ -21,7 +21,7 @@ from clew.index.read.text.markdown import find_line_starts
 
 _RULE = re.compile(r"""([=\-~^"'#*+`:.])\1{2,}""")
 _MAX_TITLE_CHARS = 120  # characters of a title
-MAX_DEPTH = 12  # of directives inside one another; what is deeper is read as paragraphs
+MAX_DEPTH = 12  # of directives inside one another; deeper ones are read as paragraphs
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,80}\|[ \t]+)?([\w.+:-]{1,60})::(?:[ \t]+(.*))?")
 _EXPLICIT = re.compile(r"\.\.(?:[ \t]+|$)")  # a comment or a target
 _FOOTNOTE = re.compile(r"\.\.[ \t]+(\[[^\]\n]{1,80}\][ \t]+\S.*)")

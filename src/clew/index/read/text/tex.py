@@ -153,7 +153,7 @@ def _parse_date(text: str) -> str:
 
 
 class _Parser:
-    """Walks the body once, from mark to mark; what stands between is text of the open paragraph or list item."""
+    """Walks the body once, from mark to mark; the text between belongs to the open paragraph or list item."""
 
     def __init__(self, body: str, levels: dict[str, int]) -> None:
         self._body, self._levels = body, levels
@@ -297,7 +297,7 @@ def skip_options(text: str, at: int) -> int:
 def convert_inline(text: str) -> str:
     """Convert the text of LaTeX source as plain text, in one pass."""
     parts: list[str] = []
-    closers: list[str | None] = []  # what the braces that are open add at their ends
+    closers: list[str | None] = []  # the text that each open brace adds at its end
     # What the next brace adds at its end; None for an argument, which is kept apart from the one after it. A paragraph
     # may begin with the arguments of the environment around it.
     pending: str | None = None

@@ -1,4 +1,4 @@
-"""The cues of one message to what it replies to: whom it addresses, its words, its time and its form."""
+"""The cues of one message to its parent: the addressed people, its words, its time and its form."""
 
 import re
 from dataclasses import dataclass

@@ -37,14 +37,14 @@ NAME = "local:smollm2"
 @pytest.fixture(scope="module", autouse=True)
 def brief() -> Iterator[None]:
     """Prompts of 190 tokens and answers of 13 at most: enough to see that all is joined, on a slow machine too."""
-    from clew.drivers.llm import tool_calls
-    from clew.drivers.llm.local import fit, runtime, transport
+    from clew.drivers.llm import turns
+    from clew.drivers.llm.local import runtime, transport
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "CONTEXT_TOKENS", 208)
         patch.setattr(transport, "ANSWER_SHARE", 16)
-        patch.setattr(fit, "MIN_KEPT_TOKENS", 12)
-        patch.setattr(tool_calls, "MAX_ARGUMENT_CHARS", 20)
+        patch.setattr(transport, "MIN_KEPT_TOKENS", 12)
+        patch.setattr(turns, "MAX_ARGUMENT_CHARS", 20)
         yield
         runtime._loaded.clear()
 

@@ -70,8 +70,6 @@ def _open_model(folder: Path, *, name: str, config: EmbedderConfig) -> Embedder:
         return OnnxEmbedder(folder, read_model_card(folder, name=name), file=file, device=config.device)
     if not _is_sentence_transformers_installed():
         raise DriverMissing(_describe_lack(name, file))
-    from clew.drivers.embed.hub import SentenceEmbedder
-
     return SentenceEmbedder(folder, name=name, device=config.device)
 
 

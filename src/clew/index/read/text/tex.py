@@ -32,59 +32,14 @@ _TOKEN = re.compile(
 )  # commands, braces, formulas, dashes, quotes, line ends
 _GROUP_MARK = re.compile(r"[{}]|\\.", re.DOTALL)
 _OPTIONS = re.compile(r"\s*\[[^\]\n]{0,500}\]")
-_ACCENTS = {
-    "'": "\u0301",
-    "`": "\u0300",
-    "^": "\u0302",
-    '"': "\u0308",
-    "~": "\u0303",
-    "=": "\u0304",
-    ".": "\u0307",
-    "c": "\u0327",
-    "v": "\u030c",
-    "u": "\u0306",
-    "H": "\u030b",
-    "k": "\u0328",
-    "r": "\u030a",
-}
-_LETTERS = {
-    "ss": "ß",
-    "ae": "æ",
-    "AE": "Æ",
-    "oe": "œ",
-    "OE": "Œ",
-    "o": "ø",
-    "O": "Ø",
-    "l": "ł",
-    "L": "Ł",
-    "aa": "å",
-    "AA": "Å",
-    "i": "ı",
-    "j": "ȷ",
-    "LaTeX": "LaTeX",
-    "TeX": "TeX",
-    "ldots": "…",
-    "dots": "…",
-    "S": "§",
-    "P": "¶",
-    "today": "",
-    "copyright": "©",
-    "pounds": "£",
-    "euro": "€",
-    "textendash": "–",
-    "textemdash": "—",
-    "textbackslash": "\\",
-    "textasciitilde": "~",
-    "textasciicircum": "^",
-    "textbar": "|",
-    "textless": "<",
-    "textgreater": ">",
-    "quad": " ",
-    "qquad": " ",
-    "newline": " ",
-    "par": "\n",
-    "textquotesingle": "'",
-}
+_ACCENTS = dict(
+    zip("'`^\"~=.cvuHkr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u0327\u030c\u0306\u030b\u0328\u030a", strict=True)
+)
+_SIGNS = """ss ß ae æ AE Æ oe œ OE Œ o ø O Ø l ł L Ł aa å AA Å i ı j ȷ LaTeX LaTeX TeX TeX ldots … dots … S § P ¶
+copyright © pounds £ euro € textendash – textemdash — textbackslash \\ textasciitilde ~ textasciicircum ^ textbar |
+textless < textgreater > textquotesingle '"""  # each command and its sign
+_LETTERS = dict(zip(_SIGNS.split()[::2], _SIGNS.split()[1::2], strict=True))
+_LETTERS |= {**dict.fromkeys(("quad", "qquad", "newline"), " "), "today": "", "par": "\n"}
 _BY_CHARACTER = {"\\": " ", ",": " ", ";": " ", ":": " ", "!": "", "/": "", "-": "", "@": "", " ": " ", "\n": " "}
 # Commands whose arguments say nothing to a reader.
 _WITHOUT_TEXT = frozenset(
@@ -204,19 +159,16 @@ class _Parser:
 
     def _begin(self, name: str, at: int) -> Generator[SourceBlock, None, int]:
         """Yield the blocks of an environment that is read whole; return the position after it or its opening."""
-        if name in _CODE | _MATH | _PICTURES:
+        if name in _CODE | _MATH | _PICTURES | _TABLES:
             end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
-            stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
+            stop, after = end.span() if end else (len(self._body), len(self._body))
             content = self._body[at:stop]
             if name in _MATH:
                 yield SourceBlock("formula", strip_labels(content))
+            elif name in _TABLES:
+                yield from split_large_table(_split_rows(content))
             elif name in _CODE and name != "comment":
                 yield SourceBlock("code", content[skip_options(content, 0) :].strip("\n"))
-            return after
-        if name in _TABLES:
-            end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
-            stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
-            yield from split_large_table(_split_rows(self._body[at:stop]))
             return after
         if name in _LISTS:
             self._lists.append(name)

@@ -21,7 +21,7 @@ from clew.index.add.pipeline import RunPipeline, run_pipeline, run_pipeline_on_b
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.sections import SectionTracker
 from clew.index.enrich.summary import CALLER, Summariser
-from clew.index.read.sections import get_source_uri, validate_document
+from clew.index.read.sections import validate_document
 from clew.index.thread import incremental
 from clew.index.walk.ignore import make_walk_rules
 from clew.index.walk.sources import (
@@ -32,18 +32,7 @@ from clew.index.walk.sources import (
     list_folders,
     report_found,
 )
-from clew.index.walk.sync import (
-    MovedFiles,
-    Vanished,
-    find_vanished_documents,
-    list_empty_files,
-    list_files_skipped_by_default,
-    list_ignored_files,
-    note_dropped_files,
-    note_emptied_files,
-    note_ignored_files,
-    note_skipped_files,
-)
+from clew.index.walk.sync import MovedFiles, Vanished, WalkedFolders
 
 
 def add_sources(
@@ -80,37 +69,17 @@ def add_sources(
         max_cost=max_cost,
         on_progress=on_progress,
     )
-    dropped = tracker.drop_stale(context.store, report)
-    vanished, empty = Vanished(), list_empty_files(passed_over, context.root)
-    ignored = list_ignored_files(passed_over, list_folders(locations), context.root)
+    dropped, added = tracker.drop_stale(context.store, report), frozenset(report.added)
+    walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over)
+    vanished = Vanished()
     if sync and not report.stopped:
-        vanished = find_vanished_documents(
-            context.store,
-            list_folders(locations),
-            root=context.root,
-            allow_mass_drop=allow_mass_drop,
-            added=frozenset(report.added),
-            moved=frozenset(moved.former.values()),
-            empty=empty,
-            ignored=ignored,
-        )
+        vanished = walked.find_vanished(allow_mass_drop=allow_mass_drop, added=added)
         dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
-    emptied = note_emptied_files(
-        context.store, empty - {get_source_uri(record) for record in vanished.held_back}, is_upload=context.is_upload
-    )
-    gone = note_dropped_files(vanished.dropped, ignored)
-    kept = [] if vanished.held_back or sync else note_ignored_files(context.store, ignored)
-    kept += note_skipped_files(
-        context.store, list_files_skipped_by_default(passed_over, list_folders(locations), context.root)
-    )
-    kept += moved.note_former_files(
-        added=frozenset(report.added),
-        dropped={record.id for record in (*vanished.dropped, *vanished.held_back)},
-    )
-    unmatched = [] if report.stopped or not list_folders(locations) else rules.note_unmatched()
+    changes = walked.note_changes(vanished, added=added, is_sync=sync, is_upload=context.is_upload)
+    unmatched = [] if report.stopped or not walked.folders else rules.note_unmatched()
     return replace(
         report,
-        noted=(*report.noted, *notes, *vanished.notes, *emptied, *gone, *kept, *unmatched),
+        noted=(*report.noted, *notes, *vanished.notes, *changes, *unmatched),
         dropped=dropped,
         passed_over=tuple(passed_over),
         held_back=tuple(record.uri for record in vanished.held_back),
@@ -189,17 +158,8 @@ def plan_add_sources(
         total=None if context.settings.ingestion.sections else count_expected_documents(found),
         on_progress=on_progress,
     )
-    vanished = Vanished()
-    if sync:
-        vanished = find_vanished_documents(
-            context.store,
-            list_folders(locations),
-            root=context.root,
-            allow_mass_drop=False,
-            moved=frozenset(moved.former.values()),
-            empty=list_empty_files(passed_over, context.root),
-            ignored=list_ignored_files(passed_over, list_folders(locations), context.root),
-        )
+    walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over)
+    vanished = walked.find_vanished() if sync else Vanished()
     return replace(
         plan,
         dropped=tuple(record.uri for record in (*vanished.dropped, *vanished.held_back)),

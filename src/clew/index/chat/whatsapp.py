@@ -32,7 +32,6 @@ from clew.index.chat.normalise import (
     sort_messages_by_time,
 )
 
-_MORNING = frozenset({"am", "오전", "上午", "午前"})
 _AFTERNOON = frozenset({"pm", "오후", "下午", "午後"})
 _HALF_OF_DAY = r"[AaPp]\.?\s?[Mm]\.?|오전|오후|上午|下午|午前|午後"
 _DATE = r"(\d{1,4})\s?[./-]\s?(\d{1,2})\s?[./-]\s?(\d{1,4})\.?"

@@ -27,7 +27,6 @@ BUDGET = "budget"  # it did not fit
 CUT = "cut"  # the rest of a hit that was cut after a sentence
 DUPLICATE = "duplicate"  # the same chunk was found twice, or its text in another document
 GONE = "gone"  # its document no longer exists
-REASONS = (BUDGET, CUT, DUPLICATE, GONE)
 
 MIN_ROOM = 0.05  # share of the budget below which the rest is not filled with parts or expansions
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import log2
 
 import numpy as np
@@ -168,17 +167,3 @@ def correct_holm(values: Sequence[float]) -> list[float]:
         greatest = max(greatest, min(1.0, (len(values) - rank) * values[at]))
         corrected[at] = greatest
     return corrected
-
-
-def kendall_tau(left: Sequence[float], right: Sequence[float]) -> float:
-    """Compute Kendall's τ-b of two lists of scores: 1 if they order alike, -1 if in reverse, 0 without an order."""
-    agree = differ = left_ties = right_ties = 0
-    for one, other in combinations(range(len(left)), 2):
-        first, second = left[one] - left[other], right[one] - right[other]
-        left_ties += first == 0
-        right_ties += second == 0
-        agree += first * second > 0
-        differ += first * second < 0
-    pairs = len(left) * (len(left) - 1) // 2
-    scale = ((pairs - left_ties) * (pairs - right_ties)) ** 0.5
-    return float((agree - differ) / scale) if scale else 0.0

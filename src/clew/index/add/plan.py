@@ -1,11 +1,11 @@
 """The dry run of the write path: what `add` would read, reuse, embed and ask a model, before any call is made."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from time import monotonic
 
 from clew.core.errors import SourceError
-from clew.core.protocols import LLM, Embedder, LLMFailure, Store
+from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, Plan, SourceFailure, measure_progress
 from clew.core.text import estimate_tokens
 from clew.core.usage import CostBudget, Usage
@@ -16,44 +16,30 @@ USUAL_ANSWER_TOKENS = 100  # of a context or a summary
 SAMPLE_TEXTS = 16  # embedded to time a local embedder
 
 
-class EstimatingLLM:
+class EstimatingLLM(LLM):
     """A stand-in for a language model: it answers with placeholders and adds up the tokens of the real one."""
 
     def __init__(self, llm: LLM) -> None:
-        self.name = llm.name
-        self.usage = Usage()
+        self._name = llm.name
+        self._usage = Usage()
         self._lock = Lock()  # summaries are made in several threads
+
+    @property
+    def name(self) -> str:
+        """The name of the real model."""
+        return self._name
+
+    @property
+    def usage(self) -> Usage:
+        """The estimated usage so far."""
+        return self._usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
         """Return a placeholder for the answer."""
         used = Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
         with self._lock:
-            self.usage += used
+            self._usage += used
         return "?"
-
-    def complete_many(
-        self,
-        prompts: Sequence[str],
-        *,
-        system: str = "",
-        max_tokens: int = 300,
-        temperature: float = 0.0,
-        max_concurrent: int = 5,  # noqa: ARG002
-    ) -> list[str | LLMFailure]:
-        """Return one placeholder per prompt."""
-        return [
-            self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature) for prompt in prompts
-        ]
-
-    def stream(
-        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
-    ) -> Iterator[str]:
-        """Yield the placeholder alone."""
-        yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
-
-    def count(self, text: str) -> int:
-        """Return an estimate of the tokens of a text."""
-        return estimate_tokens(text)
 
 
 def make_dry_run_plan(

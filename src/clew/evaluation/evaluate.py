@@ -66,6 +66,7 @@ class AskOptions:
     where: Filter = EVERYTHING
 
 
+# The parameters are those of the verb, on every surface.
 def evaluate(
     engine: Engine,
     questions: str | Path | Sequence[JudgedQuestion],

@@ -127,6 +127,7 @@ class _Trial:
         return values.get(self.measure) or values.get(name, {})
 
 
+# The parameters are those of the verb, on every surface.
 def tune(
     engine: Engine,
     questions: str | Path | Sequence[JudgedQuestion],

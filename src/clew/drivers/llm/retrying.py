@@ -28,6 +28,7 @@ class RetryingModel(WrapperModel):
     stream, with the whole text.
     """
 
+    # The parameters are the parts of the ModelLLM that made it.
     def __init__(
         self,
         model: Model,

@@ -71,12 +71,24 @@ class Run:
     is_storing: bool = False  # whether an error comes from the models or the store, not from a source
 
     def wait_for_batch(self, prepared: Prepared) -> None:
-        """Add a document to those that wait."""
+        """Add a document to the waiting ones."""
         self.waiting.append(prepared)
         self.waiting_chunks += len(prepared.chunks)
 
+    def take_result(self, result: PrepareResult, store: Store) -> None:
+        """Add a prepared document to the waiting ones, and count any other result."""
+        if isinstance(result, Prepared):
+            self.wait_for_batch(result)
+        elif isinstance(result, Unchanged):
+            self.skipped += 1
+            self.done_bytes += result.size
+            if result.stamp:
+                store.set_stamp(result.id, result.stamp)
+        else:
+            self.failed.append(result)
+
     def take_first(self) -> None:
-        """Remove the first of those that wait."""
+        """Remove the first of the waiting documents."""
         self.waiting_chunks -= len(self.waiting.popleft().chunks)
 
     def report_progress(self) -> None:
@@ -148,15 +160,7 @@ def run_pipeline(
     )
     try:
         for result in results:
-            if isinstance(result, Prepared):
-                run.wait_for_batch(result)
-            elif isinstance(result, Unchanged):
-                run.skipped += 1
-                run.done_bytes += result.size
-                if result.stamp:
-                    store.set_stamp(result.id, result.stamp)
-            else:
-                run.failed.append(result)
+            run.take_result(result, store)
             if run.waiting_chunks >= BATCH_CHUNKS:
                 store_waiting()
             run.report_progress()

@@ -123,32 +123,16 @@ def prepare_source(
     *,
     read: Callable[[], Document] | None = None,
 ) -> PrepareResult:
-    """Read, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record.
+    """Read, chunk, enrich and summarise one source unless it is unchanged; `record` is its stored record.
 
     `read` returns its document where that is read ahead.
     """
     if has_stored_stamp(source, record, recipe):
         return Unchanged(source.uri, size=source.size)
-    stamp = _get_stamp(source, recipe)
-    replaced_text = None if source.exported_until is None else ""
-    is_complete = record is not None and not _lacks_summary(record, recipe)
     try:
-        document = (read or source.read)()
-        hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
-        is_indexed = record is not None and (record.chunks > 0 or not recipe.chunker(document))
-        if record is not None and is_indexed and is_complete and record.hash == hash_:
-            return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
-        if record is not None and source.exported_until is not None:
-            stored = store.document(record.id)
-            replaced_text = stored.text
-            if is_thread(stored):
-                document = add_later_stored_messages(document, stored, until=source.exported_until)
-                hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
-                if record.hash == hash_:
-                    return Unchanged(source.uri)
-        document = _date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
-        chunks = recipe.chunker(document)
+        prepared = _read_and_chunk(source, record, store, recipe, read or source.read)
     except NothingRecognised as error:
+        stamp = _get_stamp(source, recipe)
         if not stamp or (record is not None and record.chunks):
             return _make_failure(source, record, error.reason)
         if record is not None:
@@ -163,28 +147,61 @@ def prepare_source(
         raise
     except Exception as error:  # a bug in a reader must not stop the other sources
         return _make_failure(source, record, f"cannot be read: {type(error).__name__}: {error}")
-    prepared = Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
+    if isinstance(prepared, Unchanged):
+        return prepared
+    document = prepared.document
     moved = recipe.moved.find(document) if recipe.moved and record is None and source.modified else None
     if moved:
         prepared = replace(prepared, moved_vectors=collect_vectors_by_text(moved))
     if document.summary:
         prepared = replace(prepared, summary=Summary(document.summary, document.summary_by or CALLER))
-    if not is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
-        recipe.failed_contexts.discard(document.id)
-        try:
-            chunks = recipe.enricher(document, chunks) if recipe.enricher else chunks
-        except SourceError as error:
-            return _make_failure(source, record, error.reason)
-        if not chunks:
-            recipe.on_warning(SourceFailure(source.uri, "no search finds it: it was left with no chunks"))
-        if chunks is not prepared.chunks:
-            prepared = replace(prepared, chunks=chunks)
-        if document.id in recipe.failed_contexts:  # neither hash nor stamp: the next `add` asks for what is missing
-            marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
-            prepared = replace(prepared, document=marked, incomplete=True)
-        if chunks and not document.summary:
-            return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
+    if is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
+        return prepared
+    try:
+        prepared = _enrich(prepared, recipe)
+    except SourceError as error:
+        return _make_failure(source, record, error.reason)
+    if prepared.chunks and not document.summary:
+        return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
     return prepared
+
+
+def _read_and_chunk(
+    source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe, read: Callable[[], Document]
+) -> Prepared | Unchanged:
+    """Read and chunk one source, a thread with the later messages of the stored one."""
+    stamp, replaced_text = _get_stamp(source, recipe), None if source.exported_until is None else ""
+    document = read()
+    hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
+    is_same = record is not None and record.hash == hash_ and not _lacks_summary(record, recipe)
+    if record is not None and is_same and (record.chunks > 0 or not recipe.chunker(document)):
+        return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
+    if record is not None and source.exported_until is not None:
+        stored = store.document(record.id)
+        replaced_text = stored.text
+        if is_thread(stored):
+            document = add_later_stored_messages(document, stored, until=source.exported_until)
+            hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
+            if record.hash == hash_:
+                return Unchanged(source.uri)
+    document = _date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
+    chunks = recipe.chunker(document)
+    return Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
+
+
+def _enrich(prepared: Prepared, recipe: Recipe) -> Prepared:
+    """Return a page with its chunks enriched, marked as incomplete where a model failed."""
+    document = prepared.document
+    recipe.failed_contexts.discard(document.id)
+    if recipe.enricher:
+        prepared = replace(prepared, chunks=recipe.enricher(document, prepared.chunks))
+    if not prepared.chunks:
+        recipe.on_warning(SourceFailure(prepared.uri_or_id, "no search finds it: it was left with no chunks"))
+    if document.id not in recipe.failed_contexts:
+        return prepared
+    # Neither hash nor stamp: the next `add` asks for the missing contexts.
+    marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
+    return replace(prepared, document=marked, incomplete=True)
 
 
 def _make_failure(source: Source, record: DocumentRecord | None, reason: str) -> SourceFailure:

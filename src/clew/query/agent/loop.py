@@ -76,6 +76,7 @@ class BudgetedModel(WrapperModel):
             return await super().request(messages, settings, model_request_parameters)
 
 
+# The parameters are the question, the model and the limits of `Engine.agent`; nothing groups them.
 def run_agent(
     question: str,
     toolbox: Toolbox,

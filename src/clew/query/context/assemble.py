@@ -16,7 +16,7 @@ from itertools import groupby
 from clew.core.errors import NotFound
 from clew.core.passages import Context, DroppedPassage, MergedChunk
 from clew.core.plural import format_count
-from clew.core.settings import DEFAULTS, Settings
+from clew.core.settings import DEFAULTS, ContextConfig, Settings
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND
@@ -114,6 +114,7 @@ def _find_section_chunks(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
     return []
 
 
+# The parameters are those of `Engine.context` and the reads that it has open.
 def build_context(
     query: Query,
     hits: Sequence[Hit],
@@ -139,13 +140,7 @@ def build_context(
     ranked, copies = _separate_copies(usable)
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(ranked)}
     render_input = RenderInput(records, numbers, settings.formatter)
-
-    @cache
-    def read_text(doc_id: str) -> str:
-        try:
-            return read(doc_id).text
-        except NotFound:
-            return ""
+    read_text = _cache_text_reads(read)
 
     def join_hits(subset: Sequence[Hit]) -> list[MergedChunk]:
         merged = merge_hits(subset, settings.merger, text=read_text)
@@ -156,16 +151,9 @@ def build_context(
         text = render.write(passages, render_input)
         return text if config.wrap == "none" else wrap_context(text, config.tag, config.wrap)
 
-    read_chunks = cache_chunk_reads(chunks)
     with step("budget") as trace:
         budget = TokenBudget(tokens, join=join_hits, write=write_passages, count=count, max_chars=render.max_chars)
-        candidates: Sequence[Candidate] = ranked
-        if config.grow in ("threads", "neighbours"):
-            doc_ids = {each.id for each in records.values() if config.grow == "neighbours" or each.kind == THREAD_KIND}
-            if doc_ids:
-                candidates = add_neighbours(ranked, read_chunks, worth=config.neighbour_worth, doc_ids=doc_ids)
-        is_section = config.grow == "section"
-        expand = complete_sections(read_chunks, share=config.section_share) if is_section else expand_nothing
+        candidates, expand = _choose_expansion(ranked, records, cache_chunk_reads(chunks), config)
         fitted = budget.fit_candidates(candidates, cut=config.cut, expand=expand)
         trace.out = len(fitted.passages)
     doc_ids_used = dict.fromkeys(
@@ -185,6 +173,32 @@ def build_context(
         ),
         reason="" if fitted.passages else reason,
     )
+
+
+def _choose_expansion(
+    hits: Sequence[Hit], records: Mapping[str, DocumentRecord], chunks: ReadChunks, config: ContextConfig
+) -> tuple[Sequence[Candidate], Expand]:
+    """Return the hits with their neighbours, and the expansion after them, as `context.grow` asks for."""
+    if config.grow == "section":
+        return hits, complete_sections(chunks, share=config.section_share)
+    kinds = {"neighbours": {each.kind for each in records.values()}, "threads": {THREAD_KIND}}.get(config.grow, ())
+    doc_ids = {each.id for each in records.values() if each.kind in kinds}
+    if not doc_ids:
+        return hits, expand_nothing
+    return add_neighbours(hits, chunks, worth=config.neighbour_worth, doc_ids=doc_ids), expand_nothing
+
+
+def _cache_text_reads(read: Callable[[str], Document]) -> Callable[[str], str]:
+    """Cache the texts of documents; one that no longer exists has none."""
+
+    @cache
+    def read_text(doc_id: str) -> str:
+        try:
+            return read(doc_id).text
+        except NotFound:
+            return ""
+
+    return read_text
 
 
 def _separate_unusable_hits(

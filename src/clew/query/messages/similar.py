@@ -78,18 +78,9 @@ def score_messages(
 
     def score_hit(hit: Hit, base: float) -> ContextMessage:
         name, thread = _get_message_id(hit), threads[hit.chunk.doc_id]
-        message, places = thread.message(thread.places[name]), thread.places
-        others = [thread.message(places[other]).at for other in kept if other != name and other in places]
-        chain = [name, *map(thread.ids.__getitem__, thread.reply_chain(places[name]))]
-        inputs = ScoringInputs(
-            base,
-            message.at,
-            message.channel,
-            member=thread.is_in_marked_thread(thread.places[name]),
-            flow=compute_flow(message.at, others, decay=config.time_decay),
-            completeness=compute_chain_completeness(chain, kept),
+        scores = score_message(
+            _collect_inputs(name, base, thread, kept, config), now=now, channel=channel, config=config
         )
-        scores = score_message(inputs, now=now, channel=channel, config=config)
         return replace(
             as_context_message(thread, thread.places[name]),
             found=True,
@@ -110,6 +101,24 @@ def score_messages(
         [each for each in ranked if each.id not in kept],
         near,
         threads,
+    )
+
+
+def _collect_inputs(
+    name: str, base: float, thread: ThreadView, kept: Mapping[str, str], config: ScoringConfig
+) -> ScoringInputs:
+    """Collect the inputs of a message's score: its thread, its time, and the other kept messages of the thread."""
+    places = thread.places
+    message = thread.message(places[name])
+    others = [thread.message(places[other]).at for other in kept if other != name and other in places]
+    chain = [name, *map(thread.ids.__getitem__, thread.reply_chain(places[name]))]
+    return ScoringInputs(
+        base,
+        message.at,
+        message.channel,
+        member=thread.is_in_marked_thread(places[name]),
+        flow=compute_flow(message.at, others, decay=config.time_decay),
+        completeness=compute_chain_completeness(chain, kept),
     )
 
 

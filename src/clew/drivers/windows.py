@@ -1,9 +1,9 @@
-"""How rerankers and verifiers with a token limit handle long texts and questions.
+"""Windows of texts that are longer than a model's token limit, for embedders, rerankers and verifiers.
 
-A long text is scored in windows, and its best window counts: one passage that answers is an answer, whatever surrounds
-it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling", 2019).
-A long question accompanies every window, so it is shortened: the point of a long message stands at its start or at its
-end, so both are kept and the middle is dropped.
+A text is embedded in windows that are pooled. A reranker scores windows, and the best one counts: one passage that
+answers is an answer, whatever surrounds it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual
+Neural Language Modeling", 2019). A long question accompanies every window, so it is shortened: the point of a long
+message stands at its start or at its end, so both are kept and the middle is dropped.
 """
 
 import math
@@ -54,6 +54,13 @@ def normalize(rows: ArrayLike, *, source: str) -> Matrix:
         raise DriverFailed(f"{source} gave a vector that is zero or not a number; trying again will not help")
     normalized: Matrix = (wide / lengths).astype(np.float32)
     return normalized
+
+
+def join_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int, *, source: str) -> Matrix:
+    """Return one unit vector per text: that of its only window, or the pooled ones of several."""
+    if len(owners) > count:
+        rows = pool_windows(normalize(rows, source=source), weights, owners, count)
+    return normalize(rows, source=source)
 
 
 def pool_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int) -> Matrix:

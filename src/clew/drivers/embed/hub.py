@@ -24,7 +24,7 @@ from clew.core.types import Matrix
 from clew.drivers.embed.card import read_model_card
 from clew.drivers.onnx import DEFAULT_MAX_TOKENS
 from clew.drivers.tokenizer import replace_surrogates
-from clew.drivers.windows import normalize, pool_windows, split_windows
+from clew.drivers.windows import join_windows, split_windows
 
 # The first of these that a repository has; any other ONNX file only if there is no doubt which.
 ONNX_FILES = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "onnx/model_int8.onnx")
@@ -222,9 +222,7 @@ class SentenceEmbedder:
             )
         except Exception as error:  # of several libraries
             raise DriverFailed(f"{self.name} failed on {len(windows)} texts: {error}; try another model") from error
-        if len(windows) > len(texts):
-            rows = pool_windows(normalize(rows, source=self.name), weights, owners, len(texts))
-        return normalize(rows, source=self.name)
+        return join_windows(rows, weights, owners, len(texts), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, without special tokens and prefixes."""

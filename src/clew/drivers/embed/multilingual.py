@@ -24,7 +24,7 @@ from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix, Vector
 from clew.drivers.onnx import count_cores, find_package_folder
 from clew.drivers.tokenizer import replace_surrogates
-from clew.drivers.windows import normalize, pool_windows
+from clew.drivers.windows import join_windows
 
 FILE = "resources/embedding_model_quantized.onnx"
 SHA256 = "b8b05b01f0861094f0475cb288ad1b303ae8aee2ebe96e650d210805d5ca70f7"
@@ -79,10 +79,8 @@ class MultilingualEmbedder:
         made = run_parallel([partial(self._embed_window, windows[at][1]) for at in order], max_concurrent=count_cores())
         rows: Matrix = np.empty((len(windows), self.dim), np.float32)
         rows[order] = np.stack(made)
-        if len(windows) > len(texts):
-            weights = [len(part) or 1 for _, part in windows]
-            rows = pool_windows(normalize(rows, source=self.name), weights, [owner for owner, _ in windows], len(texts))
-        return normalize(rows, source=self.name)
+        owners, weights = [owner for owner, _ in windows], [len(part) or 1 for _, part in windows]
+        return join_windows(rows, weights, owners, len(texts), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""

@@ -19,7 +19,7 @@ from clew.core.settings.models import Device
 from clew.core.types import Matrix, Vector
 from clew.drivers.embed.card import ModelCard, pool_tokens, read_model_card
 from clew.drivers.onnx import OnnxModel, find_package_folder, run_in_batches, run_parallel_longest_first
-from clew.drivers.windows import normalize, pool_windows
+from clew.drivers.windows import join_windows
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 
@@ -64,11 +64,8 @@ class OnnxEmbedder:
             vectors = run_in_batches(self._embed_batch, windows)
         else:
             vectors = run_parallel_longest_first(self._embed_window, windows)
-        rows: Matrix = np.stack(vectors)
-        if len(windows) > len(texts):
-            weights = [len(window) or 1 for window in windows]
-            rows = pool_windows(normalize(rows, source=self.name), weights, owners, len(texts))
-        return normalize(rows, source=self.name)
+        weights = [len(window) or 1 for window in windows]
+        return join_windows(np.stack(vectors), weights, owners, len(texts), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, without special tokens and prefixes."""

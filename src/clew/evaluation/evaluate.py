@@ -86,10 +86,10 @@ def evaluate(
 ) -> Evaluation:
     """Return the measures of each strategy under each of the settings, and how they differ from the first of them.
 
-    The questions are judged ones, a JSON Lines file or a BEIR folder of them. Without strategies or settings those of
-    the engine are measured. Measures are taken at `k` documents, of `hits` chunks (default: two for each document), and
-    of a context of so many `tokens` (0: none is made). With `answers` every question is also answered. `measures` are
-    those that are compared (default: nDCG, and the evidence in the context).
+    The questions are judged ones, a JSON Lines file or a BEIR folder of them. Without strategies or settings, the
+    engine's own are measured. Measures are taken at `k` documents, of `hits` chunks (default: two for each document),
+    and of a context of so many `tokens` (0: none is made). With `answers` every question is also answered. `measures`
+    are compared (default: nDCG, and the evidence in the context).
 
     The run is kept with the collection, or in `folder`, and one that broke off is continued, unless
     `resume` is False. Nothing is kept of the texts.
@@ -353,8 +353,8 @@ def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgemen
     """Measure the measures of an answer.
 
     It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
-    that has none is wrong. `answer F1` compares its words with those of the reference answer: without a model, those
-    chosen in the passages.
+    that has none is wrong. `answer F1` compares its words, without a model the chosen
+    ones of the passages, with the reference answer.
     """
     values = {"answered": float(answer.found)}
     if not answer.found:

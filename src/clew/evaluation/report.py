@@ -1,4 +1,4 @@
-"""What a run says: means, latencies, risk against coverage, and tested differences to the baseline."""
+"""The results of a run: means, latencies, risk against coverage, and tested differences to the baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,8 +68,8 @@ def check_measures(measures: Sequence[str], known: Sequence[str]) -> None:
 def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
     """Merge the systems of several runs into one, over the questions that all of them have.
 
-    Questions that were judged otherwise in another run are left out, and so is what depends on the budget of the
-    context where that differs. A name that two runs have gets the number of its run, in the order given.
+    Questions that were judged otherwise in another run are left out, and so are measures of the context where its
+    budgets differ. A name that two runs have gets the number of its run, in the order given.
     """
     asked = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
     if not asked:

@@ -244,7 +244,7 @@ def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
 
 
 def rollback_tuning(engine: Engine) -> TunedSettings | None:
-    """Take back what `tune` kept last and return it; None if there is nothing. It holds from the next opening on."""
+    """Take back the last tuning and return it; None if there is nothing. It holds from the next opening on."""
     engine.opened.check_unbounded()
     records = engine.opened.store.records
     kept = read_tuned_settings(records)

@@ -12,7 +12,7 @@ from clew.evaluation.measures import Interval
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedSystem:
-    """What is measured: a strategy and the settings in which it differs from those of the engine, by dotted name."""
+    """A measured system: a strategy, and its differences from the engine's settings by dotted name."""
 
     name: str
     strategy: str
@@ -21,9 +21,9 @@ class EvaluatedSystem:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """What one system found for one question: documents in order, each with its relevance, and the measures.
+    """The results of one system for one question: documents in order, each with its relevance, and the measures.
 
-    No text is kept, neither of the question nor of what was found. `confidence` is that of an answer.
+    No text is kept, neither of the question nor of the results. `confidence` is that of an answer.
     """
 
     system: str
@@ -100,7 +100,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a run says: the scores of each system, and how they differ from the first one, the baseline."""
+    """The results of a run: the scores of each system, and how they differ from the first one, the baseline."""
 
     run: EvaluationRun
     scores: tuple[SystemScore, ...]
@@ -108,7 +108,7 @@ class Evaluation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know: documents and quotes that are not in the collection, and how far a run came that broke off."""
+        """Notes: documents and quotes that are not in the collection, and how far a run came that broke off."""
         done, total = len(self.run.results), len(self.run.systems) * len(self.run.questions)
         unfinished = f"the run broke off after {done} of {total} questions; the same command finishes it"
         return self.run.notes if self.run.is_finished else (*self.run.notes, unfinished)

@@ -112,7 +112,7 @@ class Journal:
 
 
 def parse_journal(text: str) -> Journal:
-    """Parse what `to_text` wrote."""
+    """Parse a journal written by `to_text`."""
     stored: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
     known = {each.name: stored[each.name] for each in fields(Journal) if each.name in stored}
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
@@ -196,7 +196,7 @@ class Quotes:
                 self._pieces, self._quotes = set(self._sample(self._pieces)), set(self._sample(self._quotes))
 
     def forget(self, text: str) -> None:
-        """Remove the words and phrases of a text that remains: they do not tell what was erased."""
+        """Remove the words and phrases of a text that remains: they do not betray the erased text."""
         self._pieces.difference_update(_hash_pieces(text))
 
     def are_in(self, text: str) -> bool:

@@ -14,7 +14,7 @@ from clew.core.usage import CostBudget, Price
 class BudgetKeeper:
     """The budget of all workers, run as an actor beside the driver.
 
-    What a worker reserved and never settled, because it died, stays reserved: its call may have been made.
+    The reservation of a worker that died stays: its call may have been made.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -22,7 +22,7 @@ class BudgetKeeper:
         self._stopped = ""
 
     def reserve(self, max_cost: float, model: str) -> str:
-        """Reserve an amount; what is wrong, if it would exceed the limit."""
+        """Reserve an amount; return the problem if it would exceed the limit."""
         try:
             self._budget.reserve_cost(max_cost, model)
         except CostLimit as limit:

@@ -153,7 +153,7 @@ class DistributedPipeline:
 
 
 def _take_waves(shares: Iterable[Share | Skipped], run: _Run) -> Iterator[list[bytes]]:
-    """Yield the shares as bytes, in groups; what needs no worker is counted at once."""
+    """Yield the shares as bytes, in groups; skipped sources are counted at once."""
     wave: list[bytes] = []
     size = 0
     for share in shares:

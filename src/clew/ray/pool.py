@@ -35,7 +35,7 @@ class TaskWorker:
             self._error = explain_start_error(error)
 
     def run(self, task: Any) -> Any:
-        """Return the result of a task, or what is wrong."""
+        """Return the result of a task, or its error."""
         if self._work is None:
             return self._error
         try:
@@ -81,7 +81,7 @@ def _read_result(done: Any) -> Any:
 def open_pool(
     make: Callable[[], Work], address: str, *, workers: int | None, gpus: float, on_node: OnNode
 ) -> Iterator[WorkerPool]:
-    """Workers that each call `make` and do their tasks with what it returns, until the block ends."""
+    """Open workers that each call `make` and do their tasks with its result, until the block ends."""
     given = dump(make)
     with join_cluster(address):
         check_nodes(on_node)

@@ -27,7 +27,7 @@ SHARE_SOURCES = 32  # files of a share: enough for a batch of the embedder, litt
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """How a worker opens what the driver has open; the address and the keys of the settings travel with it.
+    """How a worker opens the driver's collection and models; the address and the keys of the settings travel with it.
 
     Models are given by their settings, or as objects that can be copied to another process.
     """
@@ -64,7 +64,7 @@ class WorkerSpec:
 class Share:
     """Sources that one worker adds, and the hashes that their stored documents had when it was handed out.
 
-    After the preparing worker of two: what was prepared, and what is to be added to the outcome.
+    After the preparing worker of two: the prepared documents, and the additions to the outcome.
     """
 
     sources: tuple[Given, ...]
@@ -77,7 +77,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a share: the report, the moved files that were found, and the error that ended the work."""
+    """The outcome of a share: the report, the moved files that were found, and the error that ended the work."""
 
     report: Report = field(default_factory=Report)
     moved: FoundMoves = field(default_factory=FoundMoves)
@@ -102,7 +102,7 @@ def load(data: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Sources that need no worker: files that are stored as they are, and what cannot be added."""
+    """Sources that need no worker: unchanged files, and sources that cannot be added."""
 
     unchanged: int = 0
     failed: tuple[SourceFailure, ...] = ()

@@ -26,7 +26,7 @@ Stage = Literal["add", "prepare", "store"]
 class Worker:
     """Adds one share after the other, or does the first or second half of it: "prepare" needs no model, "store" does.
 
-    What fails in the process as a whole, such as opening the store, is the outcome of each of its shares.
+    A failure of the whole process, such as opening the store, is the outcome of each of its shares.
     """
 
     def __init__(self, spec: bytes, gone: Mapping[int, Sequence[str]], keeper: Any, stage: Stage) -> None:
@@ -99,7 +99,7 @@ class Worker:
 
 
 def _identify(given: Given) -> tuple[str, str]:
-    """Return the id and the uri of a source, or of what was prepared of it; empty where nothing was."""
+    """Return the id and the uri of a source or a prepared document; empty where nothing was."""
     if isinstance(given, Source):
         return given.id, given.uri
     return (given.document.id, given.uri_or_id) if isinstance(given, Prepared) else ("", "")
@@ -120,7 +120,7 @@ def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
 
 
 def _count_lost_attempt(report: Report, share: Share, before: Mapping[str, DocumentRecord]) -> Report:
-    """Return the report with what a lost worker has stored of the share counted as added or changed, not as skipped."""
+    """Return the report with documents stored by a lost worker counted as added or changed, not as skipped."""
     named = {*report.added, *report.changed, *(failure.source for failure in report.failed)}
     added: list[str] = []
     changed: list[str] = []

@@ -1,9 +1,9 @@
 """Embedding models of the Hugging Face hub, or in a folder laid out like a repository there.
 
 `hf:NAME` is the newest revision, `hf:NAME@REVISION` a branch, tag or commit. Either is pinned: the name of the embedder
-holds the commit, so a collection never gets vectors of another one. What a commit holds never changes, so it is fetched
-once and then read from the cache of `huggingface_hub`, without a network; the weights must have the hash that the hub
-named for them. A repository with an ONNX file is run by onnxruntime, another by sentence-transformers if installed.
+holds the commit, so a collection never gets vectors of another one. A commit never changes, so it is fetched once and
+then read from the cache of `huggingface_hub`, without a network; the weights must have the hash that the hub named for
+them. A repository with an ONNX file is run by onnxruntime, another by sentence-transformers if installed.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Judged questions: what is asked, and which documents or spans answer it.
+"""Judged questions: a question, and the documents or spans that answer it.
 
 They are read from and written to JSON Lines, and read from a folder in the format of BEIR: corpus.jsonl, queries.jsonl
 and qrels/SPLIT.tsv.
@@ -29,7 +29,7 @@ _TOO_DEEP = "it is nested too deep, or has a number of too many digits"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What answers a question: a part of a document, or a message by its id (`channel/id` where several have it).
+    """The answer of a question: a part of a document, or a message by its id (`channel/id` where several have it).
 
     The part is a verbatim quote, or its first and last position. Of a message it may be a quote, or all of it.
     """
@@ -58,7 +58,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question and what answers it; without an id it gets one made of the question and its history.
+    """A question and its evidence; without an id it gets one made of the question and its history.
 
     `relevant` are grades by document (its id, uri or path), `evidence` the spans that answer. `topics` are documents by
     topic, for questions that ask for several things. `answer` is a reference answer. `is_answerable` is False for a
@@ -176,7 +176,7 @@ def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> No
 
 
 def format_question(question: JudgedQuestion) -> dict[str, Any]:
-    """Format the question as a JSON object, without what is empty."""
+    """Format the question as a JSON object, without empty fields."""
     evidence = [
         {
             **({"document": each.document} if each.document else {"message": each.message}),
@@ -323,7 +323,7 @@ def _read_grades(path: Path) -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is relevant for a question, by ids of the collection; a name that it does not have stays as it is."""
+    """The relevant documents and spans of a question by ids of the collection; an unknown name stays as it is."""
 
     grades: Mapping[str, float]
     spans: Sequence[tuple[str, Span]] = ()  # the document and the characters that answer
@@ -333,7 +333,7 @@ class Judgement:
 def resolve_questions(
     engine: Engine, questions: Sequence[JudgedQuestion]
 ) -> tuple[dict[str, Judgement], tuple[str, ...]]:
-    """Resolve the judgement of each question by its id, and notes on what the collection does not have.
+    """Resolve the judgement of each question by its id, and notes on missing documents.
 
     A document that is not there counts as not found. NotFound if not one of them is there.
     """
@@ -358,7 +358,7 @@ def resolve_questions(
 
 
 class _Names:
-    """Looks up documents by id, uri, path or the end of a path, and keeps count of what is not there."""
+    """Looks up documents by id, uri, path or the end of a path, and counts the missing ones."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

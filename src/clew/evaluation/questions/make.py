@@ -69,12 +69,12 @@ def make_questions(
 ) -> list[JudgedQuestion]:
     """Make questions with the spans that answer them, from the documents that the filter admits.
 
-    The sources are headings, titles, replies (questions in threads and what was answered) and the language model; by
+    The sources are headings, titles, replies (questions in threads and their answers) and the language model; by
     default the model, if the engine has one, else the other three. Questions that repeat their evidence word for word
-    are left out, and those that ask the same. The same collection and seed give the same questions.
+    are left out, and duplicates. The same collection and seed give the same questions.
 
-    The source feedback takes what users asked, with the documents that they found good and those that they did not;
-    `feedback` are their judgements, objects with question, good and documents, as a server keeps them.
+    The source feedback takes what users asked, with the documents that they found good or bad; `feedback` are their
+    judgements, objects with question, good and documents, as a server keeps them.
     """
     count = check_positive_count("count", count)
     llm = engine.opened.llm
@@ -109,7 +109,7 @@ def make_questions(
 
 
 def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
-    """Yield a question for each heading with text below it, with what stands above where it says little by itself."""
+    """Yield a question for each heading with text below it, with the heading above where it says little by itself."""
     if document.kind == THREAD_KIND:
         return
     for place, section in enumerate(document.sections):
@@ -124,14 +124,14 @@ def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
 
 
 def make_from_titles(document: Document) -> Iterator[JudgedQuestion]:
-    """Yield the title of a page as a question; what its text begins with answers it."""
+    """Yield the title of a page as a question; the beginning of its text answers it."""
     span = _find_body(document, 0, len(document.text), document.title)
     if document.kind != THREAD_KIND and span is not None and says_something(document.title):
         yield from _ask_for(document.title, "", document, span)
 
 
 def _ask_for(heading: str, above: str, document: Document, span: tuple[int, int]) -> Iterator[JudgedQuestion]:
-    """Yield the question that a heading asks, unless what stands below repeats the heading."""
+    """Yield the question that a heading asks, unless the text below repeats the heading."""
     body = document.text[span[0] : span[1]]
     if not is_leaking(heading, body):
         yield from _judge(phrase_heading(heading, above, document.text), document, span)
@@ -172,7 +172,7 @@ def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collectio
     ranking could be measured by, and is left out.
 
     To open is less than to find good: the grade is half, it takes two openings where the result was the first, and
-    what thumbs say of the document goes before. What was not opened is not judged by that.
+    thumbs on the document go before. Unopened results are not judged by that.
     """
     thumbs: dict[str, dict[str, int]] = {}
     openings: dict[str, dict[str, float]] = {}
@@ -294,7 +294,7 @@ def find_longest_run(words: Sequence[str], text: Sequence[str]) -> int:
 
 
 def drop_duplicates(questions: Sequence[JudgedQuestion], embedder: Embedder) -> list[JudgedQuestion]:
-    """Return the questions, of those that ask the same the first: with the same terms, or of nearly the same vector."""
+    """Return the questions without duplicates: with the same terms, or of nearly the same vector."""
     distinct: dict[frozenset[str], JudgedQuestion] = {}
     for question in questions:
         distinct.setdefault(frozenset(extract_terms(question.question)), question)

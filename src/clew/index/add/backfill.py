@@ -23,7 +23,7 @@ CLAIM_SECONDS = 300.0  # for which a document is left to the run that summarises
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one document: its text and new summary, or why there is none; neither where none is wanted."""
+    """The outcome of one document: its text and new summary, or why there is none; neither where none is wanted."""
 
     record: DocumentRecord
     document: Document | None = None

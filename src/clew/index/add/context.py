@@ -27,7 +27,7 @@ VERSION = "6"  # increased when the same file is read or chunked differently, so
 
 @dataclass(frozen=True, slots=True)
 class IngestContext:
-    """What the write path works with: store, models, settings, and the caller's own components, if any.
+    """The parts of the write path: store, models, settings, and the caller's own components, if any.
 
     uris of files are relative to `root`; those of an upload (`is_upload`) do not stay there. `chunker` replaces the
     built-in chunker of pages, `enrichers` run after the built-in one, `readers` (by suffix) go before the others.

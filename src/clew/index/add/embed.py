@@ -41,7 +41,7 @@ def embed_pending(
     on_progress: OnProgress | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Make the pending vectors of a store, of all documents or of some; the report says how many, and what failed.
+    """Make the pending vectors of a store, of all documents or of some; the report counts them and names failures.
 
     Finished vectors are stored whatever ends it; the other chunks are found by words.
     """

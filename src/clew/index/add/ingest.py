@@ -1,6 +1,6 @@
 """The entry points of the write path: the engine's `add`, `plan`, `backfill` and `drop_messages`.
 
-Each makes a recipe of the settings and a budget that every model call is charged to. `sources` finds what to add,
+Each makes a recipe of the settings and a budget that every model call is charged to. `walk` finds the sources,
 `prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.
 """
 
@@ -47,8 +47,8 @@ def add_sources(
 ) -> Report:
     """Add files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
 
-    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` is what reads,
-    embeds and stores the sources: the pipeline of this process, or one of many.
+    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` reads, embeds and
+    stores the sources: the pipeline of this process, or one of many.
     """
     check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []

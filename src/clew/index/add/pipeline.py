@@ -139,9 +139,9 @@ def run_pipeline(
 ) -> Report:
     """Prepare and store the sources in batches; one that fails is reported and the rest is added.
 
-    Where the cost limit stops it, stored documents are kept and the report says so. What was read is stored
-    whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
-    Progress is reported in that time too, every second. The ids of changed documents are added to `stored`.
+    Where the cost limit stops it, stored documents are kept and the report says so. Read documents are stored whatever
+    comes after them: while a source takes long, and before an interrupt or an error of a later one is raised. Progress
+    is reported in that time too, every second. The ids of changed documents are added to `stored`.
     """
     run, stopped = Run(total, on_progress, total_bytes, set() if stored is None else stored), ""
     store_waiting = partial(_store_batch, store, recipe, run)
@@ -269,7 +269,7 @@ def _look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
 
 
 def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
-    """Remove messages from a thread and return how many; those that were embedded with them get new vectors."""
+    """Remove messages from a thread and return how many; messages embedded with them get new vectors."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
         if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
@@ -393,8 +393,8 @@ def run_pipeline_on_budget(
 ) -> Report:
     """Run the pipeline in this process, then make the pending vectors, of all documents or of some.
 
-    While others are at work, it makes those of the documents that it stored; the last one makes what is left. What is
-    prepared already is only stored and embedded.
+    While other runs are at work, it makes the vectors of its own documents; the last one makes the rest. Prepared
+    documents are only stored and embedded.
     """
     notes: list[SourceFailure] = []
     own: set[str] = set()

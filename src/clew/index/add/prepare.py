@@ -260,8 +260,8 @@ def _fingerprint_document(document: Document) -> str:
 def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
     """Prepare each source for storing (see `prepare_source`): one result per source, in order.
 
-    What another process has prepared is passed on. A model is asked for several summaries at a time. Where the budget
-    ends, the documents without one are left out.
+    Results of another process are passed on. A model is asked for several summaries at a time. Where the budget ends,
+    the documents without one are left out.
     """
     waiting: list[PrepareResult] = []
     try:

@@ -70,9 +70,8 @@ class ChatExport:
 def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
     """Detect the chat export at a path, detected from its contents; None if there is none.
 
-    Other files in its folder are ignored, and those `left_out`, by their paths in it. `include_direct`
-    also reads the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner
-    chose.
+    Other files in its folder are ignored, and those `left_out`, by their paths in it. `include_direct` also reads the
+    direct messages of a Zulip export, which holds those of everyone; other exports hold the owner's choice.
     """
     suffix = path.suffix.lower()
     try:

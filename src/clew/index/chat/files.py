@@ -177,7 +177,7 @@ def _check_archive_safety(archive: zipfile.ZipFile, packed: int, *, uri: str) ->
 
 
 def _index_archive(archive: zipfile.ZipFile, *, uri: str) -> dict[str, _FolderEntries]:
-    """Return the files and folders of each folder of an archive, without hidden ones and those that macOS adds."""
+    """Return the files and folders of each folder of an archive, without hidden ones and the extra entries of macOS."""
     entries: dict[str, _FolderEntries] = {"": _FolderEntries()}
     for item in archive.infolist():
         path = PurePosixPath(item.filename)

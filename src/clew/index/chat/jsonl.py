@@ -55,7 +55,7 @@ def is_jsonl_export(file: ExportFile) -> bool:
 def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield each channel with its messages, in order of first appearance; of two messages with one id, the last counts.
 
-    What the last does not state is taken from the one before.
+    Fields that the last does not state are taken from the one before.
     """
     places: dict[str, array[int]] = {}
     earlier: dict[

@@ -1,4 +1,4 @@
-"""Chat exports read in the reader process, within its limits: the caller's side, and what that process does.
+"""Chat exports read in the reader process, within its limits: the caller's side, and the side of that process.
 
 The process opens the export by its path, detects it again, and sends its channels in parts, so that neither side holds
 more than one channel.

@@ -146,8 +146,7 @@ def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[st
     """Return the term frequencies of a chunk; where its context quotes earlier messages, its own terms count double.
 
     So a message that says something comes before those that follow it and are found by the same words. Where `language`
-    is "auto", the chunk's own is detected, or that of what it quotes, or that of the `page` it
-    is from.
+    is "auto", it is detected from the chunk, its quotes or its `page`.
     """
     own, everything = chunk.embed_text, chunk.index_text
     repeats = 0 if own == everything else OWN_WEIGHT - 1

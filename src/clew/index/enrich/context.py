@@ -241,7 +241,7 @@ def _is_continued_statement(words: str) -> bool:
 
 
 def _find_code_indent(text: str, start: int) -> int:
-    """Find the indentation of the first line of code from a position on; a comment belongs to what follows it."""
+    """Find the indentation of the first line of code from a position on; a comment belongs to the code below it."""
     first = -1
     for _ in range(_MAX_LINES):
         if start >= len(text):

@@ -67,7 +67,7 @@ class Summariser:
 def run_within_budget(calls: Sequence[Callable[[], T]], *, max_concurrent: int) -> Iterator[tuple[int, T | CostLimit]]:
     """Yield the position and the result of each call as it is done; CostLimit for a call that the budget refused.
 
-    A call reserves the most it may cost, so several at once are refused earlier than one by one: what was refused while
+    A call reserves the most it may cost, so several at once are refused earlier than one by one: a call refused while
     others ran is tried again alone. The first that is refused then stands for all that are left.
     """
     is_tight = Event()

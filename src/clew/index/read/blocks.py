@@ -49,7 +49,7 @@ class SourceBlock:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
-    """What a reader found in one source: its blocks, its title if it has one, and its metadata."""
+    """The content of one source: its blocks, its title if it has one, and its metadata."""
 
     blocks: Sequence[SourceBlock]
     title: str = ""

@@ -30,7 +30,7 @@ ChunkMessages = Callable[[Document, Sequence[int]], list[Chunk]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of a draft: its place in the thread, itself (`reply_to` is in this thread), and what is said of it."""
+    """A message of a draft: its place in the thread, itself (`reply_to` is in this thread), and its reply state."""
 
     number: int
     message: Message

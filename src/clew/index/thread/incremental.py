@@ -6,7 +6,7 @@ that cannot be stored, or has the id of a message of another channel, is reporte
 cannot be embedded is stored with its words, and its vector is pending.
 
 Others may write to the same threads: an edit is written only if its threads are as they were read, else it is planned
-again from what is stored then.
+again from the stored ones.
 """
 
 import random
@@ -150,7 +150,7 @@ class ThreadWriter:
         self.failed: dict[str, str] = {}
 
     def write_messages(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> _Outcome:
-        """Write new and changed messages. What others removed after it was given as changed stays removed."""
+        """Write new and changed messages. Messages that others removed meanwhile stay removed."""
         outcome = _Outcome()
         pending = {message.id: message for message in messages}
         known = {message.id for message in messages if make_first_chunk_id(message.id) in stored}

@@ -1,4 +1,4 @@
-"""The plan of an addition: which thread each message joins, what moves with it, and the drafts of those threads."""
+"""The plan of an addition: the thread that each message joins, the moves with it, and the drafts of the threads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -66,7 +66,7 @@ class DraftSet:
         return [plan for plan in plans.values() if plan.drafts]
 
     def add(self, arrival: Arrival) -> None:
-        """Put a new message into its thread; those that wait for it become its answers, and come to it."""
+        """Put a new message into its thread; waiting messages become its answers, and join it."""
         draft = self._drafts[arrival.doc_id]
         if arrival.parent is not None:  # it may have moved with one that came before
             draft = self._find_draft(arrival.parent, arrival.doc_id)
@@ -201,7 +201,7 @@ class ThreadPlanner:
         self._store, self._config, self._reach = store, config, reach
 
     def plan(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Plan]:
-        """Return the plans of all messages; those that are stored as they are have none."""
+        """Return the plans of all messages; unchanged ones have none."""
         homes = {message.id: stored.get(make_first_chunk_id(message.id)) for message in messages}
         added = [message for message in messages if homes[message.id] is None]
         differing = [m for m in messages if (chunk := homes[m.id]) and _may_differ(m, chunk)]

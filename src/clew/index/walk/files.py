@@ -62,7 +62,7 @@ class OpenExport:
         return not folder and _TABLE[self.kind].fullmatch(name) is not None
 
     def has_attachments(self, path: str) -> bool:
-        """Return whether a folder at a path below the walked folder holds what people sent, in public or not."""
+        """Return whether a folder at a path below the walked folder holds attachments, public or not."""
         return self.kind == _ZULIP and path[len(self.prefix) :] in _ZULIP_ATTACHMENTS
 
     def leave_out(self, path: str, reason: str) -> None:
@@ -102,9 +102,9 @@ def find_files(
     """Yield each file once, in order; a path that cannot be opened comes as the SourceError that says why.
 
     A file is returned as given. A folder is walked, sorted by name, for files with one of the suffixes and for exports;
-    one that is itself a chat export comes as a ChatExport, after what else lies in it. What the rules keep out comes as
-    PassedOver, and so do links, which are not followed, Clew's own folders and its settings file, which may hold a key.
-    The ignore files above a folder count up to its repository, or else up to `root`.
+    a folder that is itself a chat export comes as a ChatExport, after the other files in it. Entries that the rules
+    keep out come as PassedOver, and so do links, which are not followed, Clew's own folders and its settings file,
+    which may hold a key. The ignore files above a folder count up to its repository, or else up to `root`.
     """
     sources = list(paths)
     seen = _SeenPaths(sources)
@@ -277,7 +277,7 @@ def _pass_over(entry: "os.DirEntry[str]", reason: str, *, is_folder: bool) -> Pa
 
 
 def count_files(folder: Path) -> int:
-    """Return how many files are below a folder, at most MAX_COUNTED_FILES; what may not be entered counts as empty."""
+    """Count the files below a folder, at most MAX_COUNTED_FILES; one without permission counts as empty."""
     count = 0
     for _, _, names in os.walk(folder):
         count += len(names)

@@ -1,9 +1,9 @@
 """Patterns of a .gitignore, in an ignore file or given with `exclude` and `include`, matched as Git matches them.
 
 Git compares bytes: `?` and a class such as `[a-z]` stand for one byte, `*` for any number without a slash, and `**`
-between slashes for any number of folders. A pattern becomes a regular expression that never goes back over what a star
-has matched: the first place where the text after a star fits is as good as any later one. So its time grows with
-pattern times path.
+between slashes for any number of folders. A pattern becomes a regular expression that never goes back over the match of
+a star: the first place where the text after a star fits is as good as any later one. So its time grows with pattern
+times path.
 """
 
 import os
@@ -58,7 +58,7 @@ class Wildcards:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the pattern, in a few words; empty if nothing is."""
+        """The problem of the pattern, in a few words; empty if nothing is."""
         if not self._rest:
             return "" if self._prefix else "it matches nothing"
         if self._parsed is None:
@@ -357,7 +357,7 @@ def _describe_from_here(folder: Path) -> str:
 
 
 def _normalise(text: str) -> str:
-    """Return a pattern as in a .gitignore of what may be a path: `./x//y/` is `/x/y/`."""
+    """Return the .gitignore pattern of a possible path: `./x//y/` is `/x/y/`."""
     sign, body = ("!", text[1:]) if text.startswith("!") else ("", text)
     if "/" not in body:
         return text

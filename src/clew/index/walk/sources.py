@@ -69,9 +69,8 @@ def discover_sources(
     """Yield each web address, file and chat export at the locations once, web addresses first.
 
     Files that may take long come last, so that all others are found soon: PDFs, which may be scans, then pictures and
-    recordings.
-    `readers` are custom readers by suffix; their files are found too, and never taken for chat exports. What the rules
-    keep out, and each empty file, is told to `on_passed_over`.
+    recordings. `readers` are custom readers by suffix; their files are found too, and never taken for chat exports.
+    Entries that the rules keep out, and empty files, go to `on_passed_over`.
     """
     yield from dict.fromkeys(str(location) for location in locations if is_url(location))
     paths = [Path(location) for location in locations if not is_url(location)]

@@ -37,7 +37,7 @@ _HEAD_BYTES = 64  # which tell most files from a blank one
 class IgnoredFiles:
     """The uris of the files and folders that some rules kept out of a walk, each with the reason.
 
-    What is given to `add` by name is not among them, whatever an ignore file above it says.
+    Paths given to `add` by name are not among them, whatever an ignore file says.
     """
 
     files: dict[str, str]
@@ -91,7 +91,7 @@ class MovedFiles:
         return FoundMoves(dict(self.former), dict(self._uris))
 
     def include(self, found: "FoundMoves") -> None:
-        """Take over what another process has found."""
+        """Take over the moves found by another process."""
         self.former.update(found.former)
         for former, uris in found.uris.items():
             self._uris.setdefault(former, uris)

@@ -61,7 +61,7 @@ def find_tool(name: str, tools: Sequence[Callable[..., Any]]) -> Callable[..., A
 
 
 def parse_arguments(tool: Callable[..., Any], arguments: Mapping[str, Any] | str) -> Json:
-    """Parse the arguments of a tool, given as an object or as its JSON; SettingsError names what is wrong."""
+    """Parse the arguments of a tool, given as an object or as its JSON; SettingsError names the problem."""
     name, given = tool.__name__, arguments
     if isinstance(given, str):
         try:

@@ -60,9 +60,9 @@ def record_step(name: str) -> Iterator[Trace]:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool found: the text for the model, the number of hits, and the passages that an answer may cite.
+    """The result of a tool: the text for the model, the number of hits, and the passages that an answer may cite.
 
-    `data` is what the tool itself states, by name: `documentName` and `relevantContent` of a document that was read.
+    `data` has the tool's own statements, by name: `documentName` and `relevantContent` of a document that was read.
     """
 
     text: str
@@ -74,7 +74,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolBackend:
-    """What the tools work with: the search by strategy and filter, the documents, and the session's numbers."""
+    """The parts that the tools use: the search by strategy and filter, the documents, and the session's numbers."""
 
     search: Callable[[str, int, str, Filter], Context]
     list_documents: Callable[[Filter], Iterable[DocumentRecord]]

@@ -30,7 +30,7 @@ def find_relevance_floor(
 def split_by_relevance(
     hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
 ) -> tuple[list[Hit], list[Hit]]:
-    """Return the hits that are shown, and those that are left out."""
+    """Split the hits into shown ones and ones left out."""
     floor = find_relevance_floor(hits, config, find_anywhere)
     return [hit for hit in hits if hit.relevance >= floor], [hit for hit in hits if not hit.relevance >= floor]
 

@@ -40,7 +40,7 @@ class MemorySessions:
         return self._sessions.get(name)
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replace a session by what `change` makes of it."""
+        """Replace a session by its `change`."""
         with self._lock:
             made = change(self._sessions.get(name, StoredSession()))
             self._sessions.pop(name, None)

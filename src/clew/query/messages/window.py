@@ -1,7 +1,7 @@
-"""Context windows over messages: what `Engine.window` does after the search.
+"""Context windows over messages: the steps of `Engine.window` after the search.
 
-score the messages → take the hits in order, each with its reply chain, while they fit → complete their threads with
-what room is left, the best first → text, the best thread first, each thread by time.
+score the messages → take the hits in order, each with its reply chain, while they fit → complete their threads while
+there is room, the best first → text, the best thread first, each thread by time.
 """
 
 import re
@@ -174,8 +174,8 @@ class Selection:
     def _find_chain_places(self, thread: ThreadView, place: int, *, max_explicit: int | None = None) -> list[int]:
         """Find the place of a hit and of the messages in its reply chain; for a message that is no hit, its own place.
 
-        Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share.
-        What is too long for the budget is not followed to its end.
+        Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share. A
+        chain too long for the budget is not followed to its end.
         """
         if thread.ids[place] not in self._hits:
             return [place]
@@ -202,7 +202,7 @@ class Selection:
         return False
 
     def _count_least(self, thread: ThreadView, place: int) -> int:
-        """Return the tokens of a message if they are known, else what they are at least, told from its text alone."""
+        """Return the tokens of a message if they are known, else a lower bound from its text alone."""
         if (known := self._token_counts.get(thread.ids[place])) is not None:
             return known
         return self._list_least(thread)[place]
@@ -224,7 +224,7 @@ class Selection:
         return self._slack[thread.id]
 
     def _is_too_long(self, thread: ThreadView, place: int) -> bool:
-        """Return whether a message that is no hit is certain not to fit beside what is taken."""
+        """Return whether a message that is no hit is certain not to fit beside the taken ones."""
         if not self._is_exact or thread.ids[place] in self._hits:
             return False
         return self._count_least(thread, place) + self._separator_tokens > self._remaining + _SLACK

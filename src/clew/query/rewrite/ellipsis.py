@@ -1,9 +1,9 @@
-"""Does a question need the conversation before it? By what it leaves out or points to.
+"""Elliptic questions: does a question need the conversation before it, by its gaps or its pointers?
 
 A pronoun is no reason where the question itself says what it stands for ("Is herpes lethal, and how is it
 transmitted?"), nor where it stands for nothing ("Is it possible to …"). Keywords may open like a follow-up ("AND gate",
-"Men in Black", "那英的歌"): such an opening makes a fragment at most. The words of English are here, those of other
-languages in `follow_up_words`.
+"Men in Black", "那英的歌"): such an opening makes a fragment at most. The English words are here, other languages in
+`core/words/follow_up.txt`.
 """
 
 import re
@@ -94,7 +94,7 @@ MODAL: Final = compile_pattern(_PATTERNS["modal verbs"], re.IGNORECASE)
 
 
 def is_elliptic(question: str) -> bool:
-    """Return whether a question shows by its words that it cannot be understood without what was said before it.
+    """Return whether a question shows by its words that it needs the conversation before it.
 
     It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), or has a pronoun or
     demonstrative for something that it does not name.
@@ -112,7 +112,7 @@ def is_elliptic(question: str) -> bool:
 def is_fragment(question: str) -> bool:
     """Return whether a question is short and incomplete, has one content word, or opens like a follow-up.
 
-    Only what the collection has tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
+    Only the collection tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
     """
     found = [words for words, _ in _find_words(question)]
     if (
@@ -216,7 +216,7 @@ def _points_outside(question: str) -> bool:
 
 
 def _has_antecedent(before: str) -> bool:
-    """Return whether what stands before a pronoun names something, in another clause than the pronoun's."""
+    """Return whether the text before a pronoun names something, in another clause than the pronoun's."""
     ends = [found.start() for found in _CLAUSE.finditer(before)]
     if not ends:
         return False

@@ -26,7 +26,7 @@ _ASSISTANT_WEIGHT = 0.1  # of a mention by the assistant; one by the user counts
 
 
 def is_ambiguous_query(query: str) -> bool:
-    """Return whether the query is hard to understand alone: under four words, or referring to what was said before.
+    """Return whether the query is hard to understand alone: under four words, or referring to the conversation before.
 
     A reference is a whole word in any case (this, it, they, another, example, more, same, similar, …) or an opening
     (what about …, and …). The words are English; the count holds for every language.

@@ -134,7 +134,7 @@ class TransformerConfig:
     """Settings of a QueryTransformer.
 
     llm_provider, llm_model: the model that `make` builds; domain_context: the subject of the documents.
-    suppress_thinking: whether to ask for an answer without reasoning, and to drop what is in <think> tags.
+    suppress_thinking: whether to ask for an answer without reasoning, and to drop text in <think> tags.
     """
 
     enabled: bool = False

@@ -1,7 +1,7 @@
 """Finds the stage that lost a target: the first step after the last one whose results still held it.
 
 Steps are followed through the trace, whatever their names, so a user's own step is found like a built-in one. Names
-only decide what a built-in step is called in the answer, and which of them run side by side.
+only decide the words for a built-in step in the answer, and which steps run side by side.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set

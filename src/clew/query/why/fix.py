@@ -82,9 +82,8 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
 class TrialReranker:
     """A reranker for the trials of one question, which are many, and of ever longer lists.
 
-    No text is scored twice. Of a list longer than those of the search that is asked about, only the first as many and
-    the wanted texts are scored; the others pass for better than these, so that what is found would be found with their
-    own scores, too.
+    No text is scored twice. Of a list longer than those of the original search, only as many and the wanted texts are
+    scored; the others count as better, so that a found target would be found with their own scores, too.
     """
 
     def __init__(self, wanted: Set[str]) -> None:

@@ -1,7 +1,7 @@
 """An HTTP transport that answers OpenAI chat completions with a model in this process, and a pydantic-ai model over it.
 
-So a local model can do what the hosted ones can: streams, usage, tools, an agent. Imports httpx and pydantic-ai, so it
-is itself imported only when a model is made.
+So a local model has all that hosted ones have: streams, usage, tools, an agent. Imports httpx and pydantic-ai, so it is
+itself imported only when a model is made.
 """
 
 import asyncio

@@ -60,7 +60,7 @@ _pdfium_lock = Lock()  # pdfium has global state and is not thread-safe
 
 @dataclass(frozen=True, slots=True)
 class _RawPages:
-    """What pypdfium2 finds: the text of each page, its ruled tables, the scanned pages, and the title and date."""
+    """The raw content by pypdfium2: the text of each page, ruled tables, scanned pages, and the title and date."""
 
     texts: Sequence[str]
     scans: frozenset[int]
@@ -71,7 +71,7 @@ class _RawPages:
 
 @dataclass(frozen=True, slots=True)
 class _StructuredPages:
-    """What pdf-inspector finds: markdown by page, and the pages with columns."""
+    """The structure by pdf-inspector: markdown by page, and the pages with columns."""
 
     pages: Mapping[int, str] = field(default_factory=dict)
     columns: frozenset[int] = frozenset()

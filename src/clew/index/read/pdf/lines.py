@@ -74,7 +74,7 @@ class HyphenJoins:
 def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
     """Find how to join hyphenated words: with the hyphen if they are written so elsewhere, else without.
 
-    What looks like a name or a range (a capital or a digit after the hyphen) keeps its hyphen.
+    A likely name or range (a capital or a digit after the hyphen) keeps its hyphen.
     """
     pairs = {(a[0], b[0]) for text in texts for a, b in _find_hyphen_seams(text, _SEAM)}
     if not pairs:

@@ -222,7 +222,7 @@ def _find_span(units: Sequence[Sequence[str]], words: Sequence[str]) -> tuple[in
 
 
 def _has_more_columns(blocks: Sequence[SourceBlock], rows: Rows) -> bool:
-    """Return whether a table was found in these words already whose cells are smaller than those of the lines."""
+    """Return whether a table found in these words already has smaller cells."""
     width = sum(any(column) for column in zip(*rows, strict=True))
     tops = [block.text.split("\n", 1)[0] for block in blocks if block.kind == "table"]
     return any(len(re.findall(r"(?<!\\)\|", top)) - 1 > width for top in tops)

@@ -229,7 +229,7 @@ class ReaderProcess:
 
 
 class ProcessPool:
-    """The reader processes of this process: those that wait for a file, and all that run."""
+    """The reader processes of this process: the idle ones, and all running ones."""
 
     def __init__(self) -> None:
         self._lock = Lock()

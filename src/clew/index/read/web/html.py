@@ -114,7 +114,7 @@ def _find_main_element(body: "LexborNode") -> "LexborNode":
 
 
 def _is_content_mostly_dropped(blocks: list[SourceBlock], body: "LexborNode") -> bool:
-    """Return whether next to nothing of a page is left: then what looked like navigation is its content."""
+    """Return whether next to nothing of a page is left: then its content looked like navigation."""
     left = sum(len(block.text.split()) for block in blocks)
     return left == 0 or 2 * left < len(body.text(deep=True).split()) <= SMALL_PAGE_WORDS
 
@@ -151,7 +151,7 @@ def _read_meta_tag(tree: "LexborHTMLParser", name: str) -> str:
 
 
 def extract_html_blocks(node: "LexborNode", *, keep_navigation: bool = False) -> Iterator[SourceBlock]:
-    """Yield the blocks below an element in order; `keep_navigation` keeps what looks like navigation."""
+    """Yield the blocks below an element in order; `keep_navigation` keeps likely navigation."""
     yield from _HtmlWalker(everything=keep_navigation).visit_children(node, depth=0)
 
 

@@ -57,7 +57,7 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class MessageCues:
-    """What is known of a message by itself."""
+    """The known facts of a message by itself."""
 
     author: str
     aliases: frozenset[str]  # names that the author may be addressed by

@@ -2,7 +2,7 @@
 
 A line that looks like a reserved one gets a backslash before it, and one with backslashes gets one more, so that
 `unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. Texts are compared as
-they look (`fold_look`): without marks and what shows nothing, with signs of all kinds as the plain ones. Letters of
+they look (`fold_look`): without marks and invisible characters, and with plain signs for all their variants. Letters of
 another script among those of a reserved word, or of a tag, stand for any.
 """
 
@@ -50,7 +50,7 @@ class ReservedLines:
         )
 
     def _split_lines(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a text with their ends, each beside what it looks like."""
+        """Yield the lines of a text with their ends, each beside its look."""
         for line in text.splitlines(keepends=True):
             look = fold_look(line)
             is_mixed = not look.isascii() and _MIXED.search(look)
@@ -99,7 +99,7 @@ def _looks_like(word: str, known: str) -> bool:
 
 
 def _find_tags(text: str, tag: str, *, after: str) -> list[int]:
-    """Find where what follows the `<` of each such tag begins; `after` is what stands there, as a pattern."""
+    """Find the position after the `<` of each such tag; `after` is a pattern of the text there."""
     look = fold_look(text)
     if "<" not in look:
         return []

@@ -31,7 +31,7 @@ NEXT_LINE = "\n  "  # before each further message of a thread
 
 @dataclass(frozen=True, slots=True)
 class RenderInput:
-    """What a renderer needs besides the passages: records and numbers by document id, and how to format entries."""
+    """The input of a renderer besides the passages: records and numbers by document id, and how to format entries."""
 
     records: Mapping[str, DocumentRecord] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)

@@ -333,7 +333,7 @@ def ask_question(
 
 
 def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:
-    """Measure the measures of a ranking of documents; none where nothing is relevant."""
+    """Measure a ranking of documents; no measures where nothing is relevant."""
     relevant = {name for name, grade in judgement.grades.items() if grade > 0}
     if not relevant:
         return {}
@@ -350,11 +350,11 @@ def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dic
 
 
 def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgement) -> dict[str, float]:
-    """Measure the measures of an answer.
+    """Measure an answer.
 
     It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
-    that has none is wrong. `answer F1` compares its words, without a model the chosen
-    ones of the passages, with the reference answer.
+    that has none is wrong. `answer F1` compares its words, without a model the
+    chosen ones of the passages, with the reference answer.
     """
     values = {"answered": float(answer.found)}
     if not answer.found:

@@ -89,7 +89,7 @@ class _LineCounter:
         self._at = self._lines = 0
 
     def count_to(self, position: int) -> int:
-        """Count the the line at a position, from 1 on."""
+        """Return the number of the line at a position, from 1 on."""
         if position < self._at:
             self._at = self._lines = 0
         self._lines += self._text.count("\n", self._at, position)

@@ -99,7 +99,7 @@ class Draft:
         return entry
 
     def drop(self, ids: Iterable[str]) -> int:
-        """Remove messages, and make the answers to them answers to their parents; how many were there.
+        """Remove messages, and make the answers to them answers to their parents; return how many there were.
 
         The answers to one that waits for its parent wait for that too.
         """

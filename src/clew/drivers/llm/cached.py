@@ -93,7 +93,7 @@ class CachedLLM:
         return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """Count the the model's tokens in a text."""
+        """Count the model's tokens in a text."""
         return self._llm.count(text)
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:

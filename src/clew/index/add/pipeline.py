@@ -101,7 +101,7 @@ class Run:
         self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
 
     def count_stored(self, put: Prepared, known: Container[str]) -> None:
-        """Count the first of the waiting documents, which was stored as `put`, and reports it."""
+        """Count the first of the waiting documents, which was stored as `put`, and report it."""
         self.take_first()
         self.consecutive_failures = 0
         self.stored.add(put.document.id)

@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.evaluate import evaluate as evaluate
+    from clew.evaluation.measures import Interval as Interval
     from clew.evaluation.questions.judged import Evidence as Evidence
     from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
     from clew.evaluation.questions.judged import read_beir_documents as read_beir_documents
@@ -150,7 +151,6 @@ if TYPE_CHECKING:
     from clew.evaluation.runs import find_grade_factor as find_grade_factor
     from clew.evaluation.runs import list_runs as list_runs
     from clew.evaluation.runs import read_run as read_run
-    from clew.evaluation.statistics import Interval as Interval
     from clew.evaluation.tune import Promotion as Promotion
     from clew.evaluation.tune import TriedSetting as TriedSetting
     from clew.evaluation.tune import Tuning as Tuning
@@ -237,7 +237,7 @@ _HOMES = {
     "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_beir_documents read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
     "clew.evaluation.runs": "export_trec find_grade_factor list_runs read_run",
-    "clew.evaluation.statistics": "Interval",
+    "clew.evaluation.measures": "Interval",
     "clew.evaluation.tune": "Promotion TriedSetting Tuning list_tunings rollback_tuning tune",
     "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",

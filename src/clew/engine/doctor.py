@@ -31,10 +31,10 @@ from clew.drivers.store.rows import pack_terms
 from clew.drivers.tuned import TunedSettings, read_tuned_settings
 from clew.engine.add import calibrate, make_ingest_context
 from clew.engine.languages import describe_foreign_languages
-from clew.index.add.calibrate import MIN_CHUNKS as MIN_CALIBRATED
+from clew.index.add.embed import MIN_CHUNKS as MIN_CALIBRATED
 from clew.index.add.pipeline import store_document
 from clew.index.add.prepare import Prepared, Recipe
-from clew.index.chunk.terms import count_document_terms
+from clew.index.chunk.build import count_document_terms
 from clew.index.enrich.summary import Summariser, Summary
 from clew.index.read.load import is_there
 from clew.index.read.sections import get_source_uri

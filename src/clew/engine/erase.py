@@ -16,10 +16,21 @@ from clew.engine.add import make_ingest_context
 from clew.engine.opened import Opened
 from clew.engine.scrub import scrub
 from clew.engine.sections import resolve_document_or_sections
-from clew.index.erase.journal import Journal, join_journals, make_journal, parse_journal
-from clew.index.erase.quotes import Quotes, collect_quotes, list_naming, list_quoting
-from clew.index.erase.remove import remove_selection
-from clew.index.erase.select import Selection, list_authors, select_author, select_channel
+from clew.index.erase import (
+    Journal,
+    Quotes,
+    Selection,
+    collect_quotes,
+    join_journals,
+    list_authors,
+    list_naming,
+    list_quoting,
+    make_journal,
+    parse_journal,
+    remove_selection,
+    select_author,
+    select_channel,
+)
 from clew.index.read.load import is_file_there
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ from clew.core.errors import SourceError
 from clew.core.protocols import RecordStore
 from clew.core.session import StoredSession
 from clew.engine.sessions import import_session_file
-from clew.index.erase.journal import Journal
-from clew.index.erase.quotes import Quotes
-from clew.index.erase.select import Selection
+from clew.index.erase import Journal, Quotes, Selection
 
 if TYPE_CHECKING:
     from clew.engine import Engine

@@ -18,7 +18,7 @@ from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
 from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
-from clew.index.add.calibrate import calibrate_once
+from clew.index.add.embed import calibrate_once
 
 if TYPE_CHECKING:
     from clew.core.stored import Manifest, StoredDocument

@@ -8,7 +8,6 @@ strategies built on that one too.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import NotFound, SettingsError
@@ -139,22 +138,8 @@ def _search_by(name: str, drivers: Drivers) -> Strategy:
 def document_boost(drivers: Drivers) -> Strategy:
     """Strategy: a search in which a chunk gains from its document's summary, by meaning or over another strategy."""
     search = drivers.settings.search
-    if search.document_strategy != "semantic":
-        return boost.boost_strategy(
-            drivers.build_strategy(search.document_strategy),
-            drivers.store,
-            drivers.evidence,
-            weight=search.document_weight,
-            min_similarity=search.document_min_similarity,
-        )
-    return boost.document_boost(
-        drivers.store,
-        drivers.embedder,
-        weight=search.document_weight,
-        min_similarity=search.document_min_similarity,
-        mode=search.mode,
-        nprobe=search.nprobe,
-    )
+    over = None if search.document_strategy == "semantic" else drivers.build_strategy(search.document_strategy)
+    return boost.document_boost(drivers.store, drivers.evidence, search, over=over)
 
 
 def multi_query(drivers: Drivers) -> Strategy:
@@ -193,13 +178,12 @@ def self_reflective(drivers: Drivers) -> Strategy:
 def chunked(drivers: Drivers) -> Strategy:
     """Strategy for a whole conversation: each of its topics is a query of its own, and finds its best document."""
     config = drivers.settings.conversation
-    by_words = partial(split_messages_by_topic, embed=None)  # as good as with meaning, and nothing is embedded for it
     return conversation.chunked(
         drivers.build_strategy(config.strategy),
         config,
         split_text=drivers.split_text,
         embed=drivers.embed_queries,
-        split_topics=by_words if config.topics else None,
+        split_topics=split_messages_by_topic if config.topics else None,
         fetch_vectors=drivers.store.vectors,
         assess=assess(drivers.evidence),
     )

@@ -194,7 +194,7 @@ class Finder:
         """Whether a search only ranks candidates: by a built-in strategy, and nothing is done with its hits."""
         search = settings.search
         is_alone = not (query.history or query.channel is not None or query.now is not None or search.has_floor)
-        return is_alone and self._is_builtin and name in PLAIN and (name != rank.HYBRID or search.fusion == "confident")
+        return is_alone and self._is_builtin and name in PLAIN
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""

@@ -9,8 +9,7 @@ from clew.core.small_talk import is_small_talk
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
 from clew.query.context.merge import as_merged_chunk
-from clew.query.search.conversation import read_messages_from_table
-from clew.query.search.tables import Table
+from clew.query.messages.table import Table, read_messages_from_table
 
 log = logging.getLogger("clew")
 Search = Callable[[tuple[Message, ...]], list[Hit]]

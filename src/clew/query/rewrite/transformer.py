@@ -1,8 +1,7 @@
 """QueryTransformer: turns what a user says into short search queries, by a language model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import LLM
@@ -118,17 +117,6 @@ class QueryTransformer:
             context=f"Conversation context, to know what the user refers to:\n{context}\n" if context else "",
             input=text,
         )
-
-
-def create_transformer(
-    config: Mapping[str, Any], *, provider: LLM | None = None, make: MakeModel | None = None
-) -> QueryTransformer:
-    """A transformer with the settings of a plain dict; SettingsError for an unknown name."""
-    known = [field.name for field in fields(TransformerConfig)]
-    unknown = [str(name) for name in config if name not in known]
-    if unknown:
-        raise SettingsError(f"{', '.join(unknown)}: not a setting of a transformer; there are {', '.join(known)}")
-    return QueryTransformer(TransformerConfig(**config), provider, make=make)
 
 
 def parse_query_response(response: str, fallback: str) -> list[str]:

@@ -31,7 +31,7 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
         candidates = source.find(queries, depth)
         trace.out = sum(len(list_places(each, depth)) for each, _ in candidates)
         if trace.is_recorded:
-            trace.notes["languages"] = ", ".join(source.list_languages(first))
+            trace.notes["languages"] = ", ".join(source.analyser.choose_languages(first.text)[0])
     ranked = []
     with step(RANK) as trace:
         for query, (each, seen) in zip(queries, candidates, strict=True):

@@ -213,7 +213,7 @@ def _find_missing_part(name: str, drivers: Drivers, query: Query) -> str:
         return "" if drivers.llm else "there is no language model"
     if name != "rerank":
         return ""
-    reranker, language = drivers.reranker(), drivers.evidence.find_language(query)
+    reranker, language = drivers.reranker(), drivers.evidence.analyser.find_language(query.text)
     if reranker is None:
         return "there is no reranker"
     known = RERANKER_LANGUAGES.get(reranker.name)

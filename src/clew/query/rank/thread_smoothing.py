@@ -69,11 +69,10 @@ def add_neighbours(
         found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[found] == wanted, shares[found], 0.0)
 
-    lack = 1 - scores
-    for distance in range(1, config.reach + 1):
-        nearness = 1 - (distance - 1) / config.reach
-        lack *= 1 - nearness * look_up(following, keys + distance)
-        lack *= 1 - nearness * look_up(preceding, keys - distance)
+    distances = np.arange(1, config.reach + 1)
+    nearness = 1 - (distances - 1) / config.reach
+    lack = (1 - scores) * (1 - nearness * look_up(following, keys[:, None] + distances)).prod(axis=1)
+    lack *= (1 - nearness * look_up(preceding, keys[:, None] - distances)).prod(axis=1)
     answered, replies = _find_distant_replies(keys, places, giving, around, config)
     lack *= 1 - np.where(answered >= 0, look_up(preceding, answered), 0.0)
     for key, of in replies:

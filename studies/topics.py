@@ -24,7 +24,7 @@ from clew import Document, Engine, Message, Settings, drivers
 from clew.core.protocols import Embedder, Strategy
 from clew.core.settings import ConversationConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import extract_terms
-from clew.index.chunk.paragraphs import chunk_markdown
+from clew.index.chunk.pages import chunk_markdown
 from clew.query.search import strategies
 from clew.query.search.conversation import SplitTopics, chunked
 from clew.query.search.evidence import assess

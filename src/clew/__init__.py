@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
-    from clew.core.protocols import Eraser as Eraser
     from clew.core.protocols import Fuse as Fuse
     from clew.core.protocols import JobQueue as JobQueue
     from clew.core.protocols import Judge as Judge
@@ -138,6 +137,7 @@ if TYPE_CHECKING:
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.evaluate import evaluate as evaluate
+    from clew.evaluation.measures import Interval as Interval
     from clew.evaluation.questions.judged import Evidence as Evidence
     from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
     from clew.evaluation.questions.judged import read_beir_documents as read_beir_documents
@@ -151,7 +151,6 @@ if TYPE_CHECKING:
     from clew.evaluation.runs import find_grade_factor as find_grade_factor
     from clew.evaluation.runs import list_runs as list_runs
     from clew.evaluation.runs import read_run as read_run
-    from clew.evaluation.statistics import Interval as Interval
     from clew.evaluation.tune import Promotion as Promotion
     from clew.evaluation.tune import TriedSetting as TriedSetting
     from clew.evaluation.tune import Tuning as Tuning
@@ -210,7 +209,7 @@ _HOMES = {
     "clew.core.jobs": "Job",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
-        "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
+        "AnswerReader Chunker Embedder Enricher Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
         "Rewrite SessionStore Step Store Strategy Verdict Verifier"
     ),
     "clew.core.receipt": "Purge Receipt",
@@ -238,7 +237,7 @@ _HOMES = {
     "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_beir_documents read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
     "clew.evaluation.runs": "export_trec find_grade_factor list_runs read_run",
-    "clew.evaluation.statistics": "Interval",
+    "clew.evaluation.measures": "Interval",
     "clew.evaluation.tune": "Promotion TriedSetting Tuning list_tunings rollback_tuning tune",
     "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",

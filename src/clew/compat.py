@@ -23,12 +23,16 @@ from clew.engine.opened import check_positive_count
 from clew.query.context.floor import split_by_relevance
 from clew.query.context.format import ContextFormatter
 from clew.query.context.merge import ChunkMerger
-from clew.query.messages import rag_outcome
+from clew.query.messages import related
 from clew.query.rank.calibrate import ANSWER_DEPTH
 from clew.query.rank.dedupe import deduplicate_by_document
 from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
-from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig, create_transformer
-from clew.query.rewrite.variations import expand_query_variations
+from clew.query.rewrite.transformer import (
+    QueryTransformer,
+    TransformerConfig,
+    create_transformer,
+    expand_query_variations,
+)
 from clew.query.search.conversation import consolidate_messages_to_markdown
 from clew.query.search.tables import Table
 
@@ -183,7 +187,7 @@ def query_rag_for_context(
         found = engine.search(messages, k=max(wanted, ANSWER_DEPTH), where=where, settings=by_topic)
         return split_by_relevance(found, given.context)[0][:wanted]
 
-    outcome = rag_outcome.query_rag_for_context(
+    outcome = related.query_rag_for_context(
         table,
         search=search,
         records=lambda hits: {hit.document.id: hit.document for hit in hits},

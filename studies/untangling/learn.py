@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.index.thread.untangle.cues import extract_message_cues
-from clew.index.thread.untangle.features import ReplyFeatures, extract_reply_features
-from clew.index.thread.untangle.matrices import REACH, ChannelWindow, Floats
+from clew.index.thread.untangle.features import REACH, ChannelWindow, Floats, ReplyFeatures, extract_reply_features
 from clew.index.thread.untangle.net import INPUTS, Layers, ReplyNet
 from studies.untangling.logs import (
     Log,

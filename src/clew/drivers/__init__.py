@@ -83,7 +83,7 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
         )
     embedder = cast(Embedder, _import_factory(config.name, EMBEDDERS, "embedder")(config))
     if config.cache:
-        from clew.drivers.embed.cached import CachedEmbedder
+        from clew.drivers.embed.wrapped import CachedEmbedder
 
         return CachedEmbedder(embedder, config.cache)
     return embedder

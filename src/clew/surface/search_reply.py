@@ -64,6 +64,6 @@ def explain_empty_result(
         for best in engine.search(query, k=1, strategy=strategy, where=where, history=history, settings=floorless):
             numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
             return f"the best hit has {numbers}, below the minimum that is set"
-    from clew.query.why.no_hits import explain_no_hits
+    from clew.query.why.diagnose import explain_no_hits
 
     return explain_no_hits(engine.status(), where, engine.unknown_names(where))

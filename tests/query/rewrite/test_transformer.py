@@ -4,8 +4,14 @@ import pytest
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.query.rewrite.parse_queries import parse_query_lines, strip_thinking
-from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig, create_transformer, parse_query_response
+from clew.query.rewrite.transformer import (
+    QueryTransformer,
+    TransformerConfig,
+    create_transformer,
+    parse_query_lines,
+    parse_query_response,
+    strip_thinking,
+)
 
 ON = TransformerConfig(enabled=True)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat.discord import is_discord_export, read_discord_export
+from clew.index.chat.files import ExportFile, ExportTree, make_export_file, open_export_tree
 from clew.index.chat.jsonl import is_jsonl_export, read_jsonl_export
 from clew.index.chat.mbox import is_mbox, read_mbox
 from clew.index.chat.normalise import ExportNotes
-from clew.index.chat.slack.export import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
+from clew.index.chat.slack import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
 from clew.index.chat.telegram import is_telegram_export, read_telegram_export
-from clew.index.chat.tree import ExportFile, ExportTree, make_export_file, open_export_tree
-from clew.index.chat.whatsapp.export import derive_channel_name, is_whatsapp_export, read_whatsapp_export
+from clew.index.chat.whatsapp import derive_channel_name, is_whatsapp_export, read_whatsapp_export
 from clew.index.chat.zulip import find_zulip_root, read_zulip_export
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import describe_os_error
@@ -35,7 +35,7 @@ _MAILBOX_SUFFIXES = frozenset(
 class ChatExport:
     """A chat export: its format, its path, and its messages by channel, sorted by time.
 
-    `notes` counts what was skipped or assumed, and has the failures of single lines; it is filled before the first
+    `notes` counts skipped and assumed parts, and has the failures of single lines; it is filled before the first
     channel is yielded and while the channels are read, and reset by each reading.
     """
 
@@ -45,7 +45,7 @@ class ChatExport:
     notes: ExportNotes = field(default_factory=ExportNotes, compare=False)
 
     def read_channels(self) -> Channels:
-        """Each channel that has messages, with its messages; a SourceError if none has.
+        """Yield each channel that has messages, with its messages; a SourceError if none has.
 
         Messages are sorted by time and then by id; one without a time stays after the one before it in the export.
         """
@@ -68,11 +68,10 @@ class ChatExport:
 
 
 def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
-    """The chat export at a path, detected from its contents; None if there is none.
+    """Detect the chat export at a path, detected from its contents; None if there is none.
 
-    Other files in its folder are not looked at, nor those that are `left_out`, by their paths in it. `include_direct`
-    also reads the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner
-    chose.
+    Other files in its folder are ignored, and those `left_out`, by their paths in it. `include_direct` also reads the
+    direct messages of a Zulip export, which holds those of everyone; other exports hold the owner's choice.
     """
     suffix = path.suffix.lower()
     try:
@@ -135,7 +134,7 @@ def _read_export_tree(
     read_channels: Callable[[ExportTree, ExportNotes], Channels],
     notes: ExportNotes,
 ) -> Channels:
-    """The channels of a folder or zip, which is open while they are read."""
+    """Yield the channels of a folder or zip, which is open while they are read."""
     with open_export_tree(path, left_out) as tree:
         root = find_root(tree)
         if root is None:
@@ -153,7 +152,7 @@ def _read_telegram_tree(root: ExportTree, notes: ExportNotes) -> Channels:
 
 
 def _find_whatsapp_text(root: ExportTree) -> ExportFile | None:
-    """The WhatsApp text that a folder or zip holds beside its media.
+    """Find the WhatsApp text that a folder or zip holds beside its media.
 
     An iPhone names it _chat.txt, so it takes the name of its folder; another name counts only alone in a zip.
     """

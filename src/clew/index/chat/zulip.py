@@ -14,12 +14,12 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
-from clew.index.chat.broken_files import read_until_failure
-from clew.index.chat.json_stream import json_starts_with, open_json_scanner
+from clew.index.chat.files import ExportFile, ExportTree, json_starts_with, open_json_scanner, read_until_failure
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -31,7 +31,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile, ExportTree
 from clew.index.read.web.html import parse_html
 
 DIRECT_SKIPPED = "direct messages (read only with include_direct)"
@@ -58,7 +57,7 @@ class _Realm:
     persons: Mapping[int, int]  # recipient of type person: the user
 
     def get_channel_name(self, row: Mapping[str, Any]) -> str:
-        """The name of the stream or group that a message was sent to; between two people, both names."""
+        """Return the name of the stream or group that a message was sent to; between two people, both names."""
         recipient = row["recipient"]
         if recipient in self.persons:
             pair = {self.persons[recipient], row["sender"]}
@@ -67,7 +66,7 @@ class _Realm:
 
 
 def find_zulip_root(tree: ExportTree) -> ExportTree | None:
-    """The folder with realm.json and the messages; None if there is none."""
+    """Find the folder with realm.json and the messages; None if there is none."""
     for root in tree.find_possible_roots():
         files = root.list_files()
         if (
@@ -82,7 +81,10 @@ def find_zulip_root(tree: ExportTree) -> ExportTree | None:
 def read_zulip_export(
     root: ExportTree, notes: ExportNotes, *, include_direct: bool
 ) -> Iterator[tuple[str, list[Message]]]:
-    """Each stream with its messages; the first message of a topic begins with its name, the others reply to it."""
+    """Yield each stream with its messages.
+
+    The first message of a topic begins with its name, and the others reply to it.
+    """
     files = root.list_files()
     realm = _read_realm(files["realm.json"])
     with TemporaryFile() as spool:
@@ -100,7 +102,7 @@ def read_zulip_export(
             for start in starts:
                 spool.seek(start)
                 row = json.loads(spool.readline())
-                notes.count_event(REPEATED, row["id"] in found)
+                notes.count_event(REPEATED if found.get(row["id"]) == row else REPLACED, row["id"] in found)
                 found[row["id"]] = row
             yield (
                 channel,
@@ -145,7 +147,7 @@ def _read_realm(file: ExportFile) -> _Realm:
 
 
 def _read_message_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[str, Any]]:
-    """The messages of a file, reduced to the fields in use."""
+    """Yield the messages of a file, reduced to the fields in use."""
     with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
             if key != "zerver_message" or scanner.peek_character() != "[":
@@ -196,7 +198,7 @@ def _rows_to_messages(
 
 
 def clean_zulip_markup(content: str) -> str:
-    """The text of a message with mentions, streams, uploads and links as plain text."""
+    """Return the text of a message with mentions, streams, uploads and links as plain text."""
     text = _MENTION.sub(r"@\1", unescape(content))
     text = _STREAM_LINK.sub(r"#\1", text)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)
@@ -204,5 +206,5 @@ def clean_zulip_markup(content: str) -> str:
 
 
 def _extract_html_text(html: str, *, uri: str) -> str:
-    """The text of a message that is stored only as HTML."""
+    """Extract the text of a message that is stored only as HTML."""
     return clean_message_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from clew.core.types import Message
 from clew.index.thread.untangle.cues import MessageCues, extract_message_cues
-from clew.index.thread.untangle.features import extract_reply_features
-from clew.index.thread.untangle.matrices import REACH, ChannelWindow
+from clew.index.thread.untangle.features import REACH, ChannelWindow, extract_reply_features
 from clew.index.thread.untangle.net import ReplyNet, load_default_net
 
 __all__ = ["REACH", "infer_reply_parents"]
@@ -22,7 +21,7 @@ _BLOCK_MESSAGES = 128  # scored at once: enough to hide the cost of a call, few 
 def infer_reply_parents(
     messages: Sequence[Message], *, before: Sequence[Message] = (), net: ReplyNet | None = None
 ) -> list[int | None]:
-    """The parent that each message replies to, as a position in before + messages; None if it starts a conversation.
+    """Return the parent of each message as a position in before + messages; None if it starts a conversation.
 
     Messages are in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message that
     is given, the result is None. Next comes a quote ("> quoted text"), then the choice of the net (default: the shipped
@@ -52,7 +51,7 @@ def infer_reply_parents(
 
 
 def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list[int | None]:
-    """The positions of the parents of the messages from `new` on, by a quote or by the net."""
+    """Return the positions of the parents of the messages from `new` on, by a quote or by the net."""
     found: list[int | None] = []
     for start in range(new, len(messages), _BLOCK_MESSAGES):
         first = max(0, start - REACH)
@@ -67,6 +66,6 @@ def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list
 
 
 def _find_quoted_message(cues: Sequence[MessageCues], row: int) -> int | None:
-    """The nearest message in reach that contains what this one quotes, or None."""
+    """Find the nearest message in reach that contains what this one quotes, or None."""
     reach = range(row - 1, max(0, row - REACH) - 1, -1)
     return next((position for position in reach if cues[row].quote in cues[position].text), None)

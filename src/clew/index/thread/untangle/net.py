@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import SettingsError
-from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, ReplyFeatures
-from clew.index.thread.untangle.matrices import Floats, Ints
+from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, Floats, Ints, ReplyFeatures
 
 Layers = tuple[tuple[Floats, Floats], ...]  # weights (inputs × outputs) and bias of each layer
 
@@ -24,7 +23,7 @@ class ReplyNet:
     message: Layers
 
     def score_parents(self, features: ReplyFeatures) -> Floats:
-        """m × (1 + REACH) scores: of starting a conversation, then of each candidate, the nearest first."""
+        """Score m × (1 + REACH): starting a conversation, then each candidate, the nearest first."""
         m, reach, _ = features.pairs.shape
         # The features of the message are the same for each candidate: their part of the first layer is computed once.
         (first, bias), *rest = self.pair
@@ -36,13 +35,13 @@ class ReplyNet:
         return np.concatenate([opening, np.where(features.valid, pairs, -np.inf)], axis=1)
 
     def choose_parents(self, features: ReplyFeatures) -> Ints:
-        """How many messages back the parent is; 0 where a conversation starts."""
+        """Return how many messages back the parent is; 0 where a conversation starts."""
         best: Ints = self.score_parents(features).argmax(axis=1)
         return best
 
 
 def _forward(rows: Floats, layers: Layers) -> Floats:
-    """The output of the layers, with ReLU between them."""
+    """Return the output of the layers, with ReLU between them."""
     *hidden, (weights, bias) = layers
     for inner, offset in hidden:
         rows = np.maximum(rows @ inner + offset, 0)
@@ -55,26 +54,16 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-ORIGIN = {
-    "about": "Weights of two feed-forward nets that find which message another answers, by features named here.",
-    "made": "python -m studies.untangling --data FOLDER --train --out FILE",
-    "source": "Trained on the Ubuntu IRC logs of Kummerfeld et al., A Large-Scale Corpus for Conversation "
-    "Disentanglement (ACL 2019), https://github.com/jkkummerfeld/irc-disentanglement",
-    "licence": "That corpus is licensed CC BY 4.0, https://creativecommons.org/licenses/by/4.0/; "
-    "these weights are derived from it by training.",
-}
-
-
 @cache
 def load_default_net() -> ReplyNet:
-    """The net that comes with the package."""
+    """Load the net that comes with the package."""
     return parse_net_weights(
         json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8"))
     )
 
 
 def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
-    """The net of a parsed weights file; a SettingsError if its features are not those of this version."""
+    """Parse the net of a parsed weights file; a SettingsError if its features are not those of this version."""
     nets: dict[str, Layers] = {}
     for name, inputs in INPUTS.items():
         layers = values[name]
@@ -92,25 +81,3 @@ def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
             for position, layer in enumerate(layers)
         )
     return ReplyNet(**nets)
-
-
-def format_net_as_json(net: ReplyNet) -> str:
-    """The net as the JSON of a weights file: its origin, then each layer, one line per input."""
-    parts = [f'"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in ORIGIN.items()]
-    for name, inputs in INPUTS.items():
-        layers: Layers = getattr(net, name)
-        parts.append(
-            f'"{name}": [\n'
-            + ",\n".join(_format_layer(*layer, inputs if layer is layers[0] else ()) for layer in layers)
-            + "\n]"
-        )
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _format_layer(weights: Floats, bias: Floats, inputs: tuple[str, ...]) -> str:
-    lines = [json.dumps([round(value, 4) for value in row]) for row in weights.astype(float).tolist()]
-    if inputs:
-        lines = [f"{json.dumps(name)}: {line}" for name, line in zip(inputs, lines, strict=True)]
-    opening, closing = "{}" if inputs else "[]"
-    offsets = json.dumps([round(value, 4) for value in bias.astype(float).tolist()])
-    return f'{{"weights": {opening}\n' + ",\n".join(lines) + f'\n{closing}, "bias": {offsets}}}'

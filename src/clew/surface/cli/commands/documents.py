@@ -97,8 +97,8 @@ def _add_in_background(
 ) -> None:
     """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
     from clew.core.errors import SourceError
-    from clew.index.add.sources import is_url
     from clew.index.read.load import is_there
+    from clew.index.walk.sources import is_url
     from clew.surface.cli import render
     from clew.surface.cli.worker import start_worker
 

@@ -208,7 +208,7 @@ def _build_filter(options: CollectionFilterOptions) -> "Filter":
     from dataclasses import replace
     from pathlib import Path
 
-    from clew.index.read.uri import resolve_document_ids
+    from clew.index.walk.uri import resolve_document_ids
 
     made = options.make_filter_without_documents()
     if not options.document:

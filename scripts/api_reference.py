@@ -26,7 +26,7 @@ HEAD = """# API reference
 Every public name, generated from the docstrings by `make docs`. All are imported from `clew`, except those of
 [clew.compat](#clewcompat) and [clew.aio](#clewaio). [Using Clew from Python](python.md) is the introduction.
 """
-METHODS_OF = {"Client": "Verbs"}  # a class whose methods are those of a base class
+METHODS_OF = {"Client": "Verbs", "QueryTransformer": "Transformer"}  # a class whose methods are those of a base class
 SENT = re.compile(r"(?:Request|Steps)\[(.+)\]")  # what the function of a client's verb makes, and what is replied
 SENT_IN_PARTS = re.compile(r"Pages\[(.+)\]")
 AIO = """## clew.aio

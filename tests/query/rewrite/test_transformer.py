@@ -3,11 +3,11 @@
 import pytest
 
 from clew import drivers
-from clew.compat import create_transformer
+from clew.compat import QueryTransformer, create_transformer
 from clew.core.errors import DriverFailed, SettingsError
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.rewrite.transformer import (
-    QueryTransformer,
+    Transformer,
     TransformerConfig,
     parse_query_lines,
     parse_query_response,
@@ -50,7 +50,7 @@ def test_enabled_but_not_initialised_fails() -> None:
     with pytest.raises(SettingsError, match="not initialized"):
         transformer.transform("test")
     with pytest.raises(SettingsError, match="make="):
-        transformer.initialize()
+        Transformer(ON).initialize()
 
 
 def test_a_given_model_is_ready_and_stays_usable_after_close() -> None:

@@ -9,7 +9,7 @@ async with await aio.Engine.open("team.clew") as engine:
 import asyncio
 import builtins
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
@@ -19,14 +19,13 @@ from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.doctor import DoctorReport
 from clew.core.events import EventStream
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
+from clew.core.protocols import LLM, Embedder
 from clew.core.settings import Settings
 from clew.core.types import Message
 from clew.engine import sessions as sync_sessions
+from clew.engine.extensions import Extensions
 from clew.engine.opened import Opened
 from clew.query.agent import tools as sync_tools
-from clew.query.context.format.renderers import Render
-from clew.query.search.strategies import StrategyFactory
 
 if TYPE_CHECKING:
     from clew.drivers.store.base import BaseBackend
@@ -133,35 +132,23 @@ class Engine:
     @classmethod
     async def open(
         cls,
-        path: str | Path | None = None,
+        path: "str | Path | BaseBackend",
         *,
-        backend: "BaseBackend | None" = None,
         collection: str = "default",
         embedder: str | Embedder | None = None,
         llm: str | LLM | None = None,
-        reranker: str | Reranker | None = None,
-        chunker: Chunker | None = None,
-        enrichers: Sequence[Enricher] = (),
-        readers: Mapping[str, Reader] | None = None,
-        renderers: Mapping[str, Render] | None = None,
-        strategies: Mapping[str, StrategyFactory] | None = None,
+        extensions: Extensions | None = None,
         settings: Settings | None = None,
         create: bool = True,
     ) -> Self:
-        """Opens a collection as `clew.Engine.open` does."""
+        """Open a collection as `clew.Engine.open` does."""
         engine = await asyncio.to_thread(
             sync.Engine.open,
             path,
-            backend=backend,
             collection=collection,
             embedder=embedder,
             llm=llm,
-            reranker=reranker,
-            chunker=chunker,
-            enrichers=enrichers,
-            readers=readers,
-            renderers=renderers,
-            strategies=strategies,
+            extensions=extensions,
             settings=settings,
             create=create,
         )

@@ -1,6 +1,6 @@
 """The verbs that read a collection: list, read, search, context, status."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from clew import drivers
-from clew.core.errors import ConcurrentChange, NotFound, SettingsError
+from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
 from clew.core.protocols import Strategy
 from clew.core.settings import Settings
+from clew.core.suggest import unknown_name_error
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.languages import name_languages
@@ -286,11 +287,7 @@ def get_token_counter(tokenizer: str) -> Count:
 
 def find_renderer(opened: Opened, name: str) -> Renderer:
     """The renderer of this name, built in or the user's."""
-    return look_up_by_name(name, opened.extensions.renderers, "renderer")
-
-
-def look_up_by_name(name: str, table: Mapping[str, T], what: str) -> T:
-    """The entry of a table by its name; raises NotFound with the known names."""
-    if name not in table:
-        raise NotFound(f"there is no {what} {name!r}; there are {', '.join(table)}")
-    return table[name]
+    renderers = opened.extensions.find_renderers()
+    if name not in renderers:
+        raise unknown_name_error("renderer", name, renderers)
+    return renderers[name]

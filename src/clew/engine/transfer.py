@@ -17,7 +17,7 @@ from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
 from clew.engine.distributed import RayOptions, open_embedder
-from clew.engine.validate import check_embedder
+from clew.engine.extensions import check_embedder
 from clew.index.add.calibrate import calibrate_once
 
 if TYPE_CHECKING:

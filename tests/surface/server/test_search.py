@@ -58,7 +58,7 @@ def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
 
 def test_nothing_of_the_server_is_imported_before_it_serves() -> None:
     code = (
-        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.COMMANDS;"
+        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.GROUPS;"
         "print(sorted({'fastapi', 'uvicorn', 'mcp', 'prometheus_client'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -82,6 +82,8 @@ def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
 
 def get_reader_name(reader: Reader) -> str:
     """The name of a reader for the stamp of its files, so that they are read again when another reader takes over."""
+    if stamp := getattr(reader, "stamp", None):  # of a plugin
+        return str(stamp)
     named = reader if hasattr(reader, "__qualname__") else type(reader)
     return f"{named.__module__}.{named.__qualname__}"
 

@@ -46,7 +46,7 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
         try:
             return await call(context, verb, write=write)
         except ClewError as error:
-            raise ToolError(translate_advice(str(error), MCP_ADVICE)) from error
+            raise ToolError(translate_advice(error.message, MCP_ADVICE)) from error
 
     async def search(query: Question, context: Context) -> r.SearchResults:
         """Search the collection's documents and conversations; gives results whose id `fetch` takes."""

@@ -27,7 +27,10 @@ def search(
     options: SearchOptions,
     as_json: o.Json = False,
 ) -> None:
-    """Find the most relevant chunks."""
+    """Find the most relevant chunks.
+
+    The number beside each is its relevance: the chance, from 0 to 1, that it answers.
+    """
     from clew.core.trace import record
     from clew.surface.cli import render
 

@@ -173,7 +173,7 @@ def test_a_thread_is_shown_without_its_hidden_messages(engine: Engine, where: Fi
 
 def test_what_is_hidden_cannot_be_told_from_what_is_not_there(engine: Engine) -> None:
     inner = engine.within(Filter(access={"staff"}))
-    with pytest.raises(NotFound, match="there is no document 'plan'; `Engine.list` shows the documents"):
+    with pytest.raises(NotFound, match=r"there is no document 'plan'; `Engine.list` shows the documents"):
         inner.read("plan")
     assert (inner.status().documents, inner.status().chunks) == (1, 2)
     assert inner.why_not("pizza", "plan").stage == "not ingested"

@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from clew.core.errors import ClewError, DriverFailed
+from clew.core.errors import ClewError, DriverFailed, DriverMissing
 
 # The groups of entry points, after "clew.", and what each adds.
 GROUPS: Final[Mapping[str, str]] = MappingProxyType(
@@ -40,13 +40,13 @@ class Plugin:
         return f"{self.package} {self.place}"
 
     def load(self) -> Any:
-        """Import the function; DriverFailed names the package if that fails."""
+        """Import the function; DriverMissing names the package if that fails."""
         from importlib.metadata import EntryPoint
 
         try:
             return EntryPoint(self.name, self.place, f"clew.{self.group}").load()
         except Exception as error:  # the package may be anybody's
-            raise self._blame(f"cannot be imported ({type(error).__name__}: {error})") from error
+            raise DriverMissing(self._blame("imported", error)) from error
 
     def __call__(self, *given: Any) -> Any:
         """Call the function with what a part of its kind is given."""
@@ -60,11 +60,11 @@ class Plugin:
         except ClewError:
             raise
         except Exception as error:
-            raise self._blame(f"cannot be made ({type(error).__name__}: {error})") from error
+            raise DriverFailed(self._blame("made", error)) from error
 
-    def _blame(self, what: str) -> DriverFailed:
-        part, package = GROUPS[self.group], self.package.partition(" ")[0]
-        return DriverFailed(f"the {part} {self.name!r} of {self.package} {what}; update or uninstall {package}")
+    def _blame(self, what: str, error: Exception) -> str:
+        part, package = f"the {GROUPS[self.group]} {self.name!r} of {self.package}", self.package.partition(" ")[0]
+        return f"{part} cannot be {what} ({type(error).__name__}: {error}); update or uninstall {package}"
 
 
 def find_plugins(group: str) -> Mapping[str, Plugin]:

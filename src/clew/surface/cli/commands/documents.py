@@ -10,7 +10,7 @@ import typer
 from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
-from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
+from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
@@ -201,12 +201,12 @@ def drop(
         render.print_line((f"{dropped} dropped", ""))
 
 
-def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """List the documents."""
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        records = list(engine.list(options.build_filter(engine)))
+        records = list(engine.list(seen.build_filter(engine)))
     if as_json:
         render.print_json({"documents": records})
     else:
@@ -214,7 +214,7 @@ def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Js
         render.print_lacking(records)
 
 
-def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_json: o.Json = False) -> None:
+def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json = False) -> None:
     """Print the text of a document, or what the filters admit of it; messages with their authors and times.
 
     The id of a message prints that message.
@@ -225,7 +225,7 @@ def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_j
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        where = options.build_filter(engine)
+        where = seen.build_filter(engine)
         found: Document | Message
         try:
             found = engine.read(document, where=where)
@@ -242,14 +242,14 @@ def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_j
         render.print_text(format_document_text(found)[0])
 
 
-def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.core.filter import EVERYTHING
     from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
-        where = options.build_filter(engine)
+        where = seen.build_filter(engine)
         stats = engine.status(where=where)
         shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
     if as_json:

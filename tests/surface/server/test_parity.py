@@ -22,6 +22,7 @@ from clew import (
     read_run,
     score_run,
 )
+from clew.core.requests import Search
 from clew.core.trace import Trace
 from clew.surface.cli.app import app
 from clew.surface.evaluation_json import evaluation_to_json, run_to_json
@@ -60,7 +61,7 @@ def check(engine: Engine) -> Any:
 CITATION: list[dict[str, Any]] = []  # of the collection, once it is filled
 READING: dict[str, Reading] = {
     "search": Reading(
-        lambda engine: search_with_reason(engine, QUESTION, k=2, group_by="document"),
+        lambda engine: search_with_reason(engine, Search(QUESTION, k=2, group_by="document")),
         ("POST", "/v1/search", {"query": QUESTION, "k": 2, "group_by": "document"}),
         lambda client: client.search(QUESTION, k=2, group_by="document"),
         ("search", QUESTION, "-k", "2", "--group-by", "document"),

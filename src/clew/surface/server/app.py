@@ -22,27 +22,13 @@ from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
-from clew.surface.server.routes import (
-    ask,
-    document,
-    documents,
-    evaluations,
-    jobs,
-    messages,
-    openai,
-    operations,
-    search,
-    sessions,
-)
+from clew.surface.server.routes import ask, documents, evaluations, jobs, messages, openai, operations, search
 from clew.surface.server.schema import lift_descriptions
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
-ROUTERS = tuple(
-    each.router
-    for each in (search, ask, sessions, documents, document, messages, jobs, evaluations, openai, operations)
-)
+ROUTERS = tuple(each.router for each in (search, ask, documents, messages, jobs, evaluations, openai, operations))
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 
 Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""

@@ -1,35 +1,38 @@
-"""What the routes share: the caller of a request, its engine in a thread, and the reply as JSON."""
+"""What the routes share: paths made from requests, the caller, its engine in a thread, and the reply as JSON."""
 
+import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_origin
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
-from fastapi import Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from starlette.responses import Response
 
-from clew.client.replies import ErrorReply
+from clew.core import requests as q
 from clew.core.errors import SettingsError
+from clew.core.replies import ErrorReply
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
+from clew.surface.bodies import SAYS, body_of, build_request, list_fields, wire_of
 from clew.surface.server.access import Access
+from clew.surface.server.events import EVENTS_SCHEMA
 from clew.surface.server.pool import CallPool
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
+from clew.surface.verbs import answer_verb
 
 T = TypeVar("T")
-COLLECTION_NAME = r'^[^./\\\x00:*?"<>|][^/\\\x00:*?"<>|]*$'
+R = TypeVar("R", bound=q.Request[Any])
+Build = Callable[[Engine], R]  # the request, whose filter may name documents of the engine
 Collection = Annotated[
-    str | None,
-    Query(
-        min_length=1,
-        max_length=200,
-        pattern=COLLECTION_NAME,
-        description="Collection; without it the key's only one, or the server's.",
-    ),
+    wire_of(q.CollectionName) | None,  # type: ignore[valid-type]
+    Query(description="Collection; without it the key's only one, or the server's."),
 ]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`next` of the reply before.")]
+SAYS[r"^[0-9]{1,12}$"] = "is no cursor; give `cursor` of the reply before"
+Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`cursor` of the reply before.")]
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
@@ -104,6 +107,81 @@ class Caller:
 
 
 Calling = Annotated[Caller, Depends()]
+
+
+def serve(
+    router: APIRouter,
+    request: type[R],
+    handle: Callable[..., Awaitable[Response]] | None = None,
+    *,
+    run: Callable[[Engine, R], Any] = answer_verb,
+    path: str = "",
+    status: int = 200,
+    pool: Literal["searches", "answers"] = "searches",
+    write: bool = False,
+    create: bool = False,
+    streams: bool = False,
+    own: Mapping[str, Any] | None = None,
+    shown: bool = True,
+) -> None:
+    """Add the path of a request: its fields are the body, or the parameters of the path and of the query string.
+
+    `run` answers it on the engine of the caller, in a thread of a pool. A `handle` does all by itself: it gets the
+    caller, what builds the request for an engine, and the `own` fields, which HTTP alone has.
+    """
+    path = path or request.path
+    named = set(re.findall(r"{(\w+)", path))  # the fields that stand in the path
+    fields = {each.field: each for each in list_fields(request, "http")}
+    placed = {name for name, each in fields.items() if {name, each.name} & named}
+    parameters = {"caller": Parameter("caller", Parameter.KEYWORD_ONLY, annotation=Calling)}
+    names: dict[str, str] = {}  # of the parameters, by field
+    for name, each in fields.items():
+        about: Any = Query(alias=each.name, description=each.help)
+        if name in placed:
+            about = Path(description=each.help)
+        elif request.method == "POST":
+            continue
+        names[name] = name if name not in placed or name in named else each.name
+        default = Parameter.empty if each.default is ... else each.default
+        annotation = Annotated[each.kind, about]
+        parameters[name] = Parameter(names[name], Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    extra = dict(own or {})
+    if request.method == "POST":
+        body = body_of(request, leave_out=placed, **extra)
+        parameters["body"] = Parameter("body", Parameter.KEYWORD_ONLY, annotation=body)
+    else:
+        parameters |= {
+            name: Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in extra.items()
+        }
+
+    async def endpoint(caller: Caller, **given: Any) -> Response:
+        sent = given.pop("body", None)
+        values = {field: given[name] for field, name in names.items()}
+        if sent is not None:
+            values |= {field: getattr(sent, each.name) for field, each in fields.items() if field not in placed}
+        if handle is not None:
+            more = {name: getattr(sent, name) if sent is not None else given[name] for name in extra}
+            return await handle(caller, lambda engine: build_request(request, values, engine), **more)
+        found = await caller.call(
+            lambda engine: run(engine, build_request(request, values, engine)),
+            write=write,
+            create=create,
+            pool=getattr(caller.server, pool),
+        )
+        return reply_json(found, status=status)
+
+    endpoint.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
+    endpoint.__name__, endpoint.__doc__ = request.verb, request.__doc__
+    content = {"content": EVENTS_SCHEMA} if streams else {}
+    router.add_api_route(
+        path,
+        endpoint,
+        methods=[request.method],
+        status_code=status,
+        responses={status: {"model": request.reply, **content}},
+        include_in_schema=shown,
+    )
 
 
 def reply_json(value: Any, *, status: int = 200) -> Response:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from clew import drivers
 from clew.core.errors import CollectionDamaged, DriverFailed, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.filter_json import filter_to_json, parse_filter
 from clew.core.secret import mask_secrets
 from clew.core.settings import StoreConfig
 from clew.core.suggest import format_suggestion
-from clew.surface.filter_json import filter_to_json, parse_filter
 
 if TYPE_CHECKING:
     from clew.drivers.store.backend import NamedRows, Values

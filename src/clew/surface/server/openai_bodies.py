@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from clew.core.types import Message
-from clew.surface.server.fields import WHOLE, Label, Name
+from clew.surface.bodies import WHOLE, NameField, ShortText
 
 Flag = Annotated[bool, Strict()]
 
@@ -30,7 +30,7 @@ class ChatMessage(OpenBody):
     content: (
         Annotated[str, Strict(), Field(max_length=200_000)] | Annotated[list[TextPart], Field(max_length=100)] | None
     ) = None
-    name: Label | None = None
+    name: ShortText | None = None
 
     def read_text(self) -> str:
         """The text of the message."""
@@ -52,7 +52,7 @@ class StreamOptions(OpenBody):
 class ChatBody(OpenBody):
     """A conversation, whose last message of the user is the question."""
 
-    model: Name = Field(description="clew, or clew:COLLECTION.")
+    model: NameField = Field(description="clew, or clew:COLLECTION.")
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]
     stream: Flag | None = False
     stream_options: StreamOptions | None = None
@@ -62,7 +62,7 @@ class ChatBody(OpenBody):
 class EmbeddingsBody(OpenBody):
     """Texts to be embedded by the embedder of the collection."""
 
-    model: Name = Field(description="Name of the embedder, or clew for the collection's.")
+    model: NameField = Field(description="Name of the embedder, or clew for the collection's.")
     input: (
         Annotated[str, Strict(), Field(min_length=1, max_length=100_000)]
         | Annotated[

@@ -3,25 +3,26 @@
 Only the settings that `why_not` may name can be given, and the weights of the two rankings; nothing is kept.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from clew.core import requests as q
 from clew.core.errors import SettingsError
 from clew.core.settings import Settings
-from clew.core.trace import record
 from clew.engine import Engine
 from clew.query.why.fix import KNOBS, replace_setting
+from clew.surface.bodies import ShortText
 from clew.surface.search_reply import search_with_reason
-from clew.surface.server.bodies import Label, Name, SearchBody, Tokens
-from clew.surface.server.call import Calling, reply_json
-from clew.surface.server.routes.search import COLLECTION_ONLY
-from clew.surface.to_json import context_to_json
+from clew.surface.server.call import Build, Caller, reply_json, serve
+from clew.surface.server.routes.search import explain_missing, make_context
+from clew.surface.verbs import call_verb
 
-router = APIRouter(prefix="/v1/page", include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 MAX_COUNT: Final = 10_000
 Value = bool | int | float | str | None
 
@@ -35,23 +36,7 @@ def list_tunable_values() -> dict[str, tuple[Any, ...]]:
 
 
 TUNABLE: Final = list_tunable_values()
-
-
-class TunedBody(SearchBody):
-    """A search with settings of its own, by their dotted names."""
-
-    tokens: Tokens | None = None
-    settings: dict[Label, Value] = Field(default_factory=dict, max_length=len(TUNABLE))
-
-    def build_settings(self, engine: Engine) -> Settings:
-        """The settings of the call: the engine's, with what the request sets."""
-        return replace_settings(super().build_settings(engine), self.settings)
-
-
-class TunedWhyNotBody(TunedBody):
-    """The question why a document was not found with these settings."""
-
-    target: Name
+Given = Annotated[dict[ShortText, Value], Field(max_length=len(TUNABLE))]
 
 
 def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings:
@@ -69,44 +54,28 @@ def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings
     return settings
 
 
-@router.post("/search")
-async def search(body: TunedBody, caller: Calling) -> Response:
-    """As `/v1/search`."""
-    return reply_json(
-        await caller.call(
-            lambda engine: search_with_reason(
-                engine, body.build_query(), group_by=body.group_by, **body.build_arguments(engine)
-            )
-        )
-    )
-
-
-@router.post("/explain")
-async def explain(body: TunedBody, caller: Calling) -> Response:
-    """As `/v1/explain`."""
-    return reply_json(
-        await caller.call(lambda engine: engine.explain(body.build_query(), **body.build_arguments(engine)))
-    )
-
-
-@router.post("/context")
-async def context(body: TunedBody, caller: Calling) -> Response:
-    """As `/v1/context`."""
-
-    def call(engine: Engine) -> dict[str, Any]:
-        with record("context") as trace:
-            found = engine.context(body.build_query(), tokens=body.tokens, **body.build_arguments(engine))
-        return context_to_json(found, trace=trace)
-
-    return reply_json(await caller.call(call))
-
-
-@router.post("/why-not")
-async def why_not(body: TunedWhyNotBody, caller: Calling) -> Response:
-    """As `/v1/why-not`."""
+async def answer_with(
+    run: Callable[..., Any], caller: Caller, build: Build[Any], *, settings: Mapping[str, Value]
+) -> Response:
+    """The reply of a verb with settings of the request's own, by their dotted names."""
 
     def call(engine: Engine) -> Any:
-        seen = engine.within(COLLECTION_ONLY)
-        return seen.why_not(body.build_query(), body.target, tokens=body.tokens, **body.build_arguments(engine))
+        return run(engine, build(engine), settings=replace_settings(engine.settings, settings))
 
     return reply_json(await caller.call(call))
+
+
+RUNS: Final[Mapping[type[q.Request[Any]], Callable[..., Any]]] = {
+    q.Search: search_with_reason,
+    q.Explain: call_verb,
+    q.Context: make_context,
+    q.WhyNot: explain_missing,
+}
+for _request, _run in RUNS.items():
+    serve(
+        router,
+        _request,
+        partial(answer_with, _run),
+        path=_request.path.replace("/v1/", "/v1/page/"),
+        own={"settings": (Given, Field(default_factory=dict))},
+    )

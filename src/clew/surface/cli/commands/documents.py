@@ -10,7 +10,7 @@ import typer
 from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
-from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
+from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
@@ -218,12 +218,12 @@ def drop(
         render.print_line((f"{dropped} dropped", ""))
 
 
-def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """List the documents."""
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        records = list(engine.list(options.build_filter(engine)))
+        records = list(engine.list(seen.build_filter(engine)))
     if as_json:
         render.print_json({"documents": records})
     else:
@@ -231,7 +231,7 @@ def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Js
         render.print_lacking(records)
 
 
-def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_json: o.Json = False) -> None:
+def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json = False) -> None:
     """Print the text of a document, or what the filters admit of it; messages with their authors and times.
 
     The id of a message prints that message.
@@ -242,7 +242,7 @@ def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_j
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        where = options.build_filter(engine)
+        where = seen.build_filter(engine)
         found: Document | Message
         try:
             found = engine.read(document, where=where)
@@ -259,7 +259,7 @@ def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_j
         render.print_text(format_document_text(found)[0])
 
 
-def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.core.filter import EVERYTHING
     from clew.core.secret import mask_secrets
@@ -267,7 +267,7 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
-        where, start = options.build_filter(engine), resolve_invocation(ctx)
+        where, start = seen.build_filter(engine), resolve_invocation(ctx)
         stats = engine.status(where=where)
     is_whole = where == EVERYTHING
     if as_json:

@@ -9,7 +9,7 @@ import typer
 from clew.core.errors import DriverMissing, SettingsError
 from clew.core.filter import EVERYTHING
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
+from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import resolve_invocation
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def add(
     write: Write = False,
     only: Collections = None,
     expires: Expires = None,
-    options: CollectionFilterOptions,
+    seen: Seen,
     as_json: o.Json = False,
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
@@ -135,7 +135,7 @@ def add(
 
     if not name.strip():
         raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
-    where = _build_filter(options)
+    where = _build_filter(seen)
     until = _parse_expiry(expires)
     with _open_keys(ctx) as keys:
         key, token = keys.add(
@@ -203,19 +203,18 @@ def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
     return closing(open_keys(resolve_invocation(ctx)))
 
 
-def _build_filter(options: CollectionFilterOptions) -> "Filter":
+def _build_filter(seen: Seen) -> "Filter":
     """The filter of a key; documents by id or address, as the collection may not be there yet."""
     from dataclasses import replace
     from pathlib import Path
 
     from clew.index.read.uri import resolve_document_ids
 
-    made = options.make_filter_without_documents()
-    if not options.document:
+    made = seen.make_filter_without_documents()
+    names = seen.values["where_documents"]
+    if not names:
         return made
-    return replace(
-        made, documents=frozenset(each for name in options.document for each in resolve_document_ids(name, Path.cwd()))
-    )
+    return replace(made, documents=frozenset(each for name in names for each in resolve_document_ids(name, Path.cwd())))
 
 
 def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:

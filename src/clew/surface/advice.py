@@ -36,7 +36,13 @@ def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -
         text = _SENTENCES.get(each["type"]) or _describe_value(each)
         if text not in told.setdefault(name, []):
             told[name].append(text)
-    return ", ".join(f"{name} {' or '.join(texts)}" for name, texts in list(told.items())[:most])
+    return ", ".join(f"{name} {_join_choices(texts)}" for name, texts in list(told.items())[:most])
+
+
+def _join_choices(texts: Sequence[str]) -> str:
+    """What a value should be, where it may be one of several kinds: should be a text or a list."""
+    first, *others = texts
+    return " or ".join([first, *(each.removeprefix("should be ") for each in others)])
 
 
 def _name_field(location: Sequence[int | str], *, is_unknown: bool) -> str:

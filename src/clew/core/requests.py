@@ -248,6 +248,7 @@ class Search(Conversing[r.SearchReply], http="POST /v1/search"):
     group_by: Annotated[
         Literal["document"] | None, Option("document: each document once, by its best chunk; k counts documents.")
     ] = None
+    without: Annotated[Names, Option("Leave out this id, address, folder or pattern.", metavar="DOC")] = ()
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,14 @@ def translate_advice(message: str, advice: Mapping[str, str]) -> str:
 
 def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -> str:
     """The first problems that pydantic found, each once, by field: `where.kinds should be a list`."""
+    named = [(_name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden"), each) for each in problems]
+    nearer = {name for name, each in named if not str(each["type"]).endswith("_type")}  # by one side of a union
     told: dict[str, list[str]] = {}
-    for each in problems:
-        name = _name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden")
+    for name, each in named:
+        if str(each["type"]).endswith("_type") and any(
+            other == name or other.startswith(f"{name}.") for other in nearer
+        ):
+            continue
         text = _SENTENCES.get(each["type"]) or _describe_value(each)
         if text not in told.setdefault(name, []):
             told[name].append(text)

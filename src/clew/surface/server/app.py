@@ -153,7 +153,8 @@ async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 405 and "allow" not in headers:  # the router names those of one route of a path alone
-        methods = _list_methods(getattr(request.scope.get("route"), "path_format", ""))
+        place = getattr(request.scope.get("route"), "path_format", "")
+        methods = _list_methods(request.url.path) or _list_methods(place)
         headers = {"allow": ", ".join(methods)} if methods else headers
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = {404: "there is no such path; /docs lists them", 405: "not a method of this path; /docs lists them"}

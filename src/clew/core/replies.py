@@ -342,6 +342,7 @@ class ExplainReply(TypedDict):
 
     query: str
     strategy: str
+    language: str | None
     hits: list[HitReply]
     trace: TraceReply
 

@@ -12,7 +12,7 @@ an editor shows with their docstrings; a test compares them with the fields.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, fields
 from datetime import datetime
 from functools import cache
@@ -248,6 +248,7 @@ class Search(Conversing[r.SearchReply], http="POST /v1/search"):
     group_by: Annotated[
         Literal["document"] | None, Option("document: each document once, by its best chunk; k counts documents.")
     ] = None
+    without: Annotated[Names, Option("Leave out this id, address, folder or pattern.", metavar="DOC")] = ()
 
 
 @dataclass(frozen=True)
@@ -686,11 +687,6 @@ def _read_field(field: "Field[Any]", hint: Any) -> FieldOption:
     return FieldOption(field.name, Annotated[(inner, *kept)] if kept else inner, option, field.default)
 
 
-def list_requests() -> Iterator[type[Request[Any]]]:
-    """Every request that has a verb."""
-    pending: list[Any] = [Request]
-    while pending:
-        found = pending.pop()
-        pending += found.__subclasses__()
-        if "verb" in vars(found):
-            yield found
+def list_requests() -> list[type[Request[Any]]]:
+    """Every request above."""
+    return [each for each in globals().values() if isinstance(each, type) and "verb" in vars(each)]

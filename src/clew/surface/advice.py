@@ -30,13 +30,24 @@ def translate_advice(message: str, advice: Mapping[str, str]) -> str:
 
 def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -> str:
     """The first problems that pydantic found, each once, by field: `where.kinds should be a list`."""
+    named = [(_name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden"), each) for each in problems]
+    nearer = {name for name, each in named if not str(each["type"]).endswith("_type")}  # by one side of a union
     told: dict[str, list[str]] = {}
-    for each in problems:
-        name = _name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden")
+    for name, each in named:
+        if str(each["type"]).endswith("_type") and any(
+            other == name or other.startswith(f"{name}.") for other in nearer
+        ):
+            continue
         text = _SENTENCES.get(each["type"]) or _describe_value(each)
         if text not in told.setdefault(name, []):
             told[name].append(text)
-    return ", ".join(f"{name} {' or '.join(texts)}" for name, texts in list(told.items())[:most])
+    return ", ".join(f"{name} {_join_choices(texts)}" for name, texts in list(told.items())[:most])
+
+
+def _join_choices(texts: Sequence[str]) -> str:
+    """What a value should be, where it may be one of several kinds: should be a text or a list."""
+    first, *others = texts
+    return " or ".join([first, *(each.removeprefix("should be ") for each in others)])
 
 
 def _name_field(location: Sequence[int | str], *, is_unknown: bool) -> str:

@@ -160,7 +160,7 @@ class MessageBody(Body):
 
     def build(self, _: Engine) -> Message:
         """The Message."""
-        return Message(**self.model_dump())
+        return Message(**dict(self))
 
 
 class SentMessageBody(MessageBody):
@@ -180,7 +180,7 @@ class RowBody(MessageBody):
         try:
             [row] = read_rows_by_time([given])
         except TypeError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error).removeprefix("a row ")) from error
         said = {name: getattr(row.message, name) for name in ("text", "author", "channel", "role")}
         return {**said, "id": row.id, "at": row.message.at and row.message.at.isoformat()}
 
@@ -198,7 +198,7 @@ class DocumentBody(Body):
 
     def build(self, _: Engine) -> Document:
         """The Document."""
-        return Document(**self.model_dump(), sections=())
+        return Document(**dict(self), sections=())
 
 
 class CitationBody(Body):
@@ -223,7 +223,7 @@ class CitationBody(Body):
 
     def build(self, _: Engine) -> Citation:
         """The Citation."""
-        return Citation(**{**self.model_dump(), "section": tuple(self.section)})
+        return Citation(**{**dict(self), "section": tuple(self.section)})
 
 
 _NOUNS |= {

@@ -144,7 +144,7 @@ class Asked(Group, Generic[R]):
         given |= {name: read_question(given[name]) for name in ("query", "question") if given.get(name) is not None}
         if file is None:
             return given, ()
-        from clew.surface.cli.conversation_file import load_conversation
+        from clew.surface.cli.files import load_conversation
 
         return given, load_conversation(file)
 

@@ -56,7 +56,7 @@ def why_not(ctx: typer.Context, *, asked: "Asked[q.WhyNot]", as_json: o.Json = F
 def check(ctx: typer.Context, *, file: AnswerFile, seen: Seen, as_json: o.Json = False) -> None:
     """List citations that moved, changed or are gone in the collection; exit with 8 if there are any."""
     from clew.surface.cli import render
-    from clew.surface.cli.citation_file import load_citations
+    from clew.surface.cli.files import load_citations
     from clew.surface.to_json import citation_checks_to_json
 
     answers = load_citations(file)

@@ -53,8 +53,7 @@ def serve(
     own = {"server.host": host, "server.port": port, "server.read_only": True if read_only else None}
     start = resolve_invocation(ctx, own)
     try:
-        from clew.surface.server.log import log_as_json
-        from clew.surface.server.otel import configure_spans
+        from clew.surface.server.observe import configure_spans, log_as_json
         from clew.surface.server.run import run_server
         from clew.surface.server.state import Server
     except ModuleNotFoundError as error:
@@ -198,7 +197,7 @@ def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False)
 def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
     from contextlib import closing
 
-    from clew.surface.server.folder import open_keys
+    from clew.surface.server.keys import open_keys
 
     return closing(open_keys(resolve_invocation(ctx)))
 

@@ -22,7 +22,7 @@ from clew.engine.opened import Opened, resolve_document
 from clew.engine.sections import resolve_document_or_sections
 from clew.index.read.sections import get_source_uri
 from clew.surface.server.call import Build, Caller, Calling, Cursor, Limit, document_replies, reply_json, serve
-from clew.surface.server.job_reply import job_to_reply
+from clew.surface.server.places import job_to_reply
 from clew.surface.server.uploads import check_readable, enqueue
 from clew.surface.verbs import call_verb
 

@@ -16,8 +16,8 @@ from clew.evaluation.questions.judged import format_question, parse_question
 from clew.evaluation.questions.make import make_questions
 from clew.evaluation.report import score_run
 from clew.evaluation.runs import list_runs, read_run
-from clew.surface.evaluation_json import evaluation_to_json, run_to_json
 from clew.surface.server.call import document_replies, serve
+from clew.surface.to_json import evaluation_to_json, run_to_json
 
 router = APIRouter(tags=["evaluations"], responses=document_replies(404, 409))
 

@@ -201,7 +201,7 @@ class _Restore:
             try:
                 self._store.put_stored(stored)
             except DriverFailed as error:
-                self._failed.append(SourceFailure(name, str(error)))
+                self._failed.append(SourceFailure(name, error.message))
                 self._failures_in_a_row += 1
                 if self._failures_in_a_row >= MAX_FAILURES:
                     raise

@@ -7,7 +7,9 @@ from clew.core.errors import SettingsError
 
 def check_min(name: str, value: float, minimum: float) -> None:
     """Raise SettingsError if the value is below the minimum or not a number."""
-    if not (isinstance(value, Real) and value >= minimum):
+    if not isinstance(value, Real):
+        raise SettingsError(f"{name} is {value!r}; it must be a number of at least {minimum}")
+    if not value >= minimum:
         raise SettingsError(f"{name} is {value!r}; it must be at least {minimum}")
 
 

@@ -179,7 +179,7 @@ class RowBody(MessageBody):
             return given
         try:
             [row] = read_rows_by_time([given])
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(str(error).removeprefix("a row ")) from error
         said = {name: getattr(row.message, name) for name in ("text", "author", "channel", "role")}
         return {**said, "id": row.id, "at": row.message.at and row.message.at.isoformat()}

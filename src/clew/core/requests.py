@@ -660,9 +660,11 @@ class FieldOption:
 
 @cache
 def list_options(request: type, surface: Surface | None = None) -> tuple[FieldOption, ...]:
-    """The fields of a request that a surface has, in order; all of them without one."""
+    """The fields of a request that a surface has, those that must be given first; all of them without one."""
     hints = get_types(request, with_bounds=True, with_nouns=surface != "cli")
-    found = (_read_field(each, hints[each.name]) for each in fields(request))
+    found = sorted(
+        (_read_field(each, hints[each.name]) for each in fields(request)), key=lambda each: not each.is_required
+    )
     return tuple(each for each in found if surface is None or surface in each.option.on)
 
 

@@ -179,7 +179,7 @@ class RowBody(MessageBody):
             return given
         try:
             [row] = read_rows_by_time([given])
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(str(error).removeprefix("a row ")) from error
         said = {name: getattr(row.message, name) for name in ("text", "author", "channel", "role")}
         return {**said, "id": row.id, "at": row.message.at and row.message.at.isoformat()}
@@ -251,8 +251,8 @@ class WireField(NamedTuple):
 
 
 def list_fields(request: type[Request[Any]], surface: Surface) -> Iterator[WireField]:
-    """The fields that a surface takes, those that must be given first; a tool has conditions in place of a Filter."""
-    for each in sorted(list_options(request, surface), key=lambda each: not each.is_required):
+    """The fields that a surface takes; a tool has conditions in place of a Filter."""
+    for each in list_options(request, surface):
         if surface == "mcp":
             if each.type is Filter:
                 for name in _TOOL_CONDITIONS:

@@ -249,7 +249,7 @@ _Conversation = Annotated[
 def _list_options(request: Any) -> "list[FieldOption]":
     from clew.core.requests import list_options
 
-    return sorted(list_options(request, "cli"), key=lambda each: not each.is_required)
+    return [*list_options(request, "cli")]
 
 
 def _is_filter(option: "FieldOption") -> bool:

@@ -122,46 +122,26 @@ def serve(
     create: bool = False,
     streams: bool = False,
     own: Mapping[str, Any] | None = None,
-    shown: bool = True,
 ) -> None:
     """Add the path of a request: its fields are the body, or the parameters of the path and of the query string.
 
     `run` answers it on the engine of the caller, in a thread of a pool. A `handle` does all by itself: it gets the
     caller, what builds the request for an engine, and the `own` fields, which HTTP alone has.
     """
-    path = path or request.path
-    named = set(re.findall(r"{(\w+)", path))  # the fields that stand in the path
-    fields = {each.field: each for each in list_fields(request, "http")}
-    placed = {name for name, each in fields.items() if {name, each.name} & named}
-    parameters = {"caller": Parameter("caller", Parameter.KEYWORD_ONLY, annotation=Calling)}
-    names: dict[str, str] = {}  # of the parameters, by field
-    for name, each in fields.items():
-        about: Any = Query(alias=each.name, description=each.help)
-        if name in placed:
-            about = Path(description=each.help)
-        elif request.method == "POST":
-            continue
-        names[name] = name if name not in placed or name in named else each.name
-        default = Parameter.empty if each.default is ... else each.default
-        annotation = Annotated[each.kind, about]
-        parameters[name] = Parameter(names[name], Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-    extra = dict(own or {})
+    path, extra = path or request.path, dict(own or {})
+    parameters, names = _list_parameters(request, path)
+    fields = {each.field: each.name for each in list_fields(request, "http") if each.field not in names}
     if request.method == "POST":
-        body = body_of(request, leave_out=placed, **extra)
-        parameters["body"] = Parameter("body", Parameter.KEYWORD_ONLY, annotation=body)
+        parameters.append(_make_parameter("body", body_of(request, leave_out=names, **extra)))
     else:
-        parameters |= {
-            name: Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for name, (kind, default) in extra.items()
-        }
+        parameters += [_make_parameter(name, kind, default) for name, (kind, default) in extra.items()]
 
     async def endpoint(caller: Caller, **given: Any) -> Response:
         sent = given.pop("body", None)
         values = {field: given[name] for field, name in names.items()}
-        if sent is not None:
-            values |= {field: getattr(sent, each.name) for field, each in fields.items() if field not in placed}
+        values |= {field: getattr(sent, name) for field, name in fields.items()}
         if handle is not None:
-            more = {name: getattr(sent, name) if sent is not None else given[name] for name in extra}
+            more = {name: given[name] if sent is None else getattr(sent, name) for name in extra}
             return await handle(caller, lambda engine: build_request(request, values, engine), **more)
         found = await caller.call(
             lambda engine: run(engine, build_request(request, values, engine)),
@@ -171,7 +151,7 @@ def serve(
         )
         return reply_json(found, status=status)
 
-    endpoint.__signature__ = Signature([*parameters.values()])  # type: ignore[attr-defined]
+    endpoint.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     endpoint.__name__, endpoint.__doc__ = request.verb, request.__doc__
     content = {"content": EVENTS_SCHEMA} if streams else {}
     router.add_api_route(
@@ -180,8 +160,27 @@ def serve(
         methods=[request.method],
         status_code=status,
         responses={status: {"model": request.reply, **content}},
-        include_in_schema=shown,
     )
+
+
+def _list_parameters(request: type[q.Request[Any]], path: str) -> tuple[list[Parameter], dict[str, str]]:
+    """The parameters of a path and its query string besides a body, and the name that each field has among them."""
+    placed = set(re.findall(r"{(\w+)", path))
+    parameters, names = [_make_parameter("caller", Calling)], {}
+    for each in list_fields(request, "http"):
+        if place := {each.field, each.name} & placed:
+            names[each.field] = place.pop()
+            parameters.append(_make_parameter(names[each.field], Annotated[each.kind, Path(description=each.help)]))
+        elif request.method != "POST":
+            names[each.field] = each.field
+            about = Query(alias=each.name, description=each.help)
+            parameters.append(_make_parameter(each.field, Annotated[each.kind, about], each.default))
+    return parameters, names
+
+
+def _make_parameter(name: str, kind: Any, default: Any = ...) -> Parameter:
+    default = Parameter.empty if default is ... else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def reply_json(value: Any, *, status: int = 200) -> Response:

@@ -1,4 +1,4 @@
-"""What errors say: calls of Python by themselves, commands to the command line; wrong values are refused at the door."""
+"""What errors say: calls of Python, and commands to the command line; wrong values are refused at the door."""
 
 import pickle
 import re

@@ -155,6 +155,8 @@ def tune(
     """
     engine.opened.check_unbounded()
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
+    if not asked:
+        raise SettingsError("there are no questions; `clew evaluate make` writes some")
     first, *parts = split_questions(asked, train_share=train_share, min_train=MIN_QUESTIONS)
     known, held_out = (len({fold_question(each) for each in side}) for side in (first, [q for p in parts for q in p]))
     if known < MIN_QUESTIONS or held_out < MIN_HELD_OUT:

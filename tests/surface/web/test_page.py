@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clew.surface.web.tuned import TUNABLE
 
 from clew import Filter
 from clew.surface.web import FILES
-from clew.surface.web.tuned import TUNABLE
 from tests.surface.server.conftest import Running, fill, serving
 
 ROOT = Path(__file__).parents[3]

@@ -169,6 +169,8 @@ if TYPE_CHECKING:
     from clew.query.context.format.renderers import Render as Render
     from clew.query.context.format.renderers import RenderInput as RenderInput
     from clew.query.context.session import Sessions as Sessions
+    from clew.query.messages.table import ArrowTable as ArrowTable
+    from clew.query.messages.table import Table as Table
     from clew.query.search.compose import fan_out as fan_out
     from clew.query.search.compose import fuse as fuse
     from clew.query.search.compose import pipe as pipe
@@ -184,8 +186,6 @@ if TYPE_CHECKING:
     from clew.query.search.strategies import rerank as rerank
     from clew.query.search.strategies import self_reflective as self_reflective
     from clew.query.search.strategies import semantic as semantic
-    from clew.query.search.tables import ArrowTable as ArrowTable
-    from clew.query.search.tables import Table as Table
 
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
@@ -248,7 +248,7 @@ _HOMES = {
     "clew.query.search.strategies": (
         "Drivers StrategyFactory auto chunked document_boost hybrid lexical multi_query rerank self_reflective semantic"
     ),
-    "clew.query.search.tables": "ArrowTable Table",
+    "clew.query.messages.table": "ArrowTable Table",
 }
 # Names of an earlier Clew: what takes their place.
 _REMOVED = {

@@ -34,7 +34,7 @@ from clew.index.walk.uri import make_file_uri
 from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
 from clew.query.context import cite
-from clew.query.search.tables import Table
+from clew.query.messages.table import Table
 from clew.query.why import Attempt, TrialReranker
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
 from clew.core.trace import record
 from clew.core.types import Message
-from clew.query.search.tables import Table
+from clew.query.messages.table import Table
 from clew.surface.to_json import search_to_json
 
 if TYPE_CHECKING:

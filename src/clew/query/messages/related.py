@@ -13,8 +13,7 @@ from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message
 from clew.core.window import Links
 from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
 from clew.query.context.merge import as_merged_chunk
-from clew.query.search.conversation import read_messages_from_table
-from clew.query.search.tables import Table
+from clew.query.messages.table import Table, read_messages_from_table
 
 Read = Callable[[str], Document]
 Scan = Callable[[Filter], Iterable[Chunk]]

@@ -14,8 +14,7 @@ from clew.core.thread_view import ThreadView
 from clew.core.types import Hit
 from clew.core.window import ContextMessage, WindowThread
 from clew.query.context.results import group_by_message
-from clew.query.rank.calibrate import get_match
-from clew.query.rank.message_score import (
+from clew.query.messages.score import (
     ScoringInputs,
     compute_chain_completeness,
     compute_flow,
@@ -23,6 +22,7 @@ from clew.query.rank.message_score import (
     sort_by_score_then_time,
     to_epoch_seconds,
 )
+from clew.query.rank.calibrate import get_match
 
 Search = Callable[[Filter], list[Hit]]
 ReadThread = Callable[[str], ThreadView]

@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.pattern import compile_pattern
@@ -231,17 +230,6 @@ class QueryTransformer:
             context=f"Conversation context, to know what the user refers to:\n{context}\n" if context else "",
             input=text,
         )
-
-
-def create_transformer(
-    config: Mapping[str, Any], *, provider: LLM | None = None, make: MakeModel | None = None
-) -> QueryTransformer:
-    """Return a transformer with the settings of a plain dict; SettingsError for an unknown name."""
-    known = [field.name for field in fields(TransformerConfig)]
-    unknown = [str(name) for name in config if name not in known]
-    if unknown:
-        raise SettingsError(f"{', '.join(unknown)}: not a setting of a transformer; there are {', '.join(known)}")
-    return QueryTransformer(TransformerConfig(**config), provider, make=make)
 
 
 def parse_query_response(response: str, fallback: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.query.search.conversation import read_messages_from_table
+from clew.query.messages.table import read_messages_from_table
 from clew.surface.cli.json_file import describe_file, read_json_values
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from clew.core.cite import Citation
 from clew.core.filter import Filter
@@ -13,6 +13,7 @@ from clew.core.settings import Settings
 from clew.core.types import Message
 from clew.engine import Engine
 from clew.engine.names import resolve_documents
+from clew.query.messages.table import AUTHOR_COLUMNS, ID_COLUMNS, TEXT_COLUMNS, TIME_COLUMNS
 from clew.surface.citations import parse_citation
 from clew.surface.filter_json import parse_filter, parse_time
 from clew.surface.server.fields import (
@@ -84,12 +85,20 @@ Where = Annotated[FilterBody, Field(description="Which part of the collection ma
 
 
 class MessageBody(Body):
-    """One utterance."""
+    """One utterance; fields may also have the names of a table's columns: `message`, `timestamp`, `author_uuid` …"""
 
-    text: Text
-    author: Label = ""
-    at: Time | None = Field(None, description="When it was sent: ISO 8601, in UTC if it names no zone.")
-    id: Label = Field("", description="Id within its channel; made of the content if it is empty.")
+    text: Text = Field(validation_alias=AliasChoices("text", *TEXT_COLUMNS))
+    author: Label = Field("", validation_alias=AliasChoices(*AUTHOR_COLUMNS))
+    at: Time | None = Field(
+        None,
+        description="When it was sent: ISO 8601, in UTC if it names no zone.",
+        validation_alias=AliasChoices("at", *TIME_COLUMNS),
+    )
+    id: Label = Field(
+        "",
+        description="Id within its channel; made of the content if it is empty.",
+        validation_alias=AliasChoices(*ID_COLUMNS),
+    )
     channel: Label = ""
     reply_to: Label | None = Field(None, description="Id of the message that it answers.")
     role: Annotated[str, Field(max_length=50)] = Field("user", description="Who speaks: `user` or `assistant`.")
@@ -132,10 +141,18 @@ class SearchOptions(Body):
         }
 
 
+def _take_rows(given: object) -> object:
+    """The rows of {"messages": rows}, the body of a request to a chat model."""
+    return given["messages"] if isinstance(given, dict) and given.keys() == {"messages"} else given
+
+
+_Rows = BeforeValidator(_take_rows)
+
+
 class QueryBody(SearchOptions):
     """What is searched with: a question, or a whole conversation."""
 
-    query: Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)] = Field(
+    query: Annotated[Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)], _Rows] = Field(
         description="A question, or the messages of a conversation, which is searched with as a whole."
     )
     history: Messages = Field([], description="What was said before the question, by which it is understood.")

@@ -239,7 +239,8 @@ class ExactIndex:
             view, given = self._view, list(self._view.find_slots(chunk_ids).values())
         every, found = view.vectors[: view.used], []
         admitted = [view.admit(each.where) for each in rankings]
-        products = vectors @ every.T if any(slots is None for slots in admitted) else [None] * len(vectors)
+        is_wide = any(slots is None or len(slots) * GATHER_SHARE >= view.used for slots in admitted)
+        products = vectors @ every.T if is_wide else [None] * len(vectors)
         for vector, scores, scored in zip(vectors, products, view.score_terms(head, terms), strict=True):
             summed, asked = view.sum_up(scored), list(zip(rankings, admitted, strict=True))
             near = [view.find_nearest(vector, each.near, slots, scores) for each, slots in asked]

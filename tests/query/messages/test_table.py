@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.core.types import Message
-from clew.query.search.conversation import consolidate_messages_to_markdown, read_messages_from_table
+from clew.query.messages.table import consolidate_messages_to_markdown, read_messages_from_table
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 

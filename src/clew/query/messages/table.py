@@ -41,7 +41,21 @@ class Row:
     id: str
 
 
-def read_rows_by_time(table: Table) -> list[Row]:
+def read_messages_from_table(table: Table) -> tuple[Message, ...]:
+    """The messages of an Arrow table, of rows, of messages or of {"messages": rows}, ordered by time, then id.
+
+    A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
+    message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
+    """
+    return tuple(row.message for row in _read_rows_by_time(table))
+
+
+def consolidate_messages_to_markdown(table: Table) -> str:
+    """The conversation as markdown: each message under its number, author and timestamp, oldest first."""
+    return _format_markdown(_read_rows_by_time(table))
+
+
+def _read_rows_by_time(table: Table) -> list[Row]:
     """The rows of a table ordered by time, then id; ties, and rows without either, keep their order.
 
     A row without a time stays behind the one it was given after.
@@ -161,3 +175,11 @@ def _format_time(at: datetime | None) -> str:
     if at is None:
         return ""
     return at.replace(tzinfo=None, microsecond=0).isoformat(" ", "seconds" if at.second else "minutes")
+
+
+def _format_markdown(rows: Iterable[Row]) -> str:
+    lines: list[str] = []
+    for number, row in enumerate(rows, 1):
+        lines += (f"## Message {number}", f"**Author:** {row.message.author}", f"**Timestamp:** {row.timestamp}")
+        lines += ("", row.message.text, "")
+    return "\n".join(lines)

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from clew import EVERYTHING, Document, Engine, Filter, Hit, Message, Settings, record
+from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
-from clew.core.types import Chunk, DocumentRecord
-from clew.query.rank.balance_kinds import fuse_by_kind
-from clew.query.rank.fuse import convex
 
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
 PAGES = tuple(Document(f"p{n}", f"# Winch {n}\n\nThe winch of crane {n} is greased twice a year.") for n in range(4))
@@ -25,20 +22,23 @@ def engine() -> Any:
         yield opened
 
 
-def hit(name: str, score: float, *, message: bool) -> Hit:
-    chunk = Chunk(name, name, 0, 1, "x", 0, 1, meta={"message": name} if message else {})
-    return Hit(chunk, DocumentRecord(name), score)
+def test_in_a_fusion_each_kind_has_weights_of_its_own_on_a_shared_scale(engine: Engine) -> None:
+    engine.add_documents(PAGES)
+    engine.add_messages(MANY[:4])
+    search = SearchConfig(cache=0, fusion="convex", semantic_weight=1.0)
+    settings = replace(BARE, search=search, flow=FlowConfig(semantic_weight=0.25, reach=0))
+    hits = engine.search(ASKED, k=8, settings=settings)
+    assert len(hits) == 8
+    near, matching = ({hit.chunk.id: hit.scores[leg] for hit in hits} for leg in ("semantic", "lexical"))
 
+    def scale(scores: dict[str, float], id_: str) -> float:
+        low, high = min(scores.values()), max(scores.values())
+        return (scores[id_] - low) / (high - low)
 
-def test_each_kind_has_the_scores_of_its_own_fusion_on_a_shared_scale() -> None:
-    meaning = [hit("p", 0.8, message=False), hit("m", 0.7, message=True), hit("q", 0.6, message=False)]
-    words = [hit("m", 9.0, message=True), hit("p", 5.0, message=False), hit("q", 1.0, message=False)]
-    fuse = fuse_by_kind(convex(1.0, 0.0), convex(0.25, 0.75))
-    assert [(each.chunk.id, round(each.score, 6)) for each in fuse([meaning, words])] == [
-        ("p", 1.0),
-        ("m", round(0.25 * 0.5 + 0.75 * 1.0, 6)),
-        ("q", 0.0),
-    ]
+    for hit in hits:
+        weight = 0.25 if "message" in hit.chunk.meta else 1.0
+        expected = weight * scale(near, hit.chunk.id) + (1 - weight) * scale(matching, hit.chunk.id)
+        assert hit.score == pytest.approx(expected, abs=1e-6)
 
 
 def count_ranked(engine: Engine, leg: str, settings: Settings, where: Filter = EVERYTHING) -> tuple[int, int]:

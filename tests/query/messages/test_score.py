@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.settings import ScoringConfig
-from clew.query.rank.message_score import (
+from clew.query.messages.score import (
     ScoringInputs,
     channel_score,
     compute_chain_completeness,

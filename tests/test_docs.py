@@ -180,6 +180,13 @@ def test_every_make_target_that_is_named_exists() -> None:
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_every_file_that_is_named_exists(page: str) -> None:
+    folders = [ROOT / name for name in ("", "src/clew", "src/clew/index", "src/clew/surface")]
+    for name in re.findall(r"`((?!build/)(?:\w+/)+[\w.-]*)`", read_page(page)):
+        assert any((folder / name).exists() for folder in folders), f"{page}: {name}"
+
+
 def test_every_study_and_benchmark_that_is_named_exists() -> None:
     studies = {*list_studies(), "NAME"}
     for page in PROSE:

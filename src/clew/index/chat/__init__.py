@@ -1,7 +1,7 @@
 """Readers of chat exports, the counterpart of `index.read`: an export becomes Messages by channel, sorted by time.
 
-The format of an export is detected from its contents; each format has a module. `tree` opens folders and zips,
-`json_stream` parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
+The format of an export is detected from its contents; each format has a module. `files` opens folders and zips and
+parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set

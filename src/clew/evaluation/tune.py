@@ -188,16 +188,16 @@ def tune(
         return replace(made, is_kept=True)
 
 
-def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float = LEVEL, seed: int = 0) -> Promotion:
+def decide_promotion(new: Sequence[float], old: Sequence[float], *, seed: int = 0) -> Promotion:
     """Decide on a setting by its values and the present one's, paired by question.
 
-    A one-sided permutation test must speak for it at this level. That test takes gains and losses for alike in size;
+    A one-sided permutation test must speak for it at LEVEL. That test takes gains and losses for alike in size;
     where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
     difference must lie above 0 too, and enough questions must differ at all.
     """
     p, difference = permutation_test(new, old, one_sided=True, seed=seed), bootstrap(new, old, seed=seed)
     differing = sum(a != b for a, b in zip(new, old, strict=True))
-    is_promoted = p <= level and difference.low > 0 and differing >= MIN_DIFFERING
+    is_promoted = p <= LEVEL and difference.low > 0 and differing >= MIN_DIFFERING
     return Promotion(difference, p, len(new), is_promoted, differing)
 
 

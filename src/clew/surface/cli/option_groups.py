@@ -298,7 +298,7 @@ def _make_parameter(
     name: str, kind: Any, field: str, option: "Option", default: Any, *, as_argument: bool = False, panel: str = ""
 ) -> inspect.Parameter:
     long = f"--{field.replace('_', '-')}"
-    flags = [option.flag, *([] if option.flag.startswith("--") else [long])] if option.flag else [long]
+    flags = [*option.flag.split(), *([] if option.flag.startswith("--") else [long])]
     is_list = kind == list[str] | None
     more: dict[str, Any] = {
         "metavar": option.metavar or None,

@@ -1,6 +1,6 @@
 """The verbs that read a collection: list, read, search, context, status."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from clew import drivers
-from clew.core.errors import ConcurrentChange, NotFound, SettingsError
+from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
 from clew.core.protocols import Strategy
 from clew.core.settings import Settings
+from clew.core.suggest import unknown_name_error
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.languages import name_languages
@@ -24,10 +25,9 @@ from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
 from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
+from clew.query.messages.table import Table, read_messages_from_table
 from clew.query.rank.calibrate import ANSWER_DEPTH
-from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.find import build_query
-from clew.query.search.tables import Table
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -300,11 +300,7 @@ def get_token_counter(tokenizer: str) -> Count:
 
 def find_renderer(opened: Opened, name: str) -> Renderer:
     """The renderer of this name, built in or the user's."""
-    return look_up_by_name(name, opened.extensions.renderers, "renderer")
-
-
-def look_up_by_name(name: str, table: Mapping[str, T], what: str) -> T:
-    """The entry of a table by its name; raises NotFound with the known names."""
-    if name not in table:
-        raise NotFound(f"there is no {what} {name!r}; there are {', '.join(table)}")
-    return table[name]
+    renderers = opened.extensions.find_renderers()
+    if name not in renderers:
+        raise unknown_name_error("renderer", name, renderers)
+    return renderers[name]

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def search(ctx: typer.Context, *, asked: "Asked[q.Search]", as_json: o.Json = False) -> None:
-    """Find the most relevant chunks."""
+    """Find the most relevant chunks.
+
+    The number beside each is its relevance: the chance, from 0 to 1, that it answers.
+    """
     from clew.core.trace import record
     from clew.surface.cli import render
     from clew.surface.verbs import call_verb

@@ -661,9 +661,13 @@ class FieldOption:
         return self.default is MISSING
 
 
-@cache
-def list_options(request: type, surface: Surface | None = None) -> tuple[FieldOption, ...]:
+def list_options(request: Any, surface: Surface | None = None) -> tuple[FieldOption, ...]:
     """The fields of a request that a surface has, those that must be given first; all of them without one."""
+    return _read_options(request, surface)
+
+
+@cache
+def _read_options(request: Any, surface: Surface | None) -> tuple[FieldOption, ...]:
     hints = get_types(request, with_bounds=True, with_nouns=surface != "cli")
     found = sorted(
         (_read_field(each, hints[each.name]) for each in fields(request)), key=lambda each: not each.is_required

@@ -166,27 +166,43 @@ class Asked(Group, Generic[R]):
 class IngestOptions(Group):
     """The options of add and of its dry run, plan, which are settings but for `sync`."""
 
-    settings: ClassVar[Mapping[str, tuple[str, Any]]] = {  # each with the value of a flag, None: the one that is given
-        "chunk_size": ("ingestion.chunk_size", None),
-        "chunk_overlap": ("ingestion.chunk_overlap", None),
-        "no_semantic": ("ingestion.use_semantic_chunking", False),
-        "contextual": ("ingestion.use_contextual_enrichment", True),
-        "summaries": ("ingestion.summaries", "llm"),
-        "sections": ("ingestion.sections", True),
-        "include": ("ingestion.include", None),
-        "exclude": ("ingestion.exclude", None),
-        "no_ignore": ("ingestion.ignore", False),
+    # The setting of each, the value that a flag gives it, and the type, metavar and help of the option.
+    table: ClassVar[Mapping[str, tuple[str, Any, Any, str | None, str]]] = {
+        "chunk_size": ("chunk_size", None, int | None, "N", "Tokens per chunk."),
+        "chunk_overlap": ("chunk_overlap", None, int | None, "N", "Tokens shared by neighbouring chunks."),
+        "no_semantic": ("use_semantic_chunking", False, bool, None, "Split at paragraphs, whatever the headings."),
+        "contextual": (
+            *("use_contextual_enrichment", True, bool, None),
+            "Embed each chunk with a sentence that places it in its document.",
+        ),
+        "summaries": (
+            *("summaries", "llm", bool, None),
+            "Let the language model write the summaries; it is paid per document.",
+        ),
+        "sections": ("sections", True, bool, None, "Add each chapter of a file or page as a document of its own."),
+        "include": (
+            "include",
+            None,
+            list[str] | None,
+            "PATTERN",
+            "Only files that match, as in .gitignore (repeatable).",
+        ),
+        "exclude": ("exclude", None, list[str] | None, "PATTERN", "No files and folders that match (repeatable)."),
+        "no_ignore": (
+            *("ignore", False, bool, None),
+            "Also what .gitignore, .clewignore or the rules for build folders keep out.",
+        ),
+        "sync": ("", True, bool, None, "Also drop documents whose files are gone."),
     }
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
-        """The options, as `options.INGEST` declares them."""
-        for name, (kind, metavar, text) in o.INGEST.items():
+        """The options of the table."""
+        for name, (_, _, kind, metavar, text) in cls.table.items():
             option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
             default = False if kind is bool else None
-            yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-            )
+            annotation = Annotated[kind, option]
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
     @property
     def sync(self) -> bool:
@@ -195,10 +211,14 @@ class IngestOptions(Group):
 
     def to_setting_overrides(self) -> dict[str, Any]:
         """The options that are settings, by dotted name; None is one that was not given."""
-        return {
-            setting: (self.values[name] or None) if value is None else value if self.values[name] else None
-            for name, (setting, value) in self.settings.items()
-        }
+        made: dict[str, Any] = {}
+        for name, (setting, value, kind, _, _) in self.table.items():
+            given = self.values[name]
+            if setting:
+                made[f"ingestion.{setting}"] = (
+                    (value if given else None) if kind is bool else None if given == [] else given
+                )
+        return made
 
 
 def expand_option_groups(command: Command) -> Command:

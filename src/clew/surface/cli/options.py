@@ -1,9 +1,8 @@
 """The options and arguments that several commands share, each declared once as an annotated type."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -45,19 +44,6 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log to stderr, list what add passes over, show tracebacks.")
 ]
 
-# Of add and plan: the type, the metavar and the help of each.
-INGEST: Mapping[str, tuple[Any, str | None, str]] = {
-    "chunk_size": (int | None, "N", "Tokens per chunk."),
-    "chunk_overlap": (int | None, "N", "Tokens shared by neighbouring chunks."),
-    "no_semantic": (bool, None, "Split at paragraphs, whatever the headings."),
-    "contextual": (bool, None, "Embed each chunk with a sentence that places it in its document."),
-    "summaries": (bool, None, "Let the language model write the summaries; it is paid per document."),
-    "sections": (bool, None, "Add each chapter of a file or page as a document of its own."),
-    "include": (list[str] | None, "PATTERN", "Only files that match, as in .gitignore (repeatable)."),
-    "exclude": (list[str] | None, "PATTERN", "No files and folders that match (repeatable)."),
-    "no_ignore": (bool, None, "Also what .gitignore, .clewignore or the rules for build folders keep out."),
-    "sync": (bool, None, "Also drop documents whose files are gone."),
-}
 Yes = Annotated[
     bool, typer.Option("--yes", help="Let --sync drop more than half of a folder's documents without asking.")
 ]

@@ -59,7 +59,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.engine.DEFAULT_EMBEDDER", "hashed")
+    monkeypatch.setattr("clew.drivers.models.DEFAULT_EMBEDDER", "hashed")
     for block in find_blocks(page, "python"):
         exec(compile(block, page.name, "exec"), {"__name__": "__docs__"})
 
@@ -178,6 +178,13 @@ def test_every_make_target_that_is_named_exists() -> None:
     for page in PROSE:
         for target in re.findall(r"(?:`|\$ )make ([a-z]+)", page.read_text(encoding="utf-8")):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_every_file_that_is_named_exists(page: str) -> None:
+    folders = [ROOT / name for name in ("", "src/clew", "src/clew/index", "src/clew/surface")]
+    for name in re.findall(r"`((?!build/)(?:\w+/)+[\w.-]*)`", read_page(page)):
+        assert any((folder / name).exists() for folder in folders), f"{page}: {name}"
 
 
 def test_every_study_and_benchmark_that_is_named_exists() -> None:

@@ -213,7 +213,7 @@ def test_vectors_of_another_model_are_named(open_engine: OpenEngine) -> None:
     foreign = DullEmbedder(64)
     for stored in list(engine.opened.store.stored_documents()):
         vectors = foreign.embed([chunk.text[::-1] for chunk in stored.chunks], role="passage")
-        engine.opened.store.put_stored(replace(stored, vectors=vectors))
+        engine.opened.store.put_many([replace(stored, vectors=vectors)])
     (found,) = find(engine, "embeddings")
     assert "are not those that hashed:64 makes" in found.problem
     assert not engine.doctor(repair=True).is_sound

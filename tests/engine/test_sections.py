@@ -20,7 +20,7 @@ from clew import (
     Thread,
     split_into_sections,
 )
-from clew.index.read.validate import validate_document
+from clew.index.read.sections import validate_document
 from tests.engine.chosen import OpenEngine
 
 BOOK = """# Handbook

@@ -230,7 +230,7 @@ def snapshot(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_collection_that_is_only_read_numbers_in_memory(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.sqlite.connection.is_writable", lambda _: False)  # for a test run as root
+    monkeypatch.setattr("clew.drivers.store.sqlite.schema.is_writable", lambda _: False)  # for a test run as root
     with Engine.open(snapshot, settings=PLAIN) as engine:
         assert engine.context("signing keys rotated", k=1, session="support").numbers == {"keys": 2}
         assert engine.sessions.get_document_numbers("support") == {"soup": 1, "keys": 2}

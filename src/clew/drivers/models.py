@@ -181,7 +181,7 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
         )
     embedder = cast(Embedder, _make("embedders", config.name, config))
     if config.cache:
-        from clew.drivers.embed.cached import CachedEmbedder
+        from clew.drivers.embed.wrapped import CachedEmbedder
 
         return CachedEmbedder(embedder, config.cache)
     return embedder

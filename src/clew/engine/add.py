@@ -13,8 +13,8 @@ from clew.engine.languages import note_foreign_languages
 from clew.engine.names import resolve_documents
 from clew.engine.opened import Opened
 from clew.index.add import ingest
-from clew.index.add.calibrate import measure_calibration
 from clew.index.add.context import IngestContext
+from clew.index.add.embed import measure_calibration
 
 if TYPE_CHECKING:
     from clew.engine import Engine

@@ -28,7 +28,7 @@ from clew.query.agent import (
     extract_quotes,
 )
 from clew.query.agent.lookup import get_display_name
-from clew.query.agent.steps import record_step
+from clew.query.agent.tools import record_step
 from clew.query.answer import NumberedPassage, extract_answer, write_answer
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route, route_question

@@ -36,7 +36,7 @@ def find_main_language(store: Store, documents: Sequence[Document], *, language:
 
     Where `language` is "auto", that of their chunks is detected again: of all, or of some that are spread over them.
     """
-    from clew.index.chunk.terms import find_chunk_language, get_page_text  # no search needs it
+    from clew.index.chunk.build import find_chunk_language, get_page_text  # no search needs it
 
     found = [(chunk, document) for document in documents for chunk in store.chunks(document.id)]
     if not found or language != "auto":

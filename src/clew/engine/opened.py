@@ -209,7 +209,7 @@ def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]
 
 def resolve_document(opened: Opened, name: str) -> str:
     """The id of the document that an id, an address or a path names, or NotFound with the nearest names."""
-    from clew.index.read.uri import resolve_document_ids
+    from clew.index.walk.uri import resolve_document_ids
 
     for candidate in resolve_document_ids(name, opened.root):
         for record in opened.store.documents(Filter(documents=frozenset({candidate}))):

@@ -25,10 +25,9 @@ from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
 from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
+from clew.query.messages.table import Table, read_messages_from_table
 from clew.query.rank.calibrate import ANSWER_DEPTH
-from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.find import build_query
-from clew.query.search.tables import Table
 
 if TYPE_CHECKING:
     from clew.engine import Engine

@@ -30,7 +30,7 @@ from clew.core.time import assume_utc, parse_time
 from clew.core.types import Document, Message
 from clew.engine import Engine
 from clew.engine.names import resolve_documents
-from clew.query.search.tables import read_rows_by_time
+from clew.query.messages.table import read_rows_by_time
 
 R = TypeVar("R", bound=Request[Any])
 MAX_FIELDS: Final = 100  # of a body or a part of it, far more than any has

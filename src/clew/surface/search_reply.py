@@ -29,6 +29,6 @@ def explain_empty_result(engine: "Engine", asked: Search, *, settings: Settings 
         for best in call_verb(engine, replace(asked, k=1), settings=floorless):
             numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
             return f"the best hit has {numbers}, below the minimum that is set"
-    from clew.query.why.no_hits import explain_no_hits
+    from clew.query.why.diagnose import explain_no_hits
 
     return explain_no_hits(engine.status(), asked.where, engine.unknown_names(asked.where))

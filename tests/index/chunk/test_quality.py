@@ -11,8 +11,7 @@ from clew.core.thread import Thread
 from clew.core.types import Chunk
 from clew.index.chunk.blocks import PARAGRAPH
 from clew.index.chunk.build import assign_spans_to_sections, build_chunks_from_spans
-from clew.index.chunk.quality import count_characters, drop_poor_chunks, merge_small_chunks
-from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.pages import count_characters, drop_poor_chunks, make_structure_chunker, merge_small_chunks
 from clew.index.read.text.markdown import read_markdown
 
 

@@ -17,8 +17,7 @@ from clew import Document, Engine, Extensions, Settings
 from clew.core.errors import SourceError
 from clew.core.settings import IngestionConfig
 from clew.index.add.pipeline import MAX_PREFETCH
-from clew.index.read import read_file
-from clew.index.read.formats import READERS
+from clew.index.read import READERS, read_file
 from clew.index.read.process import pool, wire
 from clew.index.read.process.limits import DEFAULT_LIMITS
 from tests.hostile import make_endless_pdf, make_text_pdf

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clew.surface.web.tuned import TUNABLE
 
 from clew import Filter
+from clew.core.settings.tunable import TUNABLE
 from clew.surface.web import FILES
 from tests.surface.server.conftest import Running, fill, serving
 

@@ -15,8 +15,8 @@ from clew.core.pattern import compile_pattern
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.sqlite import schema
-from clew.drivers.store.sqlite.connection import LOG, open_read_only_connection
 from clew.drivers.store.sqlite.files import list_files, open_private, try_lock
+from clew.drivers.store.sqlite.schema import LOG, open_read_only_connection
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held

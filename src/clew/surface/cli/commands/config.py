@@ -57,7 +57,6 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
     """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
     from clew.surface.cli import render
-    from clew.surface.cli.commands.config_file import write_settings_file
 
     file = write_settings_file(ctx.obj, force=force)
     if as_json:

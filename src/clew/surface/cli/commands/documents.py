@@ -88,8 +88,8 @@ def add(
 
 
 def _is_there(source: str) -> bool:
-    from clew.index.add.sources import is_url
     from clew.index.read.load import is_there
+    from clew.index.walk.sources import is_url
 
     return is_url(source) or is_there(Path(source))
 

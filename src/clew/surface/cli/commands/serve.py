@@ -207,7 +207,7 @@ def _build_filter(seen: Seen) -> "Filter":
     from dataclasses import replace
     from pathlib import Path
 
-    from clew.index.read.uri import resolve_document_ids
+    from clew.index.walk.uri import resolve_document_ids
 
     made = seen.make_filter_without_documents()
     names = seen.values["where_documents"]

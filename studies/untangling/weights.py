@@ -2,8 +2,8 @@
 
 import json
 
+from clew.index.thread.untangle import INPUTS, Layers, ReplyNet
 from clew.index.thread.untangle.features import Floats
-from clew.index.thread.untangle.net import INPUTS, Layers, ReplyNet
 
 ORIGIN = {
     "about": "Weights of two feed-forward nets that find which message another answers, by features named here.",

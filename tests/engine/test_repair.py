@@ -279,7 +279,7 @@ def test_bytes_that_are_no_text_among_the_names_of_tables_are_damage(
         before = show(engine)
     file = tmp_path / "default" / "clew.db"
     file.write_bytes(file.read_bytes().replace(statement, statement[:-3] + b"\xff" + statement[-2:]))
-    with pytest.raises(CollectionDamaged, match="`clew doctor`"):
+    with pytest.raises(CollectionDamaged, match=r"`Engine\.doctor`"):
         Engine.open(tmp_path, embedder="hashed:32")
     if not is_cured:
         with pytest.raises(CollectionDamaged, match="restore a backup"):

@@ -233,7 +233,7 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
     staged = opened.store.staged_model()
     if staged and not staged.was_used and staged.embedder != opened.embedder.name:
         problem = f"vectors of {staged.embedder} are kept beside those in use, of a switch that was not finished"
-        advice = f"`clew reembed --to {staged.embedder}` goes on with them, `clew reembed --discard` deletes them"
+        advice = f"`clew reembed {staged.embedder}` goes on with them, `clew reembed --discard` deletes them"
         yield _advise("staged", problem, next_step=advice)
 
 

@@ -179,7 +179,7 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
         resolve_document(opened, target)
         missing = f"there is no document {target!r}"
     except NotFound as error:
-        missing = str(error)
+        missing = error.message
     if opened.boundary != EVERYTHING:
         return WhyNot(question, target, "not ingested", missing)
     for path in (Path(target), opened.root / target):

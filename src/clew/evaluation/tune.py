@@ -155,6 +155,8 @@ def tune(
     """
     engine.opened.check_unbounded()
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
+    if not asked:
+        raise SettingsError("there are no questions; `clew evaluate make` writes some")
     first, *parts = split_questions(asked, train_share=train_share, min_train=MIN_QUESTIONS)
     known, held_out = (len({fold_question(each) for each in side}) for side in (first, [q for p in parts for q in p]))
     if known < MIN_QUESTIONS or held_out < MIN_HELD_OUT:
@@ -186,16 +188,16 @@ def tune(
         return replace(made, is_kept=True)
 
 
-def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float = LEVEL, seed: int = 0) -> Promotion:
+def decide_promotion(new: Sequence[float], old: Sequence[float], *, seed: int = 0) -> Promotion:
     """Decide on a setting by its values and the present one's, paired by question.
 
-    A one-sided permutation test must speak for it at this level. That test takes gains and losses for alike in size;
+    A one-sided permutation test must speak for it at LEVEL. That test takes gains and losses for alike in size;
     where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
     difference must lie above 0 too, and enough questions must differ at all.
     """
     p, difference = permutation_test(new, old, one_sided=True, seed=seed), bootstrap(new, old, seed=seed)
     differing = sum(a != b for a, b in zip(new, old, strict=True))
-    is_promoted = p <= level and difference.low > 0 and differing >= MIN_DIFFERING
+    is_promoted = p <= LEVEL and difference.low > 0 and differing >= MIN_DIFFERING
     return Promotion(difference, p, len(new), is_promoted, differing)
 
 

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import pytest
 
-from clew import Document, Engine, Message, Settings
+from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk
@@ -144,7 +144,9 @@ def test_case_2_13_the_filter_merges_small_chunks_up_to_the_chunk_size() -> None
     page = Document("a", "\n\n".join([GOOD] * 12))
     for chunk_size, expected in ((256, 1), (64, 3), (8, 12)):
         settings = Settings(ingestion=IngestionConfig(quality_filter=True, chunk_size=chunk_size, chunk_overlap=0))
-        with Engine.open(":memory:", embedder="hashed", chunker=one_per_paragraph, settings=settings) as engine:
+        with Engine.open(
+            ":memory:", embedder="hashed", extensions=Extensions(chunker=one_per_paragraph), settings=settings
+        ) as engine:
             assert engine.add_documents([page]).chunks == expected
             assert "".join("".join(chunk.text.split()) for chunk in read_chunks(engine, "a")) == "".join(
                 page.text.split()

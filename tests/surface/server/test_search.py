@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clew import Engine
+from clew.core.requests import Search
 from clew.surface.search_reply import search_with_reason
 from clew.surface.to_json import to_json
 from tests.surface.server.conftest import Running, serving
@@ -26,7 +27,7 @@ def test_search_replies_as_the_engine_does(place: str, tmp_path: Path) -> None:
         reply = running.post("/v1/search", {"query": "who rotates the vault key?", "k": 2})
     assert reply.status_code == 200
     with Engine.open(place, embedder="hashed") as engine:
-        expected = search_with_reason(engine, "who rotates the vault key?", k=2)
+        expected = search_with_reason(engine, Search("who rotates the vault key?", k=2))
     assert drop_times(reply.json()) == drop_times(to_json(expected))
     assert reply.json()["hits"][0]["document"]["id"] == "keys"
 
@@ -67,7 +68,7 @@ def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
 
 def test_nothing_of_the_server_is_imported_before_it_serves() -> None:
     code = (
-        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.COMMANDS;"
+        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.GROUPS;"
         "print(sorted({'fastapi', 'uvicorn', 'mcp', 'prometheus_client'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

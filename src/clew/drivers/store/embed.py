@@ -353,7 +353,7 @@ def other_model_error(place: str, name: str, dim: int, embedder: str, width: int
     """The error for a collection that was filled by another model than the one it is opened with."""
     return StoreMismatch(
         f"{place} was filled with {name} ({dim} dimensions) and cannot be searched or extended with {embedder} "
-        f"({width}); open it with {name}, or run `clew reembed --to {embedder}`"
+        f"({width}); open it with {name}, or run `clew reembed {embedder}`"
     )
 
 

@@ -258,9 +258,9 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
     try:
         found = list(read_stored_documents(backend, [doc_id]))
     except UNREADABLE as error:
-        problem = str(error).removesuffix(f"; {ADVICE}")
-        if not isinstance(error, CollectionDamaged):
-            problem = f"the document {doc_id!r} cannot be read ({error})"
+        problem = f"the document {doc_id!r} cannot be read ({error})"
+        if isinstance(error, CollectionDamaged):
+            problem = error.message.removesuffix(f"; {ADVICE}")
         with backend.read() as snapshot:
             rows = Transaction(snapshot)
             records = rows.find(select(DOCUMENT, id=[doc_id]), made.RECORD)

@@ -77,7 +77,7 @@ def generate_summaries(
             document = store.document(record.id)
             return _Outcome(record, document, summariser.summarise(document))
         except (DriverFailed, NotFound) as error:
-            return _Outcome(record, failure=str(error))
+            return _Outcome(record, failure=error.message)
 
     try:
         calls = [partial(summarise, record) for record in wanted]
@@ -130,7 +130,7 @@ def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
         except ConcurrentChange:
             run.failed.append(SourceFailure(name, "it changed while it was summarised; run backfill again"))
         except (DriverFailed, NotFound) as error:
-            run.failed.append(SourceFailure(name, str(error)))
+            run.failed.append(SourceFailure(name, error.message))
 
 
 def find_records_without_contexts(store: Store) -> Sequence[DocumentRecord]:

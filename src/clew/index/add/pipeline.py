@@ -235,7 +235,7 @@ def _store_one(
         put = _store_document_with_retry(prepared, known, store, recipe)
     except DriverFailed as error:
         run.take_first()
-        run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
+        run.failed.append(SourceFailure(prepared.uri_or_id, error.message))
         run.consecutive_failures += 1
         if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise

@@ -1,7 +1,7 @@
 """Readers of chat exports, the counterpart of `index.read`: an export becomes Messages by channel, sorted by time.
 
-The format of an export is detected from its contents; each format has a module. `tree` opens folders and zips,
-`json_stream` parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
+The format of an export is detected from its contents; each format has a module. `files` opens folders and zips and
+parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -67,17 +67,16 @@ class ChatExport:
             )
 
 
-def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
+def detect_export(path: Path, *, left_out: Set[str] = frozenset()) -> ChatExport | None:
     """Detect the chat export at a path, detected from its contents; None if there is none.
 
-    Other files in its folder are ignored, and those `left_out`, by their paths in it. `include_direct` also reads the
-    direct messages of a Zulip export, which holds those of everyone; other exports hold the owner's choice.
+    Other files in its folder are ignored, and those `left_out`, by their paths in it.
     """
     suffix = path.suffix.lower()
     try:
         if path.is_dir() or (suffix == ".zip" and path.is_file()):
             with wrap_library_errors(str(path), format_name="chat export"), open_export_tree(path, left_out) as tree:
-                return _detect_export_in_tree(path, tree, left_out, direct=include_direct)
+                return _detect_export_in_tree(path, tree, left_out)
         if not path.is_file():
             return None
         file = make_export_file(path)
@@ -103,10 +102,10 @@ def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExp
     return None
 
 
-def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str], *, direct: bool) -> ChatExport | None:
+def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str]) -> ChatExport | None:
     for kind, find_root, read_channels in (
         (SLACK, find_slack_root, read_slack_export),
-        ("zulip", find_zulip_root, partial(read_zulip_export, include_direct=direct)),
+        ("zulip", find_zulip_root, read_zulip_export),
         ("telegram", _find_telegram_root, _read_telegram_tree),
         ("whatsapp", _find_whatsapp_root, partial(_read_whatsapp_tree, path)),
         ("discord", _find_discord_root, _read_discord_tree),

@@ -148,6 +148,8 @@ def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
 
 def get_reader_name(reader: Reader) -> str:
     """Return the name of a reader for the stamp of its files: they are read again by another reader."""
+    if stamp := getattr(reader, "stamp", None):  # of a plugin
+        return str(stamp)
     named = reader if hasattr(reader, "__qualname__") else type(reader)
     return f"{named.__module__}.{named.__qualname__}"
 

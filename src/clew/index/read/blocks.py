@@ -177,12 +177,10 @@ def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
     return "\n".join([f"{indent}{marker} {lines[0]}", *(hanging + line for line in lines[1:])])
 
 
-def split_large_table(
-    rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None, max_chars: int = MAX_TABLE_CHARS
-) -> Iterator[SourceBlock]:
+def split_large_table(rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None) -> Iterator[SourceBlock]:
     """Yield the table as one block, or a large one as several: split by rows, the header repeated in each.
 
-    A table whose header alone exceeds `max_chars` is first split into groups of columns, each with the first column.
+    A table with a header beyond MAX_TABLE_CHARS is first split into groups of columns, each with the first column.
     Time and size grow with the number of filled cells, not with the rectangle around them.
     """
     filled = [_clean_cells(row) for row in rows]
@@ -192,11 +190,11 @@ def split_large_table(
     if not any(head) and not body:
         return
     head += [""] * (width - len(head))
-    if sum(map(len, head)) + 3 * width <= max_chars:
-        yield from _split_table_by_rows(head, body, page=page, piece=max_chars)
+    if sum(map(len, head)) + 3 * width <= MAX_TABLE_CHARS:
+        yield from _split_table_by_rows(head, body, page=page, piece=MAX_TABLE_CHARS)
         return
-    for columns, part in _split_table_by_columns(head, body, piece=max_chars // 3):
-        yield from _split_table_by_rows(columns, part, page=page, piece=max_chars)
+    for columns, part in _split_table_by_columns(head, body, piece=MAX_TABLE_CHARS // 3):
+        yield from _split_table_by_rows(columns, part, page=page, piece=MAX_TABLE_CHARS)
 
 
 def format_table_row(cells: Iterable[str]) -> str:

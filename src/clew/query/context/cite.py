@@ -14,18 +14,11 @@ Read = Callable[[str], Document]
 def cite_passages(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
     """Return one citation per chunk of the passages, in their order; those of its copies follow each passage."""
     return tuple(
-        cite_chunk(hit.chunk, records[hit.chunk.doc_id])
+        make_citation(hit.chunk, records[hit.chunk.doc_id], hit.chunk.start, hit.chunk.text)
         for passage in passages
         for hit in (*passage.chunks, *passage.copies)
         if hit.chunk.doc_id in records
     )
-
-
-def cite_chunk(chunk: Chunk, record: DocumentRecord, start: int | None = None, end: int | None = None) -> Citation:
-    """Return the citation of a chunk, or of a part of it by positions in the document."""
-    start = chunk.start if start is None else start
-    end = chunk.end if end is None else end
-    return make_citation(chunk, record, start, chunk.text[start - chunk.start : end - chunk.start])
 
 
 def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) -> Citation:

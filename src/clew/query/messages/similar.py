@@ -145,9 +145,7 @@ def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringCo
     )
 
 
-def group_by_thread(
-    messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView], *, max_threads: int | None = None
-) -> list[WindowThread]:
+def group_by_thread(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> list[WindowThread]:
     """Group the messages by thread, the best message's thread first, each thread by time.
 
     The messages are given best first; of equal times the earlier in the thread comes first.
@@ -156,7 +154,7 @@ def group_by_thread(
     for each in messages:
         groups.setdefault(each.thread, []).append(each)
     threads = []
-    for name in list(groups)[:max_threads]:
+    for name in groups:
         thread, members = open_threads[name], groups[name]
         places = thread.places
         members.sort(key=lambda each: (to_epoch_seconds(each.message.at), places[each.id]))

@@ -137,7 +137,7 @@ def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
     return {name: round(fmean(found), 3) for name, found in shares.items()}
 
 
-def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX_PHRASES) -> tuple[str, ...]:
+def find_repeated_phrases(word_lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Find the phrases of two to four words that occur in several messages and are not function words only.
 
     Of phrases that contain or overlap one another, as the parts of a longer sentence do, only the first is kept: the
@@ -153,7 +153,7 @@ def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: i
     )
     kept: list[tuple[str, ...]] = []
     for run in again:
-        if len(kept) < max_phrases and not any(_phrases_overlap(run, other) for other in kept):
+        if len(kept) < _MAX_PHRASES and not any(_phrases_overlap(run, other) for other in kept):
             kept.append(run)
     return tuple(" ".join(run) for run in kept)
 

@@ -47,15 +47,15 @@ def read_messages_from_table(table: Table) -> tuple[Message, ...]:
     A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
     message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
     """
-    return tuple(row.message for row in _read_rows_by_time(table))
+    return tuple(row.message for row in read_rows_by_time(table))
 
 
 def consolidate_messages_to_markdown(table: Table) -> str:
     """The conversation as markdown: each message under its number, author and timestamp, oldest first."""
-    return _format_markdown(_read_rows_by_time(table))
+    return _format_markdown(read_rows_by_time(table))
 
 
-def _read_rows_by_time(table: Table) -> list[Row]:
+def read_rows_by_time(table: Table) -> list[Row]:
     """The rows of a table ordered by time, then id; ties, and rows without either, keep their order.
 
     A row without a time stays behind the one it was given after.

@@ -29,10 +29,10 @@ def split_words(text: str) -> list[str]:
     return [_POSSESSIVE.sub("", word) for word in _WORD.findall(text)]
 
 
-def extract_content_words(text: str, *, keep: frozenset[str] = frozenset()) -> list[str]:
+def extract_content_words(text: str) -> list[str]:
     """Extract the content words of a text, as written and in order: no function words, no words of a request.
 
-    Words in `keep` stay in any case. A word of one or two letters stays if it looks like a name.
+    A word of one or two letters stays if it looks like a name.
     """
     all_words = split_words(text)
     folded_words = [word.casefold().replace("’", "'") for word in all_words]
@@ -46,7 +46,7 @@ def extract_content_words(text: str, *, keep: frozenset[str] = frozenset()) -> l
         return _is_long_enough(word) and forms.isdisjoint(function_words) and forms.isdisjoint(REQUEST_WORDS)
 
     pairs = zip(all_words, folded_words, strict=True)
-    return [word for word, folded in pairs if folded in keep or is_content_word(word, folded)]
+    return [word for word, folded in pairs if is_content_word(word, folded)]
 
 
 @lru_cache(maxsize=1 << 14)

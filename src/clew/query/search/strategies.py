@@ -15,6 +15,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.protocols import LLM, Embedder, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
+from clew.core.suggest import unknown_name_error
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
 from clew.query.rank.fuse import fuse_two, make_fuse, sum_reciprocal_ranks
@@ -99,8 +100,9 @@ StrategyFactory = Callable[[Drivers], Strategy]
 
 def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
     """The error for a strategy that there is not."""
-    hint = "late interaction was removed; use rerank; " if name == "late" else ""
-    return NotFound(f"there is no strategy {name!r}; {hint}there are {', '.join(known)}")
+    if name == "late":
+        return NotFound("there is no strategy 'late': late interaction was removed; use rerank")
+    return unknown_name_error("strategy", name, known)
 
 
 def semantic(drivers: Drivers) -> Strategy:

@@ -339,7 +339,7 @@ def list_collections(url: str) -> list[CollectionRecord]:
         try:
             found.append(_read_record(open_table(address, name), name))
         except (DriverFailed, StoreMismatch) as error:
-            found.append(CollectionRecord(name, problem=str(error)))
+            found.append(CollectionRecord(name, problem=error.message))
     return [record for record in found if record]
 
 

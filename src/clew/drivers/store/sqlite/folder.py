@@ -139,7 +139,7 @@ def list_collections(root: Path) -> list[CollectionRecord]:
             if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
                 found.append(read_record(folder))
         except (DriverFailed, StoreMismatch) as error:
-            found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
+            found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=error.message))
         except PermissionError as error:
             found.append(CollectionRecord(folder.name, problem=str(denied_error(error))))
     return found

@@ -69,12 +69,10 @@ def read_url(
     url: str,
     *,
     allow_private: bool = False,
-    max_bytes: int = MAX_BYTES,
-    timeout: float = TIMEOUT_SECONDS,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
     """Return the Document at a URL: HTML, markdown, plain text or PDF, by its content type or else its first bytes."""
-    fetched = fetch_url(url, allow_private=allow_private, max_bytes=max_bytes, timeout=timeout)
+    fetched = fetch_url(url, allow_private=allow_private)
     if not fetched.data.strip():
         raise SourceError(url, "is empty")
     path = PurePosixPath(urlsplit(fetched.url).path)

@@ -18,7 +18,9 @@ def filter_to_json(where: Filter) -> dict[str, Any]:
     made: dict[str, Any] = {name: sorted(value) for name in SETS if (value := getattr(where, name)) is not None}
     made |= {name: value.isoformat() for name in TIMES if (value := getattr(where, name)) is not None}
     if where.meta:
-        made["meta"] = {key: list(value) if isinstance(value, tuple) else value for key, value in where.meta.items()}
+        made["meta"] = {
+            key: list(value) if isinstance(value, tuple | frozenset) else value for key, value in where.meta.items()
+        }
     if where.any_of is not None:
         made["any_of"] = [filter_to_json(side) for side in where.any_of]
     if where.all_of:

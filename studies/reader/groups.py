@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from clew.query.answer.candidates import Candidate, collect_candidates
+from clew.query.answer.confidence import compute_margin
+from clew.query.answer.extract import READ_HITS
+from clew.query.answer.features import list_stated_facts
+
 from clew import Document, Engine, Filter, Message, Settings
 from clew.core.filter import EVERYTHING
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.thread import Thread
 from clew.core.types import Hit
 from clew.engine.answer import build_probe, find_probe_hits
-from clew.query.answer.candidates import Candidate, collect_candidates
-from clew.query.answer.confidence import compute_margin
-from clew.query.answer.extract import READ_HITS
-from clew.query.answer.features import list_stated_facts
 from clew.query.answer.question import names_asked_kind
 from clew.query.context.cite import make_citation
 from clew.query.search.find import build_query

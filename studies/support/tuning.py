@@ -63,6 +63,7 @@ def list_tuning(data: Path) -> list[TuningExample]:
     from clew.query.answer.reading import (
         gather_evidence,
     )  # training reads the written file, where Clew is not installed
+
     from studies.support.sentences import make_passages
 
     found: list[TuningExample] = []

@@ -29,8 +29,8 @@ from clew.core.types import Chunk, Document, Matrix, Vector
 from clew.drivers.store import bm25
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.search import HALF_SPARE
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite.shard import BREADTH, DENSE, LOW_BITS, TERMS
-from clew.drivers.store.term_ids import pack_terms
 
 Rows = list[tuple[Any, ...]]
 CHUNK_COLUMNS = (

@@ -15,7 +15,7 @@ from clew.core.types import Vector
 from clew.drivers.store import bm25
 from clew.drivers.store import rows as shown
 from clew.drivers.store.backend import CHUNK, DOCUMENT
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 
 CANDIDATES, PROBES = 200, 50  # as the store asks for
 

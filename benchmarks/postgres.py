@@ -21,10 +21,10 @@ from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store import postgres
 from clew.drivers.store.postgres import pool
 from clew.drivers.store.postgres.backend import PostgresBackend
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite.backend import SqliteBackend
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.store import BackendStore
-from clew.drivers.store.term_ids import pack_terms
 from studies.server import START_OWN, NoServer, open_server
 
 SMALL_SIZE, LARGE_SIZE = 20_000, 100_000  # chunks, the latter with --long

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from benchmarks import Measurement, Setup, p50, time_interleaved
 from benchmarks.corpus import CorpusText, load_scifact
 from benchmarks.search import NO_CACHE
-from clew import Document, Engine, Message, Settings, drivers
+from clew import Document, Engine, Extensions, Message, Settings, drivers
 from clew.core.protocols import Embedder, Reranker, Role, Store, Strategy
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
@@ -226,7 +226,10 @@ def _open_engine(
     query_model = drivers.make_embedder(EmbedderConfig(name=model))
     quick = drivers.make_embedder(EmbedderConfig(name=f"hashed:{query_model.dim}"))
     engine = Engine.open(
-        ":memory:", embedder=QueryEmbedder(query_model, quick), settings=NO_CACHE, strategies=strategies
+        ":memory:",
+        embedder=QueryEmbedder(query_model, quick),
+        settings=NO_CACHE,
+        extensions=Extensions(strategies=strategies or {}),
     )
     engine.add_documents(Document(each.id, each.text) for each in corpus)
     return engine

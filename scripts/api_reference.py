@@ -1,11 +1,13 @@
 """`make docs` writes docs/api.md: every public name of Clew with its signature and docstring.
 
-The page is made from the source text alone (nothing but `dir(clew)` is asked of the running program), so it is the same
-on every run and with every version of Python.
+The page is made from the source text, and of clients from the requests, so it is the same on every run and with every
+version of Python.
 """
 
 import ast
+import inspect
 import io
+import json
 import re
 import tokenize
 from collections.abc import Iterator
@@ -14,8 +16,12 @@ from functools import cache
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import clew
+from clew.client.client import Client, Method, Verbs
+from clew.core.filter import EVERYTHING
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "api.md"
@@ -26,9 +32,7 @@ HEAD = """# API reference
 Every public name, generated from the docstrings by `make docs`. All are imported from `clew`, except those of
 [clew.compat](#clewcompat) and [clew.aio](#clewaio). [Using Clew from Python](python.md) is the introduction.
 """
-METHODS_OF = {"Client": "Verbs"}  # a class whose methods are those of a base class
-SENT = re.compile(r"(?:Request|Steps)\[(.+)\]")  # what the function of a client's verb makes, and what is replied
-SENT_IN_PARTS = re.compile(r"Pages\[(.+)\]")
+MADE_OF_REQUESTS = "Client"  # whose methods have the fields of the requests as parameters
 AIO = """## clew.aio
 
 `clew.aio.Engine` has the methods of [Engine](#engine) as coroutines; `list`, `ask_stream` and `agent_stream` are async
@@ -173,6 +177,9 @@ def render_error_table(errors: list[Item]) -> str:
 def render_members(item: Item) -> Iterator[str]:
     """The fields of a class, then its methods, each with its docstring."""
     assert isinstance(item.node, ast.ClassDef)
+    if item.name == MADE_OF_REQUESTS:
+        yield from map(render_client_method, vars(Verbs).items())
+        return
     for node in item.node.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             yield render_signature(item.name, node, item.module).removesuffix(" -> None")
@@ -185,8 +192,6 @@ def render_members(item: Item) -> Iterator[str]:
 def list_methods(item: Item) -> Iterator[tuple[str, ast.FunctionDef, str]]:
     """The name, definition and module of each public method of a class."""
     assert isinstance(item.node, ast.ClassDef)
-    if item.name in METHODS_OF:
-        yield from list_methods(find_item(METHODS_OF[item.name], item.module))
     for node in item.node.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             yield node.name, node, item.module
@@ -197,7 +202,7 @@ def list_methods(item: Item) -> Iterator[tuple[str, ast.FunctionDef, str]]:
 
 
 def find_function(value: ast.expr) -> ast.Attribute | None:
-    """What `_search.search` means in `search = _search.search` and in `search = verb(_search.search)`."""
+    """What `_search.search` means in `search = _search.search` and in `staticmethod(_search.search)`."""
     if isinstance(value, ast.Call) and len(value.args) == 1:
         value = value.args[0]
     return value if isinstance(value, ast.Attribute) else None
@@ -215,7 +220,7 @@ def find_attribute(value: ast.Attribute, module: str) -> Item:
 
 def render_signature(name: str, node: ast.FunctionDef, module: str) -> str:
     """The signature as it is written in the source, without the engine, self and cls."""
-    returns = f" -> {render_return_type(node.returns, module)}" if node.returns else ""
+    returns = f" -> {render_type(node.returns, module)}" if node.returns else ""
     if any(ast.unparse(each) == "property" for each in node.decorator_list):
         return name + returns.replace(" ->", ":", 1)
     given = node.args
@@ -270,13 +275,38 @@ def render_type(node: ast.expr, module: str) -> str:
     return text if "Literal[" in text else text.replace('"', "")
 
 
-def render_return_type(node: ast.expr, module: str) -> str:
-    """The type that a function returns; of a client's verb, that of the reply to the request which it makes."""
-    text = render_type(node, module)
-    if not module.startswith("clew.client"):
-        return text
-    text = re.sub(r"^Events$", "Iterator[Event]", SENT_IN_PARTS.sub(r"Iterator[\1]", SENT.sub(r"\1", text)))
-    return text.replace("r.", "")
+def render_client_method(member: tuple[str, Any]) -> str:
+    """A method of the clients, made of a request: its parameters and their help."""
+    name, method = member
+    if not isinstance(method, Method):
+        return ""
+    given = inspect.signature(method.__get__(None, Client))
+    shown, is_marked = [], False
+    for each in given.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not is_marked:
+            shown.append("*")
+            is_marked = True
+        star = "*" if each.kind is each.VAR_POSITIONAL else ""
+        default = "EVERYTHING" if each.default == EVERYTHING else repr(each.default)
+        text = f"{star}{each.name}: {describe_type(each.annotation)}"
+        shown.append(text if each.default is each.empty else f"{text} = {default}")
+    returns = f" -> {describe_type(given.return_annotation)}"
+    line = f"{name}({', '.join(shown)}){returns}"
+    line = line if len(line) <= MAX_LINE else f"{name}(\n    " + ",\n    ".join(shown) + f",\n){returns}"
+    return f"\n{line}\n{indent(method.__doc__ or '', '    ')}".rstrip()
+
+
+def describe_type(kind: Any) -> str:
+    """A type as it is written in a signature."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " | ".join(map(describe_type, arguments))
+    if origin is Literal:
+        return f"Literal[{', '.join(map(json.dumps, arguments))}]"
+    if kind is type(None):
+        return "None"
+    name = getattr(origin or kind, "__name__", str(kind))
+    return f"{name}[{', '.join(map(describe_type, arguments))}]" if arguments else name
 
 
 def segment(node: ast.expr, module: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from clew import Answer, AnswerPart, Engine, Filter, Settings, drivers
+from clew import Answer, AnswerPart, Engine, Extensions, Filter, Settings, drivers
 from clew.core.cite import Citation
 from clew.core.protocols import Embedder, Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
@@ -148,7 +148,9 @@ def ask_questions(
     examples: Path, questions: Sequence[JudgedQuestion], embedder: Embedder, reranker: Reranker, settings: Settings
 ) -> Iterator[tuple[AnswerJudgement, Answer]]:
     """Each question's judgement and answer, over handbook and chat in one collection."""
-    with Engine.open(":memory:", embedder=embedder, reranker=reranker, settings=settings) as engine:
+    with Engine.open(
+        ":memory:", embedder=embedder, extensions=Extensions(reranker=reranker), settings=settings
+    ) as engine:
         engine.add(examples / "handbook", examples / "chat")
         texts = {record.id: engine.read(record.id).text for record in engine.list(Filter())}
         for question in questions:

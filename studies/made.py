@@ -6,6 +6,7 @@ makes of the same pages, of each source alone and of all together; Kendall's τ 
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from clew import Engine, Evaluation, JudgedQuestion, Settings, drivers, evaluate, make_questions, read_questions
@@ -13,7 +14,6 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, SearchConfig
 from clew.core.settings.override import override_settings
 from clew.evaluation.questions.make import QuestionSource
-from clew.evaluation.statistics import kendall_tau
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MEASURES = ("nDCG@10", "evidence@10")
@@ -79,6 +79,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{embedder.name}", flush=True)
     for row in make_rows(given.examples, embedder, count=given.count):
         print(row, flush=True)
+
+
+def kendall_tau(left: Sequence[float], right: Sequence[float]) -> float:
+    """Compute Kendall's τ-b of two lists of scores: 1 if they order alike, -1 if in reverse, 0 without an order."""
+    agree = differ = left_ties = right_ties = 0
+    for one, other in combinations(range(len(left)), 2):
+        first, second = left[one] - left[other], right[one] - right[other]
+        left_ties += first == 0
+        right_ties += second == 0
+        agree += first * second > 0
+        differ += first * second < 0
+    pairs = len(left) * (len(left) - 1) // 2
+    scale = ((pairs - left_ties) * (pairs - right_ties)) ** 0.5
+    return float((agree - differ) / scale) if scale else 0.0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clew.evaluation.measures import (
+    Interval,
     Span,
+    bootstrap,
     count_characters,
     intersect_spans,
     merge_spans,
@@ -12,7 +14,6 @@ from clew.evaluation.measures import (
     recall_at,
     reciprocal_rank,
 )
-from clew.evaluation.statistics import Interval, bootstrap
 
 __all__ = [
     "Interval",

@@ -24,7 +24,7 @@ from clew import Document, Engine, Message, Settings, drivers
 from clew.core.protocols import Embedder, Strategy
 from clew.core.settings import ConversationConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import extract_terms
-from clew.index.chunk.paragraphs import chunk_markdown
+from clew.index.chunk.pages import chunk_markdown
 from clew.query.search import strategies
 from clew.query.search.conversation import SplitTopics, chunked
 from clew.query.search.evidence import assess
@@ -72,7 +72,6 @@ WINDOWS = (
     ConversationSystem("chunked 256", 256, "score"),
     ConversationSystem("chunked 256, coverage", 256),
     ConversationSystem("topics 256, coverage", 256, topics="words"),
-    ConversationSystem("topics 256, by words and meaning", 256, topics="meaning"),
     ConversationSystem("gold split 256, coverage", 256, topics="gold"),
 )
 
@@ -111,13 +110,7 @@ def make_strategy_factory(
 
     def make(drivers: Drivers) -> Strategy:
         found: Mapping[str, SplitTopics] = {
-            "words": partial(split_messages_by_topic, embed=None, language="en"),
-            "meaning": partial(
-                split_messages_by_topic,
-                embed=drivers.embed_queries,
-                unrelated_cosine=drivers.embedder.min_similarity,
-                language="en",
-            ),
+            "words": partial(split_messages_by_topic, language="en"),
             "gold": lambda _: query.topics,
         }
         return chunked(
@@ -171,20 +164,14 @@ def make_rows(
         yield f"| {leg} | {name} | {' | '.join(f'{100 * fmean(column):.1f}' for column in columns)} | {lead} |"
 
 
-def make_boundary_rows(
-    dialogues: Sequence[ConversationQuery], joined: Sequence[ConversationQuery], embedder: Embedder
-) -> Iterator[str]:
+def make_boundary_rows(dialogues: Sequence[ConversationQuery], joined: Sequence[ConversationQuery]) -> Iterator[str]:
     """The rows of the table of topic segmentation."""
-    embed = partial(embedder.embed, role="query")
     methods: Mapping[str, Callable[[Sequence[Message]], list[int]]] = {
         "none": lambda _: [],
         "every message": lambda messages: list(range(1, len(messages))),
         "no word of the two messages before": _find_unrelated_starts,
         "dips (TextTiling), by words": find_dips,
-        "topics, by words": partial(find_topic_starts, embed=None, language="en"),
-        "topics, by words and meaning": partial(
-            find_topic_starts, embed=embed, unrelated_cosine=embedder.min_similarity, language="en"
-        ),
+        "topics": partial(find_topic_starts, language="en"),
     }
     yield "| segmentation | dialogues: F1 | dialogues: Pk | joined: Pk |"
     yield "|---|---|---|---|"
@@ -269,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
         "1": (f"{sum(len(queries) for _, queries in units)} requests", partial(make_rows, units, REQUESTS, embedder)),
         "2": (f"{len(joined)} joined conversations", partial(make_rows, [(notes, joined)], WINDOWS, embedder)),
-        "3": (f"{len(dialogues)} dialogues", partial(make_boundary_rows, dialogues, joined, embedder)),
+        "3": (f"{len(dialogues)} dialogues", partial(make_boundary_rows, dialogues, joined)),
     }
     for part in given.parts:
         title, table = tables[part]

@@ -32,5 +32,5 @@ def test_start_pages_show_what_comes_out(page: Path, workplace: Path) -> None:
 def test_recipes_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEW_EMBEDDER", "hashed")
     monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
-    monkeypatch.setattr("clew.engine.DEFAULT_EMBEDDER", "hashed")
+    monkeypatch.setattr("clew.drivers.models.DEFAULT_EMBEDDER", "hashed")
     PageRunner(page).run()

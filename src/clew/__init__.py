@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
-    from clew.core.protocols import Eraser as Eraser
     from clew.core.protocols import Fuse as Fuse
     from clew.core.protocols import JobQueue as JobQueue
     from clew.core.protocols import Judge as Judge
@@ -135,9 +134,11 @@ if TYPE_CHECKING:
     from clew.drivers.store.base import BaseBackend as BaseBackend
     from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
+    from clew.engine.extensions import Extensions as Extensions
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.evaluate import evaluate as evaluate
+    from clew.evaluation.measures import Interval as Interval
     from clew.evaluation.questions.judged import Evidence as Evidence
     from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
     from clew.evaluation.questions.judged import read_beir_documents as read_beir_documents
@@ -151,7 +152,6 @@ if TYPE_CHECKING:
     from clew.evaluation.runs import find_grade_factor as find_grade_factor
     from clew.evaluation.runs import list_runs as list_runs
     from clew.evaluation.runs import read_run as read_run
-    from clew.evaluation.statistics import Interval as Interval
     from clew.evaluation.tune import Promotion as Promotion
     from clew.evaluation.tune import TriedSetting as TriedSetting
     from clew.evaluation.tune import Tuning as Tuning
@@ -170,6 +170,8 @@ if TYPE_CHECKING:
     from clew.query.context.format.renderers import Render as Render
     from clew.query.context.format.renderers import RenderInput as RenderInput
     from clew.query.context.session import Sessions as Sessions
+    from clew.query.messages.table import ArrowTable as ArrowTable
+    from clew.query.messages.table import Table as Table
     from clew.query.search.compose import fan_out as fan_out
     from clew.query.search.compose import fuse as fuse
     from clew.query.search.compose import pipe as pipe
@@ -185,8 +187,6 @@ if TYPE_CHECKING:
     from clew.query.search.strategies import rerank as rerank
     from clew.query.search.strategies import self_reflective as self_reflective
     from clew.query.search.strategies import semantic as semantic
-    from clew.query.search.tables import ArrowTable as ArrowTable
-    from clew.query.search.tables import Table as Table
 
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
@@ -210,7 +210,7 @@ _HOMES = {
     "clew.core.jobs": "Job",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
-        "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
+        "AnswerReader Chunker Embedder Enricher Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
         "Rewrite SessionStore Step Store Strategy Verdict Verifier"
     ),
     "clew.core.receipt": "Purge Receipt",
@@ -232,13 +232,14 @@ _HOMES = {
     "clew.drivers.store.base": "BaseBackend",
     "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
+    "clew.engine.extensions": "Extensions",
     "clew.engine.sessions": "ChatSession",
     "clew.evaluation.evaluate": "enqueue_evaluation evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",
     "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_beir_documents read_questions write_questions",
     "clew.evaluation.report": "merge_runs score_run",
     "clew.evaluation.runs": "export_trec find_grade_factor list_runs read_run",
-    "clew.evaluation.statistics": "Interval",
+    "clew.evaluation.measures": "Interval",
     "clew.evaluation.tune": "Promotion TriedSetting Tuning list_tunings rollback_tuning tune",
     "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",
@@ -249,7 +250,7 @@ _HOMES = {
     "clew.query.search.strategies": (
         "Drivers StrategyFactory auto chunked document_boost hybrid lexical multi_query rerank self_reflective semantic"
     ),
-    "clew.query.search.tables": "ArrowTable Table",
+    "clew.query.messages.table": "ArrowTable Table",
 }
 # Names of an earlier Clew: what takes their place.
 _REMOVED = {

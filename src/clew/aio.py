@@ -7,33 +7,27 @@ async with await aio.Engine.open("team.clew") as engine:
 """
 
 import asyncio
-import builtins
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from clew import engine as sync
-from clew.core.collection import CollectionRecord, DroppedCollection
-from clew.core.doctor import DoctorReport
 from clew.core.events import EventStream
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
 from clew.core.types import Message
 from clew.engine import sessions as sync_sessions
 from clew.engine.opened import Opened
 from clew.query.agent import tools as sync_tools
-from clew.query.context.format.renderers import Render
-from clew.query.search.strategies import StrategyFactory
 
 if TYPE_CHECKING:
-    from clew.drivers.store.base import BaseBackend
+    pass
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+E = TypeVar("E", bound="Engine")
 
 
 class _Facade(Protocol):
@@ -88,6 +82,31 @@ class _Stream(Generic[P, T]):
         return call
 
 
+class _Open(Generic[P]):
+    """`clew.Engine.open` as an async function that makes an engine of this module."""
+
+    def __init__(self, function: Callable[P, sync.Engine]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: "Engine | None", owner: "type[E]") -> "Callable[P, Coroutine[Any, Any, E]]":
+        async def call(*args: P.args, **kwargs: P.kwargs) -> E:
+            engine = await asyncio.to_thread(self._function, *args, **kwargs)
+            return owner(engine.opened)
+
+        return functools.wraps(self._function)(call)
+
+
+def _in_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A function on whole collections as an async one."""
+
+    @functools.wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    return call
+
+
 class ChatSession:
     """A conversation with a collection for async callers; `sync` is the one beneath."""
 
@@ -130,43 +149,7 @@ class Engine:
     def __init__(self, opened: Opened) -> None:
         self.sync = sync.Engine(opened)
 
-    @classmethod
-    async def open(
-        cls,
-        path: str | Path | None = None,
-        *,
-        backend: "BaseBackend | None" = None,
-        collection: str = "default",
-        embedder: str | Embedder | None = None,
-        llm: str | LLM | None = None,
-        reranker: str | Reranker | None = None,
-        chunker: Chunker | None = None,
-        enrichers: Sequence[Enricher] = (),
-        readers: Mapping[str, Reader] | None = None,
-        renderers: Mapping[str, Render] | None = None,
-        strategies: Mapping[str, StrategyFactory] | None = None,
-        settings: Settings | None = None,
-        create: bool = True,
-    ) -> Self:
-        """Opens a collection as `clew.Engine.open` does."""
-        engine = await asyncio.to_thread(
-            sync.Engine.open,
-            path,
-            backend=backend,
-            collection=collection,
-            embedder=embedder,
-            llm=llm,
-            reranker=reranker,
-            chunker=chunker,
-            enrichers=enrichers,
-            readers=readers,
-            renderers=renderers,
-            strategies=strategies,
-            settings=settings,
-            create=create,
-        )
-        return cls(engine.opened)
-
+    open = _Open(sync.Engine.open)
     add = _Verb(sync.Engine.add)
     add_distributed = _Verb(sync.Engine.add_distributed)
     add_documents = _Verb(sync.Engine.add_documents)
@@ -210,22 +193,9 @@ class Engine:
     feedback = _Verb(sync.Engine.feedback)
     list_feedback = _Verb(sync.Engine.list_feedback)
 
-    @staticmethod
-    async def collections(path: str | Path) -> "builtins.list[CollectionRecord]":
-        """The collections in a folder or on a server, as `clew.Engine.collections` lists them."""
-        return await asyncio.to_thread(sync.Engine.collections, path)
-
-    @staticmethod
-    async def drop_collection(path: str | Path, name: str) -> DroppedCollection:
-        """Removes a collection as `clew.Engine.drop_collection` does."""
-        return await asyncio.to_thread(sync.Engine.drop_collection, path, name)
-
-    @staticmethod
-    async def accept_missing_changes(
-        path: str | Path, collection: str = "default", *, embedder: str = ""
-    ) -> DoctorReport:
-        """Lets a collection be opened that is refused as a whole, as `clew.Engine.accept_missing_changes`."""
-        return await asyncio.to_thread(sync.Engine.accept_missing_changes, path, collection, embedder=embedder)
+    collections = staticmethod(_in_thread(sync.Engine.collections))
+    drop_collection = staticmethod(_in_thread(sync.Engine.drop_collection))
+    accept_missing_changes = staticmethod(_in_thread(sync.Engine.accept_missing_changes))
 
     def within(self, where: Filter) -> "Engine":
         """An engine that sees what the filter admits, as `clew.Engine.within`."""

@@ -4,17 +4,19 @@ Where a document and `Engine` differ (`rag_query`, `min_score`, outcomes instead
 document's way.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import datetime
-from typing import Literal, overload
+from typing import Any, Literal, cast, overload
 
+from clew import drivers
 from clew.core.errors import SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
 from clew.core.passages import MergedChunk
+from clew.core.protocols import LLM
 from clew.core.report import Report
-from clew.core.settings import FormatterConfig, IngestionConfig, MergerConfig, Settings
+from clew.core.settings import FormatterConfig, IngestionConfig, LLMConfig, MergerConfig, Settings
 from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow
 from clew.engine import Engine
@@ -23,14 +25,13 @@ from clew.engine.opened import check_positive_count
 from clew.query.context.floor import split_by_relevance
 from clew.query.context.format import ContextFormatter
 from clew.query.context.merge import ChunkMerger
-from clew.query.messages import rag_outcome
+from clew.query.messages import related
+from clew.query.messages.table import Table, consolidate_messages_to_markdown
 from clew.query.rank.calibrate import ANSWER_DEPTH
 from clew.query.rank.dedupe import deduplicate_by_document
+from clew.query.rewrite import transformer
 from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
-from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig, create_transformer
-from clew.query.rewrite.variations import expand_query_variations
-from clew.query.search.conversation import consolidate_messages_to_markdown
-from clew.query.search.tables import Table
+from clew.query.rewrite.transformer import MakeModel, TransformerConfig, expand_query_variations
 
 __all__ = [
     "ChunkMerger",
@@ -57,6 +58,32 @@ __all__ = [
     "message_with_context",
     "query_rag_for_context",
 ]
+
+
+def make_model(config: TransformerConfig) -> LLM:
+    """The language model that a transformer's config names."""
+    named = LLMConfig(name=f"{config.llm_provider}:{config.llm_model}")
+    return cast(LLM, drivers.make_language_model(named))
+
+
+class QueryTransformer(transformer.QueryTransformer):
+    """Turns an input into short search queries, by a model that is given or the one that its config names."""
+
+    def __init__(
+        self, config: TransformerConfig | None = None, provider: LLM | None = None, *, make: MakeModel = make_model
+    ) -> None:
+        super().__init__(config, provider, make=make)
+
+
+def create_transformer(
+    config: Mapping[str, Any], *, provider: LLM | None = None, make: MakeModel = make_model
+) -> QueryTransformer:
+    """A transformer with the settings of a plain dict; SettingsError for an unknown name."""
+    known = [field.name for field in fields(TransformerConfig)]
+    unknown = [str(name) for name in config if name not in known]
+    if unknown:
+        raise SettingsError(f"{', '.join(unknown)}: not a setting of a transformer; there are {', '.join(known)}")
+    return QueryTransformer(TransformerConfig(**config), provider, make=make)
 
 
 def message_with_context(
@@ -183,7 +210,7 @@ def query_rag_for_context(
         found = engine.search(messages, k=max(wanted, ANSWER_DEPTH), where=where, settings=by_topic)
         return split_by_relevance(found, given.context)[0][:wanted]
 
-    outcome = rag_outcome.query_rag_for_context(
+    outcome = related.query_rag_for_context(
         table,
         search=search,
         records=lambda hits: {hit.document.id: hit.document for hit in hits},

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from clew.index.thread.untangle import REACH, infer_reply_parents
-from clew.index.thread.untangle.net import ReplyNet, format_net_as_json, load_default_net, parse_net_weights
+from clew.index.thread.untangle import ReplyNet, infer_reply_parents, load_default_net, parse_net_weights
+from clew.index.thread.untangle.features import REACH
 from studies.sets import report_missing_set
 from studies.untangling.judge import (
     link_by_rule,
@@ -33,6 +33,7 @@ from studies.untangling.logs import (
     remove_times,
     slow_down,
 )
+from studies.untangling.weights import format_net_as_json
 
 ROUNDS, SEED = 4, 1
 # The same logs with fewer cues: what only this kind of chat has is removed.

@@ -12,8 +12,7 @@ import numpy as np
 from clew.core.text import extract_terms
 from clew.core.types import Message
 from clew.drivers.store.bm25 import idf, length_norm, saturate
-from clew.index.thread.untangle import infer_reply_parents
-from clew.index.thread.untangle.net import ReplyNet
+from clew.index.thread.untangle import ReplyNet, infer_reply_parents
 from studies.measures import recall_at
 from studies.untangling.logs import Log
 

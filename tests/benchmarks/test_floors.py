@@ -10,8 +10,8 @@ from benchmarks.floors import ServerFloor, ShardFloor, SqliteFloor
 from clew.core.text import extract_terms
 from clew.drivers.store import postgres as server_store
 from clew.drivers.store.postgres import pool
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
-from clew.drivers.store.term_ids import pack_terms
 from tests.backends import get_backend, get_server
 
 DIM, K, MANY = 16, 10, 1500

@@ -5,7 +5,7 @@ from time import sleep
 
 from benchmarks.search import NO_CACHE
 from benchmarks.strategies import CallClock, TimedProxy, _time_drivers
-from clew import Document, Engine
+from clew import Document, Engine, Extensions
 from clew.core.parallel import run_parallel
 from clew.query.search.strategies import STRATEGIES
 
@@ -43,7 +43,9 @@ def test_a_timed_thing_is_the_same_thing() -> None:
 def test_a_strategy_under_the_clock_finds_the_same() -> None:
     clock = CallClock()
     timed = {"timed": _time_drivers(STRATEGIES["multi_query"], clock)}
-    with Engine.open(":memory:", embedder="hashed", settings=NO_CACHE, strategies=timed) as engine:
+    with Engine.open(
+        ":memory:", embedder="hashed", settings=NO_CACHE, extensions=Extensions(strategies=timed)
+    ) as engine:
         engine.add_documents(Document(str(at), f"The lamp number {at} is lit at dusk.") for at in range(5))
         plain = engine.search("When is lamp 3 lit?", strategy="multi_query")
         assert engine.search("When is lamp 3 lit?", strategy="timed") == plain

@@ -18,9 +18,9 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers import make_embedder as named
-from clew.drivers.embed.cached import CachedEmbedder
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.embed.http import HttpEmbedder
+from clew.drivers.embed.wrapped import CachedEmbedder
 
 KINDS = ("hashed", "wordllama", "bge-small", "multilingual", "http", "cached")
 TEXTS = (

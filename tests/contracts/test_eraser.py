@@ -34,7 +34,7 @@ def test_what_was_dropped_is_in_no_stored_byte_after_a_purge(make_store: MakeSto
     assert is_in_memory or SECRET.encode() in stored
     assert is_in_memory or vector.tobytes() in stored
     store.drop(["a"])
-    purge = store.eraser().purge()
+    purge = store.purge()
     assert (purge.again, purge.forbidden, bool(purge.done)) == ((), (), not is_in_memory)
     store.flush()
     left = read_bytes(store)
@@ -49,13 +49,12 @@ def test_what_was_dropped_is_in_no_stored_byte_after_a_purge(make_store: MakeSto
 
 def test_a_note_about_an_unfinished_erasure_is_kept_until_it_is_cleared(make_store: MakeStore) -> None:
     store = make_store()
-    eraser = store.eraser()
-    assert eraser.pending() == ""
-    eraser.set_pending("first")
-    eraser.set_pending(SECRET)
-    assert store.eraser().pending() == SECRET
-    eraser.set_pending("")
-    assert eraser.pending() == ""
+    assert store.records.read("erasing") == ""
+    store.records.write("erasing", "first")
+    store.records.write("erasing", SECRET)
+    assert store.records.read("erasing") == SECRET
+    store.records.write("erasing", "")
+    assert store.records.read("erasing") == ""
     assert SECRET.encode() not in read_bytes(store)
 
 
@@ -64,8 +63,7 @@ def test_jobs_that_match_are_deleted_once_they_have_ended(make_store: MakeStore)
     store.jobs.put(Job("a", "add", {"text": SECRET}, state="done"))
     store.jobs.put(Job("b", "add", {"text": SECRET}, state="running", worker="w"))
     store.jobs.put(Job("c", "add", {"text": "tide"}, state="done"))
-    eraser = store.eraser()
-    assert eraser.drop_jobs(lambda _, text: SECRET in text) == (1, ["b"])
+    assert store.jobs.drop(lambda _, text: SECRET in text) == (1, ["b"])
     assert store.jobs.finish("b", "w", state="failed", error="no")
-    assert eraser.drop_jobs(lambda job, _: job == "b") == (1, [])
+    assert store.jobs.drop(lambda job, _: job == "b") == (1, [])
     assert [job.id for job in store.jobs.all()] == ["c"]

@@ -40,7 +40,7 @@ def test_a_missing_job_is_not_found_and_a_near_one_is_named(store: Store) -> Non
     put(store.jobs, "abcdef")
     with pytest.raises(NotFound, match="no job 'abcdeg'; did you mean abcdef"):
         store.jobs.get("abcdeg")
-    with pytest.raises(NotFound, match="`clew jobs` lists them"):
+    with pytest.raises(NotFound, match=r"`Engine\.jobs` lists them"):
         store.jobs.cancel("xyz", lease=LEASE)
 
 

@@ -41,7 +41,7 @@ def test_the_contract_suite_names_a_backend_that_lies(name: str) -> None:
     ],
 )
 def test_doctor_names_what_a_lie_left(tmp_path: Path, opener: Callable[[Path, str], BaseBackend], told: str) -> None:
-    with Engine.open(backend=opener(tmp_path, "one"), embedder="hashed") as engine:
+    with Engine.open(opener(tmp_path, "one"), embedder="hashed") as engine:
         engine.add_documents([Document("a", "# One\n\nThe anchor.\n\n# Two\n\nThe buoy.")])
         problems = [each.problem for each in engine.doctor().defects if each.severity == "damage"]
         assert any(told in each for each in problems), problems

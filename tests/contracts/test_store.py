@@ -22,7 +22,7 @@ from clew.core.stored import NewDocument, StagedModel
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
-from clew.drivers.store import batches, embed
+from clew.drivers.store import embed, rows
 from clew.drivers.store.sqlite.backend import open_store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 
@@ -796,13 +796,13 @@ def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore
     assert len(moved[1].chunks) == len(moved[1].vectors) == 2
     assert moved[1].summary_vector is None
     for each in moved:
-        other.put_stored(each)
+        other.put_many([each])
     assert read_fingerprints(other) == read_fingerprints(store)
     for query in ({"bell": 1}, {"deck": 2, "cable": 1}):
         assert list_scores(other.search_terms(query, 9)) == list_scores(store.search_terms(query, 9))
     assert other.search_documents(vector(5), 3) == store.search_documents(vector(5), 3)
     for each in other.stored_documents():  # and back, over what is there
-        store.put_stored(each)
+        store.put_many([each])
     assert read_fingerprints(other) == read_fingerprints(store)
     other.close()
 
@@ -821,20 +821,20 @@ def test_a_kept_document_takes_the_place_of_the_one_that_was_there(make_store: M
     store.summarise("log", "short", vector(5))
     (old,) = store.stored_documents()
     put(store, bundle("log", ["cable"]))
-    store.put_stored(replace(old, document=replace(old.document, summary="")))
+    store.put_many([replace(old, document=replace(old.document, summary=""))])
     assert list_scores(store.search_terms({"cable": 1}, 5)) == []
     assert len(store.search_terms({"anchor": 1, "bell": 1}, 5)) == 2
-    store.put_stored(replace(old, summary_vector=None))  # the same summary, without a vector
+    store.put_many([replace(old, summary_vector=None)])  # the same summary, without a vector
     assert store.search_documents(vector(5), 5) == []
     with pytest.raises(DriverFailed):
-        store.put_stored(replace(old, summary_vector=vector(5) * 2))
+        store.put_many([replace(old, summary_vector=vector(5) * 2)])
     with pytest.raises(DriverFailed):
-        store.put_stored(replace(old, vectors=old.vectors[:1]))
+        store.put_many([replace(old, vectors=old.vectors[:1])])
     assert store.search_documents(vector(5), 5) == []
 
 
 def test_many_whole_documents_come_a_few_at_a_time(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(rows, "MAX_CHUNKS", 3)
     store, kept = make_store(), [bundle(f"d{n:02}", ["anchor", "bell"][: n % 3]) for n in range(12)]
     for each in kept:
         put(store, each)
@@ -1027,7 +1027,7 @@ def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, swi
         lambda: store.search_vectors(vector(1), 3),
         lambda: store.search_documents(vector(1), 3),
         lambda: put(store, given),
-        lambda: store.put_stored(next(iter(other.stored_documents()))),
+        lambda: store.put_many([next(iter(other.stored_documents()))]),
         lambda: store.summarise("log", "short", vector(1)),
         lambda: list(store.stored_documents()),  # an export would call them vectors of the old model
         lambda: store.vectors([given.chunks[0].id]),
@@ -1273,7 +1273,7 @@ def test_a_scan_has_no_limit(make_store: MakeStore, request: pytest.FixtureReque
 
 
 def test_a_scan_goes_on_while_documents_change(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(rows, "MAX_CHUNKS", 3)
     store, where = make_store(), Filter(kinds=frozenset({"page"}))
     long = ["anchor", "bell", "cable", "deck", "engine", "flag", "hull"]
     for name, texts in (("a", long[:2]), ("b", long), ("c", ["ink"]), ("d", ["jib", "keel"]), ("e", ["lamp"])):

@@ -10,10 +10,10 @@ from clew.core.errors import DriverFailed
 from clew.core.ids import digest
 from clew.core.usage import Usage
 from clew.drivers.cache import CacheFile
-from clew.drivers.embed.cached import CachedEmbedder
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.embed.wrapped import CachedEmbedder
 from clew.drivers.llm.cached import CachedLLM
-from clew.drivers.llm.request import CompletionRequest
+from clew.drivers.llm.requests import CompletionRequest
 from clew.drivers.llm.scripted import ScriptedLLM
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from clew import Document, Engine, Message
 from clew.core.doctor import Area
 from clew.core.types import Section
-from clew.drivers.store.sqlite import sums
+from clew.drivers.store.sqlite import schema
 
 NO_VECTORS = np.zeros((0, 64), np.float32)
 START = datetime(2024, 5, 1, 9, tzinfo=UTC)
@@ -89,7 +89,7 @@ def damage_folder(folder: Path, fault: Fault) -> None:
         fault.file(folder)
     elif sql := fault.get_sql("folder"):
         with closing(sqlite3.connect(folder / "clew.db")) as db, db:
-            sums.register_functions(db)
+            schema.register_functions(db)
             for statement in sql.split(";"):
                 db.execute(statement)
             if fault.seals:
@@ -99,13 +99,13 @@ def damage_folder(folder: Path, fault: Fault) -> None:
 def _seal_rows(db: sqlite3.Connection) -> None:
     """Gives every row the checksum of what it holds now."""
     made: dict[str, dict[str, tuple[str, ...]]] = {
-        "documents": {"sum": sums.RECORD, "found_sum": sums.FOUND_BY},
-        "meta": {"sum": sums.META},
+        "documents": {"sum": schema.RECORD, "found_sum": schema.FOUND_BY},
+        "meta": {"sum": schema.META},
     }
     for table, columns in made.items():
         for column, names in columns.items():
             db.execute(f"UPDATE {table} SET {column} = row_sum({', '.join(names)})")
-    for table, expression in sums.FIXED.items():
+    for table, expression in schema.FIXED.items():
         db.execute(f"UPDATE {table} SET sum = {expression}")
 
 
@@ -148,8 +148,8 @@ def change_thread(change: Callable[[tuple[Section, ...]], tuple[Section, ...]]) 
     def apply(engine: Engine) -> None:
         (thread,) = [record.id for record in engine.list() if record.kind == "thread"]
         (stored,) = engine.opened.store.stored_documents([thread])
-        engine.opened.store.put_stored(
-            replace(stored, document=replace(stored.document, sections=change(stored.document.sections)))
+        engine.opened.store.put_many(
+            [replace(stored, document=replace(stored.document, sections=change(stored.document.sections)))]
         )
 
     return apply
@@ -160,7 +160,7 @@ def change_vault(**changes: object) -> Callable[[Engine], None]:
 
     def apply(engine: Engine) -> None:
         (stored,) = engine.opened.store.stored_documents(["vault"])
-        engine.opened.store.put_stored(replace(stored, **changes))  # type: ignore[arg-type]
+        engine.opened.store.put_many([replace(stored, **changes)])  # type: ignore[arg-type]
 
     return apply
 
@@ -168,13 +168,13 @@ def change_vault(**changes: object) -> Callable[[Engine], None]:
 def take_other_vectors(engine: Engine) -> None:
     """Gives every chunk of a page the vector of another one, of unit length and with a right checksum."""
     vault, tides = engine.opened.store.stored_documents(["vault", "tides"])
-    engine.opened.store.put_stored(replace(vault, vectors=tides.vectors[: len(vault.chunks)]))
+    engine.opened.store.put_many([replace(vault, vectors=tides.vectors[: len(vault.chunks)])])
 
 
 def take_other_words(engine: Engine) -> None:
     """Gives the chunks of a page the words of another one."""
     vault, tides = engine.opened.store.stored_documents(["vault", "tides"])
-    engine.opened.store.put_stored(replace(vault, terms=tides.terms[: len(vault.chunks)]))
+    engine.opened.store.put_many([replace(vault, terms=tides.terms[: len(vault.chunks)])])
 
 
 def give_all_one_vector(engine: Engine) -> None:
@@ -182,7 +182,7 @@ def give_all_one_vector(engine: Engine) -> None:
     found = list(engine.opened.store.stored_documents())
     for stored in found:
         if stored.chunks:
-            engine.opened.store.put_stored(replace(stored, vectors=found[0].vectors[[0] * len(stored.chunks)]))
+            engine.opened.store.put_many([replace(stored, vectors=found[0].vectors[[0] * len(stored.chunks)])])
 
 
 def stage_third_model(engine: Engine) -> None:

@@ -16,7 +16,7 @@ from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, 
 from clew.core.types import Section
 from clew.drivers import make_embedder
 from clew.drivers.store.postgres import pool
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 from tests.backends import get_server
 from tests.engine.histories import CHANNELS, NOON, QUESTION, History, admits, make_history
 
@@ -189,7 +189,7 @@ def filled(postgres: str) -> tuple[str, History]:
         whole.enqueue_add(f"{hidden.canaries[0]}.md")
         whole.opened.store.stage_vectors(make_embedder(EmbedderConfig(name="hashed:64")))
         whole.opened.store.claim([record.id for record in whole.list()], owner="me", seconds=60)
-        whole.opened.store.eraser().set_pending(json.dumps({"authors": hidden.canaries[0]}))
+        whole.opened.store.records.write("erasing", json.dumps({"authors": hidden.canaries[0]}))
         assert whole.opened.records is not None
         whole.opened.records.append("evaluations", hidden.canaries[0], name="run")
     return url, history

@@ -9,7 +9,7 @@ from clew import Document, Engine, Message
 from clew.core.errors import CollectionDamaged
 from clew.core.facets import collect_facets
 from clew.drivers.store.postgres import binary, pool
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 from tests.engine.histories import NOON
 from tests.engine.test_access_labels import LABELS, as_app, open_part, open_whole
 from tests.engine.test_doctor import make_change
@@ -120,9 +120,9 @@ def test_no_graph_is_built_or_dropped_with_labels(url: str, postgres: str, state
 
 def test_the_record_of_an_erasure_is_hidden(url: str) -> None:
     with open_whole(url) as whole:
-        whole.opened.store.eraser().set_pending("boss")
-        assert whole.opened.store.eraser().pending() == "boss"
+        whole.opened.store.records.write("erasing", "boss")
+        assert whole.opened.store.records.read("erasing") == "boss"
         assert fetch(url, "SELECT count(*) FROM clew.named") == 0
         assert "boss" not in str(fetch(url, "SELECT c::text FROM clew.collections c"))
-        whole.opened.store.eraser().set_pending("")
-        assert whole.opened.store.eraser().pending() == ""
+        whole.opened.store.records.write("erasing", "")
+        assert whole.opened.store.records.read("erasing") == ""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from clew import Document, Engine, Message, Settings, record
+from clew import Document, Engine, Extensions, Message, Settings, record
 from clew.core.settings import IngestionConfig
 from tests.engine.chosen import ChosenEmbedder, OpenEngine
 
@@ -37,7 +37,7 @@ def find(engine: Engine, strategy: str = "hybrid", question: str = QUESTION) -> 
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    with Engine.open(":memory:", embedder=plan(meant=0.6, chance=0.1), reranker="") as engine:
+    with Engine.open(":memory:", embedder=plan(meant=0.6, chance=0.1), extensions=Extensions(reranker="")) as engine:
         yield fill(engine)
 
 
@@ -119,7 +119,7 @@ def test_a_collection_in_one_language_by_its_settings_knows_no_other() -> None:
 def test_texts_in_a_language_that_the_embedder_does_not_know_change_nothing() -> None:
     question, strange = "Which team rotates the server keys?", "屋顶上有一只猫，它在那里睡觉，太阳很好。"
     embedder = ChosenEmbedder({question: {"q": 1.0}, MEANT: {"q": 0.5}, strange: {"q": 0.6}}, languages={"en"})
-    with Engine.open(":memory:", embedder=embedder, reranker="") as engine:
+    with Engine.open(":memory:", embedder=embedder, extensions=Extensions(reranker="")) as engine:
         pages = [Document("meant", MEANT), *(Document(f"en{at}", f"{PAGES['boats']} {at}") for at in range(4))]
         engine.add_documents(pages)
         before = engine.search(question)[0]
@@ -138,7 +138,7 @@ def test_a_question_of_some_words_is_taken_for_its_likely_language() -> None:
     }
     embedder = ChosenEmbedder({question: {"q": 1.0}, pages["meant"]: {"q": 0.4}, pages["zh"]: {"q": 0.1}})
     embedder.languages = {"en", "tr", "zh"}
-    with Engine.open(":memory:", embedder=embedder, reranker="") as engine:
+    with Engine.open(":memory:", embedder=embedder, extensions=Extensions(reranker="")) as engine:
         engine.add_documents([Document(id_, text) for id_, text in pages.items()])
         assert find(engine, question=question)[0] == "meant"
         with record() as trace:

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from clew import Document, Engine, Filter, Message
+from clew import Document, Engine, Extensions, Filter, Message
 from clew.core.errors import DriverFailed, NotFound, SettingsError
 from clew.core.settings import (
     AgentConfig,
@@ -439,7 +439,13 @@ def test_a_failing_tool_is_an_error_that_the_model_sees_and_no_content() -> None
     llm = ModelLLM.wrap(model)
     settings = Settings(search=SearchConfig(strategy="broken"), reranker=PLAIN.reranker)
     with (
-        Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings, strategies={"broken": broken}) as engine,
+        Engine.open(
+            ":memory:",
+            embedder="hashed",
+            llm=llm,
+            settings=settings,
+            extensions=Extensions(strategies={"broken": broken}),
+        ) as engine,
         record() as trace,
     ):
         answer = engine.agent("when is soup?")
@@ -521,7 +527,13 @@ def test_a_tool_that_fails_midway_leaves_what_the_others_showed() -> None:
     settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, search=SearchConfig(strategy="flaky"))
     llm = ModelLLM.wrap(FunctionModel(model))
     with (
-        Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings, strategies={"flaky": flaky}) as engine,
+        Engine.open(
+            ":memory:",
+            embedder="hashed",
+            llm=llm,
+            settings=settings,
+            extensions=Extensions(strategies={"flaky": flaky}),
+        ) as engine,
         record() as trace,
     ):
         engine.add_documents(PAGES)

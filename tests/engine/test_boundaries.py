@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, Message
+from clew import Document, Engine, Extensions, Filter, Message
 from clew.compat import find_similar_messages, message_with_context, query_rag_for_context
 from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
@@ -173,7 +173,7 @@ def test_a_thread_is_shown_without_its_hidden_messages(engine: Engine, where: Fi
 
 def test_what_is_hidden_cannot_be_told_from_what_is_not_there(engine: Engine) -> None:
     inner = engine.within(Filter(access={"staff"}))
-    with pytest.raises(NotFound, match="there is no document 'plan'; `clew list` shows the documents"):
+    with pytest.raises(NotFound, match=r"there is no document 'plan'; `Engine.list` shows the documents"):
         inner.read("plan")
     assert (inner.status().documents, inner.status().chunks) == (1, 2)
     assert inner.why_not("pizza", "plan").stage == "not ingested"
@@ -248,7 +248,7 @@ def test_an_enricher_moves_no_chunk_to_another_channel(open_engine: OpenEngine) 
         return [*chunks[:1], *(replace(chunk, meta={**chunk.meta, "channel": "hull"}) for chunk in chunks[1:])]
 
     settings = Settings(ingestion=IngestionConfig(chunk_size=16, chunk_overlap=0))
-    made = open_engine(embedder="hashed", enrichers=[move], settings=settings)
+    made = open_engine(embedder="hashed", extensions=Extensions(enrichers=[move]), settings=settings)
     text = "# One\n\nThe deck is swept at noon by all.\n\n# Two\n\nThe hull is red, and nobody sees it."
     made.add_documents([Document("log", text, meta={"channel": "deck"})])
     deck, hull = (made.within(Filter(channels={name})) for name in ("deck", "hull"))

@@ -318,3 +318,15 @@ def test_related_posts_show_the_similarity_and_not_a_fused_score(engine: Engine)
     shown = engine.context("lunch at noon", k=1, render="related_posts").text
     assert f"- Similarity: {hit.scores['semantic']:.2f}\n" in shown
     assert hit.score != hit.scores["semantic"]
+
+
+def test_a_message_of_a_known_id_replaces_the_first_and_is_noted_so(engine: Engine, tmp_path: Path) -> None:
+    lines = [
+        {"id": "7", "text": text, "author": "Ann", "channel": "yard"} for text in ("The drum turns.", "It stopped.")
+    ]
+    (tmp_path / "chat.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    report = engine.add(tmp_path / "chat.jsonl")
+    assert [hit.chunk.text for hit in engine.search("drum stopped", k=5)] == ["It stopped."]
+    assert [each.reason for each in report.noted] == [
+        "skipped or assumed: 1 message with the id of an earlier one (which it replaces)"
+    ]

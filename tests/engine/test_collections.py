@@ -86,7 +86,7 @@ def test_what_is_not_a_place_or_a_name_is_refused(tmp_path: Path) -> None:
         Engine.collections(":memory:")
     with pytest.raises(SettingsError, match="not a plain name"):
         Engine.drop_collection(tmp_path, "../other")
-    with pytest.raises(NotFound, match="`clew add` makes one"):
+    with pytest.raises(NotFound, match=r"`Engine\.add` makes one"):
         Engine.collections(tmp_path / "missing")
     assert Engine.collections(tmp_path) == []
 

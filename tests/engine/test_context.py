@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from clew import Context, Document, Engine, Hit, Query, Settings, SettingsError
+from clew import Context, Document, Engine, Extensions, Hit, Query, Settings, SettingsError
 from clew.core.protocols import Strategy
 from clew.core.settings import ContextConfig, FormatterConfig, IngestionConfig, MergerConfig
 from clew.core.text import estimate_tokens
@@ -243,7 +243,10 @@ def test_hits_of_one_score_in_any_order_give_the_same_context(chance: random.Ran
         return search
 
     with Engine.open(
-        ":memory:", embedder="hashed", settings=Settings(ingestion=SIZES), strategies={"shuffled": shuffled}
+        ":memory:",
+        embedder="hashed",
+        settings=Settings(ingestion=SIZES),
+        extensions=Extensions(strategies={"shuffled": shuffled}),
     ) as engine:
         engine.add_documents([Document(name, text) for name, text in PAGES.items()])
         first, second = (engine.context("harbour", k=40, tokens=tokens, strategy="shuffled") for _ in range(2))

@@ -174,9 +174,9 @@ def test_missing_summaries_are_named_and_made(open_engine: OpenEngine) -> None:
     fill(engine)
     (stored,) = engine.opened.store.stored_documents(["d1"])
     bare = replace(stored, document=replace(stored.document, summary="", summary_by=""), summary_vector=None)
-    engine.opened.store.put_stored(bare)  # as an earlier version left it that was killed between the two
+    engine.opened.store.put_many([bare])  # as an earlier version left it that was killed between the two
     (stored,) = engine.opened.store.stored_documents(["d2"])
-    engine.opened.store.put_stored(replace(stored, summary_vector=None))
+    engine.opened.store.put_many([replace(stored, summary_vector=None)])
     report = engine.doctor()
     assert [(each.area, each.document) for each in report.defects] == [("summaries", "d1")]  # that of d2 is pending
     assert engine.doctor(repair=True).is_sound
@@ -256,7 +256,7 @@ def test_terms_in_another_order_are_named_and_repaired(tmp_path: Path) -> None:
         fill(engine)
         (stored,) = engine.opened.store.stored_documents(["d1"])
         turned = tuple(replace(each, hashes=each.hashes[::-1], counts=each.counts[::-1]) for each in stored.terms)
-        engine.opened.store.put_stored(replace(stored, terms=turned))  # PostgreSQL has no order of its own
+        engine.opened.store.put_many([replace(stored, terms=turned)])  # PostgreSQL has no order of its own
         assert [(each.area, each.document) for each in engine.doctor().defects] == [("postings", "d1")]
         assert engine.doctor(repair=True).is_sound
         assert engine.doctor().defects == ()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Message, Settings
+from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.settings import IngestionConfig, SearchConfig
 from clew.core.types import Hit
 from tests.engine.chosen import ChosenEmbedder, OpenEngine, documents, split_paragraphs
@@ -20,7 +20,9 @@ def fill(open_engine: OpenEngine, cosines: Mapping[str, tuple[float, float]]) ->
     """An engine over documents, each with a part and a summary of these cosines to the question."""
     plan = {f"part of {name}": {"q": chunk} for name, (chunk, _) in cosines.items()}
     plan |= {f"gist of {name}": {"q": summary} for name, (_, summary) in cosines.items()}
-    engine = open_engine(embedder=ChosenEmbedder({**plan, ASKED: {"q": 1.0}}), chunker=split_paragraphs)
+    engine = open_engine(
+        embedder=ChosenEmbedder({**plan, ASKED: {"q": 1.0}}), extensions=Extensions(chunker=split_paragraphs)
+    )
     engine.add_documents(
         Document(name, f"opening of {name}\n\npart of {name}", summary=f"gist of {name}") for name in cosines
     )

@@ -16,6 +16,7 @@ from clew import (
     Document,
     DriverFailed,
     Engine,
+    Extensions,
     Filter,
     NotFound,
     Section,
@@ -513,7 +514,9 @@ def test_a_strategy_of_ones_own(tmp_path: Path, pages: Path) -> None:
     def short(drivers: Drivers) -> Strategy:
         return lambda query: sorted(hybrid(drivers)(query), key=lambda hit: len(hit.chunk.text))
 
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", strategies={"short": short}) as engine:
+    with Engine.open(
+        tmp_path / "team.clew", embedder="hashed", extensions=Extensions(strategies={"short": short})
+    ) as engine:
         engine.add(pages)
         lengths = [len(hit.chunk.text) for hit in engine.search("the keys", strategy="short", k=9)]
         assert lengths == sorted(lengths)

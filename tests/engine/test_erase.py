@@ -23,8 +23,8 @@ import pytest
 from clew import Document, Engine, Message, NotFound, Receipt, SettingsError
 from clew.core.jobs import Job
 from clew.core.settings import IngestionConfig, LLMConfig, RerankerConfig, Settings, StoreConfig
-from clew.drivers.embed.cached import CachedEmbedder
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.embed.wrapped import CachedEmbedder
 from clew.drivers.llm.cached import CachedLLM
 from clew.drivers.llm.scripted import ScriptedLLM
 from tests import leftovers
@@ -528,7 +528,7 @@ def test_other_processes_that_have_it_open_go_on(place: Place) -> None:
 
 CRASH = """
 import os, sys
-import clew.index.erase.remove as remove
+import clew.index.erase as remove
 import clew.engine.erase as erase
 from clew import Engine
 step, path = sys.argv[1:]
@@ -544,7 +544,7 @@ elif step == "scrub":
 elif step == "caches":
     erase._clear_caches = die
 elif step == "purge":
-    type(engine.opened.store.eraser()).purge = die
+    type(engine.opened.store).purge = die
 engine.erase(author="dan")
 """
 

@@ -20,6 +20,7 @@ from clew import (
     Document,
     Drivers,
     Engine,
+    Extensions,
     Filter,
     Matrix,
     MergedChunk,
@@ -181,19 +182,31 @@ class Half:
     [
         ({"embedder": Half()}, r"Half cannot be the embedder: it lacks max_tokens, count\(\)"),
         ({"embedder": Letters}, "the embedder is the class Letters; give an instance"),
-        ({"reranker": Half()}, r"Half cannot be the reranker: it lacks score\(\), calibrate\(\)"),
         ({"llm": Half()}, "Half cannot be the language model: it lacks"),
+        ({"extensions": {"reranker": Half()}}, r"extensions has the type dict; give clew.Extensions"),
+    ],
+)
+def test_a_half_built_model_is_refused_when_the_engine_is_opened(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Engine.open(":memory:", **{"embedder": "hashed", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"reranker": Half()}, r"Half cannot be the reranker: it lacks score\(\), calibrate\(\)"),
         ({"chunker": 5}, "the chunker has the type int; give a function"),
         ({"enrichers": [5]}, "the enricher has the type int"),
         ({"readers": {".org": 5}}, "the reader '.org' has the type int"),
         ({"readers": {"org": print}}, "name the file suffix with its dot"),
         ({"renderers": {"mine": 5}}, "the renderer 'mine' has the type int"),
         ({"strategies": {"mine": 5}}, "the strategy 'mine' has the type int"),
+        ({"strategies": [hybrid]}, "strategies has the type list; give a dictionary: factory"),
     ],
 )
-def test_a_half_built_part_is_refused_when_the_engine_is_opened(given: dict[str, Any], message: str) -> None:
+def test_a_half_built_part_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        Engine.open(":memory:", **{"embedder": "hashed", **given})
+        Extensions(**given)
 
 
 class ShortestFirst:
@@ -209,7 +222,7 @@ class ShortestFirst:
 
 
 def test_a_reranker_may_be_an_object() -> None:
-    with Engine.open(":memory:", embedder="hashed", reranker=ShortestFirst()) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(reranker=ShortestFirst())) as engine:
         engine.add_documents([PAGE, Document("a", "vault vault vault key key, a long one"), Document("b", "vault key")])
         hits = engine.search("vault key", strategy="rerank")
         assert [hit.scores["rerank"] for hit in hits] == sorted((hit.scores["rerank"] for hit in hits), reverse=True)
@@ -238,14 +251,14 @@ class NotANumber(ShortestFirst):
     ],
 )
 def test_the_scores_of_a_reranker_are_checked(reranker: ShortestFirst, message: str) -> None:
-    with Engine.open(":memory:", embedder="hashed", reranker=reranker) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(reranker=reranker)) as engine:
         engine.add_documents([Document("a", "vault key"), Document("b", "vault key again")])
         with pytest.raises(clew.DriverFailed, match=message):
             engine.search("vault key", strategy="rerank")
 
 
 def test_a_reranker_may_be_named() -> None:
-    with Engine.open(":memory:", embedder="hashed", reranker="overlap") as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(reranker="overlap")) as engine:
         engine.add_documents([PAGE])
         assert "rerank" in engine.search("vault key", strategy="rerank")[0].scores
 
@@ -262,7 +275,7 @@ def one_line_chunks(document: Document) -> list[Chunk]:
 
 
 def test_a_chunker_may_be_given() -> None:
-    with Engine.open(":memory:", embedder="hashed", chunker=one_line_chunks) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(chunker=one_line_chunks)) as engine:
         engine.add_documents([PAGE])
         engine.add_messages([Message("one line\ntwo lines", author="ann", channel="ops")])
         chunks = engine.opened.store.chunks("keys")
@@ -278,7 +291,7 @@ def add_marker(document: Document, chunks: list[Chunk]) -> list[Chunk]:
 
 
 def test_enrichers_may_be_given() -> None:
-    with Engine.open(":memory:", embedder="hashed", enrichers=[add_marker]) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(enrichers=[add_marker])) as engine:
         engine.add_documents([PAGE])
         assert engine.search("zebra", strategy="lexical")[0].chunk.context == "zebra Vault"
 
@@ -289,7 +302,9 @@ def read_shouting(data: bytes, uri: str) -> Document:
 
 def test_a_reader_may_be_given_for_a_suffix(tmp_path: Path) -> None:
     (tmp_path / "notes.shout").write_text("THE PELICAN EATS FISH")
-    with Engine.open(tmp_path / "c.clew", embedder="hashed", readers={".shout": read_shouting}) as engine:
+    with Engine.open(
+        tmp_path / "c.clew", embedder="hashed", extensions=Extensions(readers={".shout": read_shouting})
+    ) as engine:
         assert len(engine.add(tmp_path).added) == 1
         assert engine.search("pelican")[0].chunk.text == "the pelican eats fish"
 
@@ -299,7 +314,9 @@ def render_titles(passages: Sequence[MergedChunk], given: RenderInput) -> str:
 
 
 def test_a_renderer_may_be_given() -> None:
-    with Engine.open(":memory:", embedder="hashed", renderers={"titles": render_titles}) as engine:
+    with Engine.open(
+        ":memory:", embedder="hashed", extensions=Extensions(renderers={"titles": render_titles})
+    ) as engine:
         engine.add_documents([PAGE])
         assert engine.context("who rotates the vault key?", render="titles", k=1).text == "#"
 
@@ -308,7 +325,9 @@ def test_a_strategy_may_be_given_and_is_known_to_every_verb(engine: Engine) -> N
     def reversed_hybrid(drivers: Drivers) -> Strategy:
         return pipe(hybrid(drivers), lambda _, hits: hits[::-1])
 
-    with Engine.open(":memory:", embedder="hashed", strategies={"reversed": reversed_hybrid}) as own:
+    with Engine.open(
+        ":memory:", embedder="hashed", extensions=Extensions(strategies={"reversed": reversed_hybrid})
+    ) as own:
         own.add_documents([PAGE])
         plain = [hit.chunk.id for hit in own.search("vault soup", k=2)]
         assert [hit.chunk.id for hit in own.search("vault soup", k=2, strategy="reversed")] == plain[::-1]
@@ -329,7 +348,7 @@ def made_of(step: Any) -> Callable[[Drivers], Strategy]:
     ],
 )
 def test_a_strategy_that_is_none_is_named(factory: Any, message: str) -> None:
-    with Engine.open(":memory:", embedder="hashed", strategies={"mine": factory}) as own:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(strategies={"mine": factory})) as own:
         own.add_documents([PAGE])
         with pytest.raises(SettingsError, match=message):
             own.search("vault", strategy="mine")
@@ -433,7 +452,7 @@ def test_a_renderer_may_ask_for_another_context() -> None:
     def nested(passages: Sequence[MergedChunk], _: RenderInput) -> str:
         return own.context("soup", session="b").text + passages[0].text
 
-    with Engine.open(":memory:", embedder="hashed", renderers={"nested": nested}) as own:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(renderers={"nested": nested})) as own:
         own.add_documents([PAGE])
         assert "Soup" in own.context("vault", session="a", render="nested").text
 
@@ -448,7 +467,7 @@ def test_an_overridden_leg_is_used_by_hybrid() -> None:
 
         return search
 
-    with Engine.open(":memory:", embedder="hashed", strategies={"lexical": spied}) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(strategies={"lexical": spied})) as engine:
         engine.add_documents([PAGE])
         assert engine.search("vault", strategy="hybrid")
         assert set(calls) == {"vault"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Message, Settings
+from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.detect import detect_language
 from clew.core.doctor import Defect
 from clew.core.protocols import Role
@@ -129,7 +129,7 @@ def test_languages_that_the_model_does_not_know_are_named(open_engine: OpenEngin
         Document(f"g{n}", f"Der {word} war nicht an dem Kai, und das ist auch gut so.") for n, word in enumerate(WORDS)
     ]
     (noted,) = engine.add_documents(german).noted
-    assert "does not know (de); words still find them; for meaning run `clew reembed --to multilingual`" in noted.reason
+    assert "does not know (de); words still find them; for meaning run `clew reembed multilingual`" in noted.reason
     assert engine.add_documents(german).noted == ()
     (found,) = find(engine, "languages")
     assert (found.severity, "(de)" in found.problem, "reembed" in found.advice) == ("advice", True, True)
@@ -149,10 +149,10 @@ def test_a_small_collection_is_advised_too_and_by_the_same_count(open_engine: Op
     assert noted.reason == f"{found.problem}; {found.next_step}"
     assert found.problem.startswith("5 of 7 chunks")
     (noted,) = engine.add_documents(vietnamese).noted
-    assert "(vi, de); words still find them; for meaning run `clew reembed --to hf:NAME`" in noted.reason
+    assert "(vi, de); words still find them; for meaning run `clew reembed hf:NAME`" in noted.reason
     assert "--to multilingual" not in noted.reason
     (noted,) = engine.add_documents(german).noted
-    assert "--to multilingual`, which does not know vi: for these, `clew reembed --to hf:NAME`" in noted.reason
+    assert "--to multilingual`, which does not know vi: for these, `clew reembed hf:NAME`" in noted.reason
 
 
 def test_a_mixed_collection_is_advised_another_embedder(open_engine: OpenEngine) -> None:
@@ -165,7 +165,7 @@ def test_a_mixed_collection_is_advised_another_embedder(open_engine: OpenEngine)
     mixed = [Document(f"{id_}{n}", text.format(word)) for id_, text in texts.items() for n, word in enumerate(WORDS)]
     engine = open_engine(embedder=embedder)
     (noted,) = engine.add_documents(mixed).noted
-    assert "run `clew reembed --to multilingual`" in noted.reason
+    assert "run `clew reembed multilingual`" in noted.reason
     assert "--to multilingual" in find(engine, "languages")[0].advice
 
 
@@ -181,10 +181,10 @@ def test_languages_are_told_by_words_and_scripts() -> None:
 
 
 def test_chunks_that_are_too_long_or_say_nothing_are_named(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder=EnglishEmbedder(64), chunker=split_paragraphs)
+    engine = open_engine(embedder=EnglishEmbedder(64), extensions=Extensions(chunker=split_paragraphs))
     engine.add_documents(make_pages(24, length=100))
     assert [each.severity for each in find(engine, "sizes")] == ["advice"]
-    engine = open_engine(embedder="hashed:64", chunker=split_paragraphs)
+    engine = open_engine(embedder="hashed:64", extensions=Extensions(chunker=split_paragraphs))
     engine.add_documents([Document("crumbs", "\n\n".join(f"{word} {n}" for n, word in enumerate(WORDS * 2)))])
     (found,) = find(engine, "sizes")
     assert "fewer than" in found.problem
@@ -213,7 +213,7 @@ def test_vectors_of_another_model_are_named(open_engine: OpenEngine) -> None:
     foreign = DullEmbedder(64)
     for stored in list(engine.opened.store.stored_documents()):
         vectors = foreign.embed([chunk.text[::-1] for chunk in stored.chunks], role="passage")
-        engine.opened.store.put_stored(replace(stored, vectors=vectors))
+        engine.opened.store.put_many([replace(stored, vectors=vectors)])
     (found,) = find(engine, "embeddings")
     assert "are not those that hashed:64 makes" in found.problem
     assert not engine.doctor(repair=True).is_sound

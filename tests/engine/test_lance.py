@@ -250,7 +250,7 @@ def test_a_collection_is_read_as_of_a_time_until_an_erasure(open_engine: Open, t
     assert engine.read("d").text == "It goes on."
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "earlier Clew .*`clew export`"), (99, "newer Clew .*; update")])
+@pytest.mark.parametrize(("number", "said"), [(0, "earlier Clew .*`Engine.export`"), (99, "newer Clew .*; update")])
 def test_a_collection_of_another_version_is_refused(tmp_path: Path, number: int, said: str) -> None:
     place = f"lance://{tmp_path / 'a'}"
     with Engine.open(place, embedder="hashed") as engine:

@@ -251,8 +251,8 @@ def test_a_collection_indexed_before_languages_were_kept_is_searched_and_told(
 ) -> None:
     engine = open_engine(embedder="hashed:32")
     with monkeypatch.context() as patch:
-        patch.setattr("clew.index.chunk.terms.analyse_text", lambda text, _: extract_terms(text))
-        patch.setattr("clew.index.chunk.terms.make_language_term", lambda _: "keys")
+        patch.setattr("clew.index.chunk.build.analyse_text", lambda text, _: extract_terms(text))
+        patch.setattr("clew.index.chunk.build.make_language_term", lambda _: "keys")
         engine.add_documents([Document(code, PAGES[code]) for code in ("en", "de", "zh")])
     assert engine.status().languages == {}
     assert engine.search("Protokolle", strategy="lexical")[0].document.id == "de"

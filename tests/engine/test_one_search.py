@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, record
+from clew import EVERYTHING, Document, Engine, Extensions, Filter, Message, Settings, record
 from clew.core.candidates import Placed
 from clew.core.errors import DriverFailed
 from clew.core.settings import SearchConfig, StoreConfig
@@ -134,7 +134,7 @@ def test_a_chunk_that_names_no_message_is_none(strategy: str) -> None:
         return [Chunk(f"{document.id}.0", document.id, 0, 1, text, 0, len(text), meta={"message": None})]
 
     settings = Settings(search=UNCACHED)
-    with Engine.open(":memory:", embedder="hashed", settings=settings, chunker=cut) as engine:
+    with Engine.open(":memory:", embedder="hashed", settings=settings, extensions=Extensions(chunker=cut)) as engine:
         engine.add_documents(write_pages(40))
         together, alone, traced = search_three_ways(engine, k=5, strategy=strategy)
         assert together == traced
@@ -152,7 +152,7 @@ def test_a_page_of_which_a_part_is_admitted_is_shown_in_part() -> None:
         ]
 
     where, settings = Filter(meta={"part": "hold"}), Settings(search=UNCACHED)
-    with Engine.open(":memory:", embedder="hashed", settings=settings, chunker=cut) as engine:
+    with Engine.open(":memory:", embedder="hashed", settings=settings, extensions=Extensions(chunker=cut)) as engine:
         engine.add_documents(write_pages(40))
         together, alone, traced = search_three_ways(engine, k=5, strategy="hybrid", where=where)
         assert together == traced

@@ -26,7 +26,7 @@ def open_backend() -> OpenBackend:
 
 
 def test_every_verb_works_over_it(open_backend: OpenBackend, tmp_path: Path) -> None:
-    with Engine.open(backend=open_backend(tmp_path, "one"), embedder="hashed") as engine:
+    with Engine.open(open_backend(tmp_path, "one"), embedder="hashed") as engine:
         engine.add_documents(
             [Document(f"page-{at}", f"Box {at} holds part{at}.", access={f"team{at}"}) for at in range(5)]
         )
@@ -44,28 +44,26 @@ def test_every_verb_works_over_it(open_backend: OpenBackend, tmp_path: Path) -> 
         engine.reembed("hashed:64")
         assert engine.search("part2")[0].document.id == "page-2"
         engine.export(tmp_path / "copy.zip")
-    with Engine.open(backend=open_backend(tmp_path, "one")) as again:
+    with Engine.open(open_backend(tmp_path, "one")) as again:
         assert again.status().embedder == "hashed:64"
         assert again.search("part2")[0].document.id == "page-2"
-    with Engine.open(backend=open_backend(tmp_path, "two"), embedder="hashed:64") as copied:
+    with Engine.open(open_backend(tmp_path, "two"), embedder="hashed:64") as copied:
         copied.restore(tmp_path / "copy.zip")
         assert copied.search("part2")[0].document.id == "page-2"
     with pytest.raises(StoreMismatch, match="was filled with hashed:64"):
-        Engine.open(backend=open_backend(tmp_path, "one"), embedder="hashed")
+        Engine.open(open_backend(tmp_path, "one"), embedder="hashed")
 
 
 def test_what_cannot_be_opened_is_told(open_backend: OpenBackend, tmp_path: Path) -> None:
     backend: Any = open_backend(tmp_path, "one")
     past = Settings(store=StoreConfig(as_of="2026-01-01"))
     for arguments, told in (
-        ({}, "neither was given"),
-        ({"path": tmp_path, "backend": backend}, "both were given"),
-        ({"backend": object()}, r"derive it from clew\.BaseBackend"),
-        ({"backend": BaseBackend("nowhere")}, "lacks snapshot, commit, read_named, write_named"),
-        ({"backend": backend, "collection": "other"}, "a backend is one collection"),
-        ({"backend": backend, "settings": past}, "needs a collection in Lance"),
+        ({"path": object()}, r"a backend derived from clew\.BaseBackend"),
+        ({"path": BaseBackend("nowhere")}, "lacks snapshot, commit, read_named, write_named"),
+        ({"path": backend, "collection": "other"}, "a backend is one collection"),
+        ({"path": backend, "settings": past}, "needs a collection in Lance"),
     ):
         with pytest.raises(SettingsError, match=told):
             Engine.open(**arguments)
     with pytest.raises(NotFound, match="in a dictionary"):
-        Engine.open(backend=backend, create=False)
+        Engine.open(backend, create=False)

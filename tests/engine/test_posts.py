@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, Hit, Message, Query, Settings
+from clew import Document, Engine, Extensions, Filter, Hit, Message, Query, Settings
 from clew.compat import query_rag_for_context
 from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.protocols import Strategy
@@ -141,7 +141,7 @@ def test_a_threshold_given_binds_the_cosine(engine: Engine) -> None:
 
 
 def test_a_search_that_fails_is_an_error_and_never_no_hits(caplog: pytest.LogCaptureFixture) -> None:
-    with Engine.open(":memory:", embedder="hashed", strategies={"chunked": broken}) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(strategies={"chunked": broken})) as engine:
         with caplog.at_level(logging.ERROR, "clew"):
             outcome = query_rag_for_context(engine, TALK)
         assert outcome == Failure(RagErrorReason.SYSTEM_ERROR, "OSError: Index file not found")
@@ -152,7 +152,9 @@ def test_a_search_that_fails_is_an_error_and_never_no_hits(caplog: pytest.LogCap
 
 
 def test_two_records_with_their_tags_and_similarities() -> None:
-    with Engine.open(":memory:", embedder="hashed", strategies={"chunked": scored(recipes=0.87, paris=0.95)}) as engine:
+    with Engine.open(
+        ":memory:", embedder="hashed", extensions=Extensions(strategies={"chunked": scored(recipes=0.87, paris=0.95)})
+    ) as engine:
         engine.add_documents(
             [
                 Document("paris", POSTS["paris"], (), title="Paris", meta={"tags": ["test", "python"]}),

@@ -248,10 +248,10 @@ def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_pa
         before = answers(engine)
     code = (
         "import os, sys; from clew import Engine\n"
-        "from clew.drivers.store.sqlite import sums\n"
-        "write_meta = sums.write_meta\n"
+        "from clew.drivers.store.sqlite import schema\n"
+        "write_meta = schema.write_meta\n"
         "def killed(db, **columns): write_meta(db, **columns); 'birth' not in columns or os._exit(9)\n"
-        "sums.write_meta = killed\n"
+        "schema.write_meta = killed\n"
         "Engine.open(sys.argv[1]).reembed('hashed:64')"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False).returncode == 9

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from clew import Document, Settings
+from clew import Document, Extensions, Settings
 from clew.core.settings import ConversationConfig
 from tests.engine.chosen import ChosenEmbedder, OpenEngine, conversation, documents, split_paragraphs
 
@@ -34,7 +34,7 @@ def test_b1_of_more_topics_than_wanted_those_with_the_best_documents_are_chosen(
 def test_b3_of_a_document_the_chunk_that_answers_best_is_kept(open_engine: OpenEngine) -> None:
     plan = {"first part": {"uno": 0.40}, "second part": {"dos": 0.95}, "other page": {"dos": 0.97}}
     embedder = ChosenEmbedder({**plan, "grumvel uno": {"uno": 1.0}, "sproket dos": {"dos": 1.0}})
-    engine = open_engine(embedder=embedder, chunker=split_paragraphs)
+    engine = open_engine(embedder=embedder, extensions=Extensions(chunker=split_paragraphs))
     engine.add_documents([Document("two", "first part\n\nsecond part"), Document("other", "other page")])
     for order in (("grumvel uno", "sproket dos"), ("sproket dos", "grumvel uno")):
         found = {hit.chunk.doc_id: hit for hit in engine.search(conversation(*order))}
@@ -52,7 +52,7 @@ def test_of_a_document_the_chunk_that_answers_best_is_kept_by_one_ranking_too(
     plan = {f"winch {name}": {"q": cosine} for name, cosine in pages.items()}
     plan |= {"winch winch winch good": {"q": 0.95}, "winch with many more words of another kind": {"q": 0.05}}
     embedder = ChosenEmbedder({**plan, "winch " * 9 + "winch": {"q": 1.0}, "blimtar": {"other": 1.0}})
-    engine = open_engine(embedder=embedder, chunker=split_paragraphs)
+    engine = open_engine(embedder=embedder, extensions=Extensions(chunker=split_paragraphs))
     engine.add_documents(Document(name, f"winch {name}") for name in pages)
     engine.add_documents(Document(f"far{place}", f"unrelated text {place}") for place in range(50))
     engine.add_documents([Document("two", "winch winch winch good\n\nwinch with many more words of another kind")])
@@ -108,7 +108,7 @@ def test_a_topic_is_served_by_its_most_relevant_document(open_engine: OpenEngine
     near, stray = names
     plan = {"nothing of that kind": {"b": 0.73}, "text A0": {"a": 0.99}, "text A1": {"a": 0.9}}
     asked = {"blimtar": {"a": 1.0}, "where is the anchor of the quozzle and the snorvik": {"b": 1.0}}
-    engine = open_engine(embedder=ChosenEmbedder({**plan, **asked}), chunker=split_paragraphs)
+    engine = open_engine(embedder=ChosenEmbedder({**plan, **asked}), extensions=Extensions(chunker=split_paragraphs))
     engine.add_documents([Document(near, "nothing of that kind"), Document(stray, "snorvik plinthor drembul")])
     engine.add_documents([Document("A0", "text A0"), Document("A1", "text A1")])
     found = engine.search(conversation(*asked), k=2)
@@ -120,7 +120,7 @@ def test_b11_a_document_with_many_matching_chunks_leaves_room_for_others(open_en
     big = [f"winch repair {place}" for place in range(900)]
     embedder.plan.update({text: {"q": 0.9} for text in big})
     embedder.plan.update({f"winch other{place}": {"q": 0.7} for place in range(6)})
-    engine = open_engine(embedder=embedder, chunker=split_paragraphs)
+    engine = open_engine(embedder=embedder, extensions=Extensions(chunker=split_paragraphs))
     engine.add_documents([Document("big", "\n\n".join(big))])
     engine.add_documents(Document(f"other{place}", f"winch other{place}") for place in range(6))
     found = documents(engine.search(conversation("winch repair"), k=5))

@@ -72,7 +72,7 @@ def test_a_document_or_thread_without_chunks_is_damaged_and_gets_them(open_engin
     doc_id = find_thread(engine) if kind == "thread" else "d1"
     (stored,) = engine.opened.store.stored_documents([doc_id])
     bare = replace(stored, chunks=(), terms=(), vectors=np.zeros((0, 32), np.float32), summary_vector=None)
-    engine.opened.store.put_stored(bare)
+    engine.opened.store.put_many([bare])
     report = engine.doctor()
     assert not report.is_sound
     assert ("sizes", doc_id, "rechunk") in {(each.area, each.document, each.remedy) for each in report.defects}
@@ -211,7 +211,7 @@ def test_a_page_without_chunks_is_told_and_added_again_only_if_it_has_a_text(tmp
         page = next(record.id for record in engine.list() if record.chunks)
         (stored,) = engine.opened.store.stored_documents([page])
         none = np.zeros((0, 32), np.float32)
-        engine.opened.store.put_stored(replace(stored, chunks=(), terms=(), vectors=none, summary_vector=None))
+        engine.opened.store.put_many([replace(stored, chunks=(), terms=(), vectors=none, summary_vector=None)])
         report = engine.add(tmp_path / "bare.md", tmp_path / "page.md")
         assert [Path(each).name for each in report.changed] == ["page.md"]
         assert report.skipped == 1
@@ -279,7 +279,7 @@ def test_bytes_that_are_no_text_among_the_names_of_tables_are_damage(
         before = show(engine)
     file = tmp_path / "default" / "clew.db"
     file.write_bytes(file.read_bytes().replace(statement, statement[:-3] + b"\xff" + statement[-2:]))
-    with pytest.raises(CollectionDamaged, match="`clew doctor`"):
+    with pytest.raises(CollectionDamaged, match=r"`Engine\.doctor`"):
         Engine.open(tmp_path, embedder="hashed:32")
     if not is_cured:
         with pytest.raises(CollectionDamaged, match="restore a backup"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clew import (
     Document,
     Engine,
+    Extensions,
     Filter,
     IngestionConfig,
     Message,
@@ -19,7 +20,7 @@ from clew import (
     Thread,
     split_into_sections,
 )
-from clew.index.read.validate import validate_document
+from clew.index.read.sections import validate_document
 from tests.engine.chosen import OpenEngine
 
 BOOK = """# Handbook
@@ -125,7 +126,7 @@ def test_a_page_of_one_section_is_not_read_again_while_its_stamp_is_the_same(
         readings.append(uri)
         return Document(uri, data.decode(), title="Leave")
 
-    engine = open_engine(embedder="hashed", settings=SECTIONED, readers={".md": read})
+    engine = open_engine(embedder="hashed", settings=SECTIONED, extensions=Extensions(readers={".md": read}))
     engine.add(file)
     assert [record.title for record in engine.list()] == ["Leave"]
     count = len(readings)

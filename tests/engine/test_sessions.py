@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, NotFound, SettingsError, SourceError
+from clew import Document, Engine, Extensions, Filter, NotFound, SettingsError, SourceError
 from clew.core.errors import DriverFailed, ReadOnlyStore
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, SessionConfig, Settings
 from clew.drivers.llm.scripted import ScriptedLLM
@@ -129,7 +129,7 @@ def test_a_context_is_numbered_again_if_another_program_came_first(open_filled: 
             other.context("signing keys rotated", k=1, session="support")
         return str(number_documents(passages, sheet.numbers))
 
-    engine = open_filled(renderers={"mine": render})
+    engine = open_filled(extensions=Extensions(renderers={"mine": render}))
     made = engine.context("soup at noon", k=1, session="support", render="mine")
     assert engine.sessions.get_document_numbers("support") == {"keys": 1, "soup": 2}
     assert made.numbers == {"soup": 2}
@@ -230,7 +230,7 @@ def snapshot(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_collection_that_is_only_read_numbers_in_memory(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.sqlite.connection.is_writable", lambda _: False)  # for a test run as root
+    monkeypatch.setattr("clew.drivers.store.sqlite.schema.is_writable", lambda _: False)  # for a test run as root
     with Engine.open(snapshot, settings=PLAIN) as engine:
         assert engine.context("signing keys rotated", k=1, session="support").numbers == {"keys": 2}
         assert engine.sessions.get_document_numbers("support") == {"soup": 1, "keys": 2}

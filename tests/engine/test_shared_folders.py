@@ -154,7 +154,7 @@ def test_who_may_only_read_sees_the_live_state(shared: Path) -> None:
 
 
 def test_a_reader_of_a_folder_without_a_log_follows_a_writer_that_comes_later(shared: Path) -> None:
-    from clew.drivers.store.sqlite import connection
+    from clew.drivers.store.sqlite import schema
 
     path = shared / "team"
     with Engine.open(path, embedder="hashed:32") as engine:
@@ -162,13 +162,13 @@ def test_a_reader_of_a_folder_without_a_log_follows_a_writer_that_comes_later(sh
     for log in (path / "default").glob("clew.db-*"):
         log.unlink()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "is_writable", lambda _: False)
+        patch.setattr(schema, "is_writable", lambda _: False)
         reader = Engine.open(path, embedder="hashed:32")
         assert "v1x" in reader.read("now").text
     with Engine.open(path, embedder="hashed:32") as writer:
         put_version(writer, 2)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(connection, "is_writable", lambda _: False)
+            patch.setattr(schema, "is_writable", lambda _: False)
             assert "v2x" in reader.read("now").text
             assert "v2x" in reader.search("vault version")[0].chunk.text
             reader.close()

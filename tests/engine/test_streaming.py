@@ -22,7 +22,7 @@ from clew import (
 from clew.core.errors import DriverFailed
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
 from clew.drivers.llm.model import ModelLLM
-from clew.drivers.llm.streaming import TurnText
+from clew.drivers.llm.turns import TurnText
 from tests.drivers.llm.test_stream import (
     DONE,
     END,

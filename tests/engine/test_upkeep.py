@@ -113,7 +113,8 @@ def test_a_role_that_may_not_drop_the_rest_of_a_rebuild_is_told_who_may(postgres
         app_role = f"{postgres}{'&' if '?' in postgres else '?'}options=-c%20role%3Dclew_app"
         with Engine.open(app_role, embedder="hashed:8", settings=INDEXED) as limited:
             with pytest.raises(
-                DriverFailed, match=r"signals_graph_1_ccold, which this role may not drop; run `clew jobs"
+                DriverFailed,
+                match=r"signals_graph_1_ccold, which this role may not drop; run `Engine.enqueue_maintenance`",
             ):
                 limited.reembed("hashed:16")
             keep_up(engine)

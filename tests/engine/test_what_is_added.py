@@ -16,7 +16,7 @@ from clew import Engine, Filter, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.index.add import sources
+from clew.index.walk import sources
 from tests.engine.chosen import OpenEngine
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew import Document, Engine, Filter, Message, Settings
+from clew import Document, Engine, Extensions, Filter, Message, Settings
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
 from clew.core.settings import DEFAULTS, ContextConfig, ConversationConfig, MergerConfig, SearchConfig
@@ -277,7 +277,9 @@ class CountingReranker:
 def test_trials_of_a_reranker_score_few_texts(target: str, tokens: int | None) -> None:
     reranker, settings = CountingReranker(), Settings(search=SearchConfig(candidates=8))
     asked = "the beacon refit and the anchor"
-    with Engine.open(":memory:", embedder="hashed", reranker=reranker, settings=settings) as engine:
+    with Engine.open(
+        ":memory:", embedder="hashed", extensions=Extensions(reranker=reranker), settings=settings
+    ) as engine:
         engine.add_documents(pages())
         engine.add_documents(page(f"more{n}", f"anchors and {n} other things. {FILL}") for n in range(150))
         lost = engine.why_not(asked, target, strategy="rerank", tokens=tokens)
@@ -334,7 +336,7 @@ def own_strategies() -> dict[str, StrategyFactory]:
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Engine]:
-    with Engine.open(":memory:", embedder="hashed", strategies=own_strategies()) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(strategies=own_strategies())) as engine:
         engine.add_documents([page("short", "winch winch winch winch"), page("long", "winch " + FILL * 2)])
         engine.add_documents([page("both", "# Winch\n\n" + "\n\n".join("winch repair " * 90 for _ in range(2)))])
         yield engine

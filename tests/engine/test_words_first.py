@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Filter, Progress, Settings, SettingsError, record
+from clew import Document, Engine, Extensions, Filter, Progress, Settings, SettingsError, record
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig, IngestionConfig
@@ -136,7 +136,7 @@ def test_an_add_that_reads_for_long_is_known_to_be_at_work(
     monkeypatch.chdir(tmp_path)
     slow = dict.fromkeys((".png", ".pdf"), read_slowly)
     with (
-        Engine.open(place, embedder="hashed", readers=slow) as engine,
+        Engine.open(place, embedder="hashed", extensions=Extensions(readers=slow)) as engine,
         Engine.open(place, embedder="hashed") as other,
         ThreadPoolExecutor() as pool,
     ):

@@ -13,6 +13,7 @@ from clew import (
     Document,
     DriverFailed,
     Engine,
+    Extensions,
     Filter,
     NotFound,
     Progress,
@@ -41,7 +42,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def open_boxes(place: str) -> Engine:
-    return Engine.open(place, embedder="hashed", strategies={"hybrid": broken})
+    return Engine.open(place, embedder="hashed", extensions=Extensions(strategies={"hybrid": broken}))
 
 
 def test_what_is_tuned_is_used_by_the_next_opening_and_taken_back(place: str) -> None:
@@ -53,7 +54,7 @@ def test_what_is_tuned_is_used_by_the_next_opening_and_taken_back(place: str) ->
         assert engine.opened.store.change_number() == change  # no part of the content
     reader = Settings(store=StoreConfig(access=("anybody",)))
     for settings in (None, reader):  # with labels, too
-        with Engine.open(place, strategies={"hybrid": broken}, settings=settings) as again:
+        with Engine.open(place, extensions=Extensions(strategies={"hybrid": broken}), settings=settings) as again:
             assert again.settings.search.strategy == "lexical"
     with open_boxes(place) as again:
         (kept,) = list_tunings(again)

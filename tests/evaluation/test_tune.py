@@ -15,6 +15,7 @@ from clew import (
     DriverFailed,
     Drivers,
     Engine,
+    Extensions,
     Filter,
     Hit,
     JudgedQuestion,
@@ -51,7 +52,9 @@ def broken(drivers: Drivers) -> Strategy:
 
 def open_engine(folder: Path, *, settings: Settings | None = None, embedder: str = "hashed") -> Engine:
     """An engine whose default strategy is worse than the lexical one."""
-    return Engine.open(folder, embedder=embedder, strategies={"hybrid": broken}, settings=settings)
+    return Engine.open(
+        folder, embedder=embedder, extensions=Extensions(strategies={"hybrid": broken}), settings=settings
+    )
 
 
 @pytest.fixture
@@ -137,7 +140,7 @@ def test_two_tunings_of_a_collection_do_not_run_at_once(engine: Engine, tmp_path
 def test_a_second_tuning_is_added_to_the_first_and_taken_back_alone(engine: Engine, tmp_path: Path) -> None:
     assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
     engine.close()
-    with Engine.open(tmp_path, strategies={"lexical": broken, "best": lexical}) as again:
+    with Engine.open(tmp_path, extensions=Extensions(strategies={"lexical": broken, "best": lexical})) as again:
         assert again.settings.search.strategy == "lexical"
         made = tune(again, QUESTIONS, candidates={"search.strategy": ("best",), "search.depth": (20,)})
         assert made.is_kept
@@ -150,7 +153,7 @@ def test_a_second_tuning_is_added_to_the_first_and_taken_back_alone(engine: Engi
 
 
 def test_in_memory_settings_are_kept_as_long_as_the_collection() -> None:
-    with Engine.open(":memory:", embedder="hashed", strategies={"hybrid": broken}) as engine:
+    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(strategies={"hybrid": broken})) as engine:
         engine.add_documents(
             [Document(f"box-{at}", f"Spare parts are kept in box number{at}, as always.") for at in range(COUNT)]
         )

@@ -19,11 +19,11 @@ from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Document
 from clew.core.unicode import MAX_MARKS, compose
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.index.chat.quotes import strip_quoted_lines
+from clew.index.chat.mbox import strip_quoted_lines
 from clew.index.chunk import make_chunker
 from clew.index.enrich.context import make_heading_enricher
 from clew.index.enrich.summary import make_extractive_summary
-from clew.index.read.formats import READERS
+from clew.index.read import READERS
 from clew.index.read.text import markdown, plain
 from clew.query.rewrite.route import route_question
 from tests.soak import choose_runs

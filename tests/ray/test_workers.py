@@ -13,13 +13,11 @@ from clew import DriverFailed, EmbedderConfig, Engine, SettingsError
 from clew.core.errors import ClewError
 from clew.engine.add import make_ingest_context
 from clew.index.add.context import ignore_warning
-from clew.index.add.moved import MovedFiles
 from clew.index.walk.files import DEFAULT_RULES
+from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import BudgetKeeper
-from clew.ray.embedder import make_embed
-from clew.ray.pool import TaskWorker
-from clew.ray.shares import Skipped, make_shares
-from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
+from clew.ray.pool import TaskWorker, make_embed
+from clew.ray.shares import COLUMN, Outcome, Share, Skipped, WorkerSpec, dump, load, make_shares
 from clew.ray.worker import Worker
 from tests.ray.conftest import list_rows
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from studies import made
+from studies.made import kendall_tau
 
 PART = "handbook/security/"
 
@@ -35,3 +36,10 @@ def test_the_study_prints_a_row_a_system_and_tau(
     assert "all made (8) evidence@10" in head
     assert [row.split("|")[1].strip() for row in rows] == ["semantic", "lexical", "hybrid rrf"]
     assert taus.split("|")[2].strip() == "+1.00"  # of the judged questions with themselves
+
+
+def test_tau_counts_pairs_in_the_same_order_and_leaves_out_ties() -> None:
+    assert kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]) == pytest.approx(4 / 6)  # five pairs alike, one not
+    assert kendall_tau([1, 2, 3], [3, 2, 1]) == -1.0
+    assert kendall_tau([1, 1, 2], [1, 2, 3]) == pytest.approx(2 / 6**0.5)  # a tie on the left
+    assert kendall_tau([1, 1, 1], [1, 2, 3]) == 0.0

@@ -5,7 +5,7 @@ from inspect import signature
 
 import clew
 from clew import Engine
-from clew.surface.cli.app import COMMANDS, GROUPS, Program
+from clew.surface.cli.app import Program
 from clew.surface.verbs import VERBS
 
 
@@ -18,6 +18,6 @@ def test_the_table_has_every_method_of_the_engine_and_every_function_over_one() 
 
 
 def test_the_table_has_every_command() -> None:
-    commands = {*COMMANDS, *GROUPS} - Program.hidden_names
+    commands = {*Program.homes} - Program.hidden_names
     expected = {verb.replace("_", "-") for verb, surfaces in VERBS.items() if "cli" in surfaces}
     assert commands == expected

@@ -1,19 +1,17 @@
 """The clients: a method for each verb that the server has, by the same name and with the same options.
 
-Each verb is written once, as a function that makes its request; the clients differ in how they send it.
+Most are made of a request, whose constructor has their parameters; `client.documents` has those of several steps.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
-from inspect import signature
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin, overload
+from inspect import Signature, cleandoc, signature
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
-from clew.client import conversations as _conversations
 from clew.client import documents as _documents
-from clew.client import evaluations as _evaluations
-from clew.client import search as _search
-from clew.client.request import Event, Events, Pages, Request, Steps
+from clew.client.request import Event, Steps, make_sent
 from clew.client.transport import AsyncTransport, Transport
+from clew.core import requests as q
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,13 +20,22 @@ Later = TypeVar("Later")
 
 
 class Method(Generic[P, Now, Later]):
-    """A function that makes a request, as a method that sends it: what a Client returns now, an AsyncClient later."""
+    """A request as a method that sends it: what a Client returns now, an AsyncClient later."""
 
-    def __init__(self, make: Callable[P, Any], send: Literal["_run", "_iterate", "_stream"]) -> None:
+    def __init__(self, make: Callable[P, Any], send: Literal["_run", "_iterate", "_stream"], shown: Signature) -> None:
         self._make = make
         self._send = send
-        self._shown = _show(make)
-        self.__doc__ = make.__doc__
+        self.__doc__ = _write_docstring(make)
+
+        def show(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return make(*args, **kwargs)
+
+        show.__signature__, show.__doc__ = shown, self.__doc__  # type: ignore[attr-defined]
+        self._shown = show
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._shown.__name__ = name
+        self._shown.__qualname__ = f"{owner.__name__}.{name}"
 
     @overload
     def __get__(self, instance: None, owner: type) -> Callable[P, Any]: ...
@@ -43,89 +50,107 @@ class Method(Generic[P, Now, Later]):
         return wraps(self._shown)(lambda *args, **kwargs: send(self._make(*args, **kwargs)))
 
 
-def _show(make: Callable[P, Any]) -> Callable[P, Any]:
-    """The function as `help` shows the method: it returns what a Client returns, not the request for it."""
-    asked = signature(make)
-    made = asked.return_annotation
-    result = Iterator[Event] if made is Events else get_args(made)[-1]
-    if get_origin(made) is Pages:
-        result = Iterator[result]  # type: ignore[valid-type]
+def verb(request: Callable[P, q.Request[T]]) -> Method[P, T, Awaitable[T]]:
+    """A request as a method that returns the result."""
 
-    @wraps(make)
-    def shown(*args: P.args, **kwargs: P.kwargs) -> Any:
-        return make(*args, **kwargs)
+    @wraps(request, updated=())
+    def make(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return make_sent(request(*args, **kwargs))
 
-    shown.__signature__ = asked.replace(return_annotation=result)  # type: ignore[attr-defined]
-    return shown
+    return Method(make, "_run", _describe(request))
 
 
-def verb(make: Callable[P, Request[T] | Steps[T]]) -> Method[P, T, Awaitable[T]]:
-    """A request, or several in turn, as a method that returns the result."""
-    return Method(make, "_run")
+def steps(make: Callable[P, Steps[T]]) -> Method[P, T, Awaitable[T]]:
+    """Several requests in turn as a method that returns the result."""
+    given = signature(make)
+    return Method(make, "_run", given.replace(return_annotation=get_args(given.return_annotation)[-1]))
 
 
-def listing(make: Callable[P, Pages[T]]) -> Method[P, Iterator[T], AsyncIterator[T]]:
+def listing(request: Callable[P, q.Request[T]]) -> Method[P, Iterator[T], AsyncIterator[T]]:
     """A list as a method that iterates over its rows."""
-    return Method(make, "_iterate")
+    given = _describe(request)
+    return Method(request, "_iterate", given.replace(return_annotation=Iterator[given.return_annotation]))
 
 
-def stream(make: Callable[P, Events]) -> Method[P, Iterator[Event], AsyncIterator[Event]]:
-    """A stream as a method that iterates over its events."""
-    return Method(make, "_stream")
+def stream(request: Callable[P, q.Request[Any]]) -> Method[P, Iterator[Event], AsyncIterator[Event]]:
+    """A question as a method that iterates over the events of its answer."""
+
+    @wraps(request, updated=())
+    def make(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return make_sent(request(*args, **kwargs), stream=True)
+
+    return Method(make, "_stream", _describe(request).replace(return_annotation=Iterator[Event]))
+
+
+def _describe(request: Any) -> Signature:
+    """The parameters of a request by their plain types, as `help` shows them."""
+    kinds = q.get_types(request)
+    given = signature(request)
+    shown = [each.replace(annotation=kinds[name]) for name, each in given.parameters.items()]
+    return Signature(shown, return_annotation=request.result)
+
+
+def _write_docstring(make: Any) -> str:
+    """The docstring of a request, with a line for each of its options."""
+    asked = getattr(make, "__wrapped__", make)
+    options = q.list_options(asked, "http") if isinstance(asked, type) else ()
+    lines = [f"{each.name}: {each.option.help}" for each in options]
+    return "\n\n".join(filter(None, (cleandoc(make.__doc__ or ""), "\n".join(lines))))
 
 
 class Verbs:
     """The verbs, for whatever sends them."""
 
-    search = verb(_search.search)
-    search_many = verb(_search.search_many)
-    context = verb(_search.context)
-    ask = verb(_search.ask)
-    agent = verb(_search.agent)
-    ask_stream = stream(_search.ask_stream)
-    agent_stream = stream(_search.agent_stream)
-    chat = verb(_search.chat)
-    sessions = verb(_search.sessions)
-    session = verb(_search.session)
-    drop_session = verb(_search.drop_session)
-    explain = verb(_search.explain)
-    why_not = verb(_search.why_not)
-    check = verb(_search.check)
-    feedback = verb(_search.feedback)
-    list_feedback = verb(_search.list_feedback)
+    search = verb(q.Search)
+    search_many = verb(q.SearchMany)
+    context = verb(q.Context)
+    ask = verb(q.Ask)
+    agent = verb(q.Agent)
+    ask_stream = stream(q.Ask)
+    agent_stream = stream(q.Agent)
+    chat = verb(q.Chat)
+    chat_stream = stream(q.Chat)
+    sessions = verb(q.Sessions)
+    session = verb(q.Session)
+    drop_session = verb(q.DropSession)
+    explain = verb(q.Explain)
+    why_not = verb(q.WhyNot)
+    check = verb(q.Check)
+    feedback = verb(q.Feedback)
+    list_feedback = verb(q.ListFeedback)
     # Documents
-    add = verb(_documents.add)
-    enqueue_add = verb(_documents.enqueue_add)
-    plan = verb(_documents.plan)
-    add_documents = verb(_documents.add_documents)
-    list = listing(_documents.list_documents)
-    read = verb(_documents.read)
-    chunks = listing(_documents.chunks)
-    links = verb(_documents.links)
-    drop = verb(_documents.drop)
-    preview_drop = verb(_documents.preview_drop)
-    erase = verb(_documents.erase)
+    add = steps(_documents.add)
+    enqueue_add = steps(_documents.enqueue_add)
+    plan = steps(_documents.plan)
+    add_documents = verb(q.AddDocuments)
+    list = listing(q.List)
+    read = verb(q.Read)
+    chunks = listing(q.Chunks)
+    links = verb(q.Links)
+    drop = verb(q.Drop)
+    preview_drop = verb(q.PreviewDrop)
+    erase = verb(q.Erase)
     # Conversations
-    add_messages = verb(_conversations.add_messages)
-    message = verb(_conversations.message)
-    drop_messages = verb(_conversations.drop_messages)
-    channels = verb(_conversations.channels)
-    window = verb(_conversations.window)
-    profile = verb(_conversations.profile)
-    style_prompt = verb(_conversations.style_prompt)
+    add_messages = verb(q.AddMessages)
+    message = verb(q.ReadMessage)
+    drop_messages = verb(q.DropMessages)
+    channels = verb(q.Channels)
+    window = verb(q.Window)
+    profile = verb(q.Profile)
+    style_prompt = verb(q.StylePrompt)
     # The collection
-    status = verb(_documents.status)
-    doctor = verb(_documents.doctor)
-    collections = verb(_documents.collections)
-    drop_collection = verb(_documents.drop_collection)
-    jobs = verb(_documents.jobs)
-    job = verb(_documents.job)
-    cancel_job = verb(_documents.cancel_job)
+    status = verb(q.Status)
+    doctor = verb(q.Doctor)
+    collections = verb(q.Collections)
+    drop_collection = verb(q.DropCollection)
+    jobs = verb(q.Jobs)
+    job = verb(q.Job)
+    cancel_job = verb(q.CancelJob)
     # Evaluations
-    list_runs = verb(_evaluations.list_runs)
-    read_run = verb(_evaluations.read_run)
-    enqueue_evaluation = verb(_evaluations.enqueue_evaluation)
-    make_questions = verb(_evaluations.make_questions)
+    list_runs = verb(q.ListRuns)
+    read_run = verb(q.ReadRun)
+    enqueue_evaluation = verb(q.EnqueueEvaluation)
+    make_questions = verb(q.MakeQuestions)
 
 
 class Client(Verbs, Transport):

@@ -1,43 +1,37 @@
-"""What a verb asks of the server, before it is sent: a Client sends it and waits, an AsyncClient awaits it."""
+"""What a client sends for a request, before it is sent: a Client sends it and waits, an AsyncClient awaits it."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import IO, Any, Generic, Literal, TypeVar
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote
 
+from clew.client.errors import ServerError
 from clew.core.errors import SettingsError
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.filter_json import filter_to_json
+from clew.core.requests import Request, list_options
 
 T = TypeVar("T")
 Event = tuple[str, dict[str, Any]]  # its name and its data
 PAGE_ROWS = 1000  # rows that are asked for at a time
 File = tuple[str, tuple[str, IO[bytes]]]
-
-
-def quote_name(name: str) -> str:
-    """A name as one part of a path: a slash in it leads nowhere else."""
-    if name in (".", ".."):
-        raise SettingsError(f"{name!r} cannot be asked for over HTTP; give another id or name")
-    return quote(name, safe="")
-
-
-def keep(reply: Any) -> Any:
-    """The reply as it is."""
-    return reply
+_NOT_SENT = frozenset({"sections", "hash", "stamp", "summary", "summary_by", "created", "updated", "language"})
 
 
 @dataclass(frozen=True)
-class Request(Generic[T]):
-    """One request, and how its result is read from the JSON of the reply."""
+class Sent(Generic[T]):
+    """A request as HTTP has it, and how its result is read from the JSON of the reply."""
 
-    method: Literal["GET", "POST", "DELETE"]
+    method: str
     path: str
     body: Mapping[str, Any] | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     files: Sequence[File] = ()
-    read: Callable[[Any], T] = keep
+    read: Callable[[Any], T] = lambda reply: reply
 
 
-Steps = Generator[Request[Any] | float, Any, T]  # requests, each of which is given its result; a number is a pause
+Steps = Generator[Sent[Any] | float, Any, T]  # requests, each of which is given its result; a number is a pause
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class Done(Generic[T]):
     result: T
 
 
-def advance(steps: Steps[T], result: Any) -> Request[Any] | float | Done[T]:
+def advance(steps: Steps[T], result: Any) -> Sent[Any] | float | Done[T]:
     """Gives the result of a step, and returns the next one."""
     try:
         return steps.send(result)
@@ -55,28 +49,57 @@ def advance(steps: Steps[T], result: Any) -> Request[Any] | float | Done[T]:
         return Done(end.value)
 
 
-@dataclass(frozen=True)
-class Pages(Generic[T]):
-    """A list that the server gives a part at a time: the rows are under `name`, the next cursor under `next`."""
-
-    path: str
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    def ask_for(self, cursor: str | None) -> Request[tuple[list[T], str | None]]:
-        """The request for the part at a cursor: its rows, and the next cursor."""
-        params = {"limit": PAGE_ROWS, **self.params, "cursor": cursor}
-        return Request("GET", self.path, params=params, read=lambda page: (page[self.name], page["next"]))
-
-
-@dataclass(frozen=True)
-class Events:
-    """A request whose reply is a stream of events."""
-
-    path: str
-    body: Mapping[str, Any]
+def make_sent(asked: Request[T], **more: Any) -> Sent[T]:
+    """What is sent for a request: its fields in the path and the body, or the query string; `more` besides."""
+    kind: Any = type(asked)
+    given = {
+        each.option.wire or each.name: _to_wire(value)
+        for each in list_options(kind, "http")
+        if (value := getattr(asked, each.name)) != each.default
+    }
+    given = {name: value for name, value in {**given, **asked.fixed, **more}.items() if value is not None}
+    names = [name for name in given if f"{{{name}}}" in asked.path]
+    path = asked.path.format(**{name: quote_name(given.pop(name)) for name in names})
+    read = (lambda reply: reply[asked.part]) if asked.part else (lambda reply: reply)
+    if asked.method == "POST":
+        return Sent(asked.method, path, given, read=read)
+    params = {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
+    return Sent(asked.method, path, params=params, read=read)
 
 
-def read_field(name: str) -> Callable[[Any], Any]:
-    """A function that takes one field of a reply."""
-    return lambda reply: reply[name]
+def make_page(asked: Request[Any], cursor: str | None) -> Sent[tuple[list[Any], str | None]]:
+    """What is sent for the part of a list at a cursor; its rows, and the next cursor."""
+    sent = make_sent(asked, limit=PAGE_ROWS, cursor=cursor)
+    return Sent(sent.method, sent.path, params=sent.params, read=lambda page: (page[asked.part], page["cursor"]))
+
+
+def quote_name(name: str) -> str:
+    """A name as one part of a path: a slash in it leads nowhere else."""
+    if name in (".", ".."):
+        raise SettingsError(f"{name!r} cannot be asked for over HTTP; give another id or name")
+    return quote(name, safe="")
+
+
+def _to_wire(value: Any) -> Any:
+    """A value as the server takes it."""
+    if isinstance(value, Filter):
+        return _filter_to_wire(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {name: _to_wire(each) for name, each in value.items()}
+    if is_dataclass(value):
+        named = {each.name: getattr(value, each.name) for each in fields(value) if each.name not in _NOT_SENT}
+        return {name: _to_wire(each) for name, each in named.items() if each is not None}
+    if isinstance(value, Set):
+        return sorted(value)
+    return value if isinstance(value, str | int | float | None) else [_to_wire(each) for each in value]
+
+
+def _filter_to_wire(where: Filter) -> dict[str, Any] | None:
+    """A Filter as the server takes it. Filters joined by `or` and `and` are for keys."""
+    if where == EVERYTHING:
+        return None
+    if where.any_of is not None or where.all_of:
+        raise ServerError("a request takes one filter; give a key the joined one, or ask for each side by itself")
+    return filter_to_json(where)

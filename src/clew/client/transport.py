@@ -10,9 +10,9 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from clew.client.bodies import drop_missing
 from clew.client.errors import ServerError, make_error
-from clew.client.request import Done, Event, Events, Pages, Request, Steps, advance
+from clew.client.request import Done, Event, Sent, Steps, advance, make_page
+from clew.core.requests import Request
 
 T = TypeVar("T")
 
@@ -36,9 +36,9 @@ class Transport:
     ) -> None:
         self.close()
 
-    def _run(self, made: Request[T] | Steps[T]) -> T:
+    def _run(self, made: Sent[T] | Steps[T]) -> T:
         """Sends a request, or several in turn; the result."""
-        if isinstance(made, Request):
+        if isinstance(made, Sent):
             try:
                 reply = self._http.request(**make_arguments(made, self._query))
             except httpx2.TransportError as error:
@@ -52,20 +52,20 @@ class Transport:
                 step = advance(steps, None if isinstance(step, float) else self._run(step))
             return step.result
 
-    def _iterate(self, made: Pages[T]) -> Iterator[T]:
+    def _iterate(self, asked: Request[T]) -> Iterator[T]:
         """The rows of a list, fetched a part at a time."""
         cursor: str | None = None
         while True:
-            rows, cursor = self._run(made.ask_for(cursor))
+            rows, cursor = self._run(make_page(asked, cursor))
             yield from rows
             if cursor is None:
                 return
 
-    def _stream(self, made: Events) -> Iterator[Event]:
+    def _stream(self, made: Sent[Any]) -> Iterator[Event]:
         """The events of a reply; an event that is an error is raised."""
         events = EventReader()
         try:
-            with self._http.stream(**make_arguments(Request("POST", made.path, made.body), self._query)) as reply:
+            with self._http.stream(**make_arguments(made, self._query)) as reply:
                 if reply.status_code != 200:
                     reply.read()
                     read_reply(reply)
@@ -94,9 +94,9 @@ class AsyncTransport:
     ) -> None:
         await self.close()
 
-    async def _run(self, made: Request[T] | Steps[T]) -> T:
+    async def _run(self, made: Sent[T] | Steps[T]) -> T:
         """Sends a request, or several in turn; the result."""
-        if isinstance(made, Request):
+        if isinstance(made, Sent):
             try:
                 reply = await self._http.request(**make_arguments(made, self._query))
             except httpx2.TransportError as error:
@@ -108,22 +108,21 @@ class AsyncTransport:
                 step = advance(steps, await (asyncio.sleep(step) if isinstance(step, float) else self._run(step)))
             return step.result
 
-    async def _iterate(self, made: Pages[T]) -> AsyncIterator[T]:
+    async def _iterate(self, asked: Request[T]) -> AsyncIterator[T]:
         """The rows of a list, fetched a part at a time."""
         cursor: str | None = None
         while True:
-            rows, cursor = await self._run(made.ask_for(cursor))
+            rows, cursor = await self._run(make_page(asked, cursor))
             for row in rows:
                 yield row
             if cursor is None:
                 return
 
-    async def _stream(self, made: Events) -> AsyncIterator[Event]:
+    async def _stream(self, made: Sent[Any]) -> AsyncIterator[Event]:
         """The events of a reply; an event that is an error is raised."""
         events = EventReader()
         try:
-            asked = make_arguments(Request("POST", made.path, made.body), self._query)
-            async with self._http.stream(**asked) as reply:
+            async with self._http.stream(**make_arguments(made, self._query)) as reply:
                 if reply.status_code != 200:
                     await reply.aread()
                     read_reply(reply)
@@ -159,13 +158,13 @@ def make_http_options(url: str, key: str, timeout: float) -> dict[str, Any]:
     return {"base_url": address.rstrip("/"), "headers": headers, "timeout": timeout}
 
 
-def make_arguments(made: Request[Any], query: Mapping[str, str]) -> dict[str, Any]:
+def make_arguments(made: Sent[Any], query: Mapping[str, str]) -> dict[str, Any]:
     """A request as the HTTP client takes it."""
     return {
         "method": made.method,
         "url": made.path,
-        "params": {**query, **drop_missing(made.params)},
-        "json": None if made.body is None else drop_missing(made.body),
+        "params": {**query, **made.params},
+        "json": made.body,
         "files": made.files or None,
     }
 

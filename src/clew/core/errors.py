@@ -23,11 +23,43 @@
 Each surface has one table from these to exit codes or HTTP status codes.
 """
 
-from typing import Self
+import re
+from typing import Final, Self
+
+# A command in a message, as `clew doctor --repair`, and the functions whose names are not those of a method.
+_COMMAND: Final = re.compile(r"`clew (?:--\w+ \S+ )?([a-z-]+)( [a-z]+)?([^`]*)`")
+_FUNCTIONS: Final = {
+    "collections drop": "Engine.drop_collection",
+    "evaluate": "clew.evaluate",
+    "evaluate make": "clew.make_questions",
+    "jobs maintain": "Engine.enqueue_maintenance",
+    "tune": "clew.tune",
+}
+_COMMANDS_ONLY: Final = frozenset({"config", "keys", "mcp", "models", "serve"})
 
 
 class ClewError(Exception):
-    """Base class of all errors of Clew; the message says what is wrong and what to do next."""
+    """Base class of all errors of Clew; the message says what is wrong and what to do next.
+
+    Messages are written with commands. `str` names the calls of Python instead, and each surface its own.
+    """
+
+    @property
+    def message(self) -> str:
+        """The message with commands, as the command line shows it."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return _COMMAND.sub(_name_call, self.message)
+
+
+def _name_call(found: re.Match[str]) -> str:
+    verb, word, rest = found[1], found[2] or "", found[3]
+    if verb in _COMMANDS_ONLY:
+        return found[0]
+    name = _FUNCTIONS.get(verb + word) or _FUNCTIONS.get(verb) or f"Engine.{verb.replace('-', '_')}"
+    flags = [f"{flag}=True" for flag in ("repair", "discard") if f"--{flag}" in rest]
+    return f"`{name}({', '.join(flags)})`" if flags else f"`{name}`"
 
 
 class SourceError(ClewError):
@@ -103,7 +135,7 @@ class ModelSwitched(StoreMismatch):
         self.embedder = embedder
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (str(self), self.embedder)
+        return type(self), (self.message, self.embedder)
 
 
 class NotFound(ClewError):

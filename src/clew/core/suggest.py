@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from clew.core.errors import NotFound
+
 _WORD = re.compile(r"[^\W_]+")
 _MIN_ALIKE = 0.6  # of difflib's ratio, for names that begin with another letter
 _MIN_WORD = 2  # characters of a word by which a name is found
@@ -38,6 +40,14 @@ def format_suggestion(
     """The question `did you mean a, b?` with the nearest candidates; empty if none is near."""
     near = find_close_names(name, candidates, max_names=max_names, cutoff=cutoff, by_word=by_word)
     return f"did you mean {', '.join(near)}?" if near else ""
+
+
+def unknown_name_error(what: str, name: object, known: Iterable[str]) -> NotFound:
+    """The error for a name that is in no table: the nearest one, and all that there are."""
+    names = list(known)
+    near = find_close_names(str(name), names, max_names=1, cutoff=0.6)
+    guess = f"; did you mean {near[0]}?" if near else "."
+    return NotFound(f"there is no {what} {name!r}{guess} There are: {', '.join(names)}")
 
 
 def format_names(names: Sequence[str], *, max_names: int = 3) -> str:

@@ -21,6 +21,11 @@ Span = tuple[int, int]  # start and end, in characters
 QUOTE = "> "  # before each line of a chunk's context that repeats what was said before: indexed, not embedded
 
 
+def _check_text(noun: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"{noun}(text=…) takes a text, not {text!r:.40}")
+
+
 def _check_access(noun: str, value: Set[str] | None) -> frozenset[str] | None:
     if isinstance(value, str):  # set("hr") would be its letters
         raise TypeError(f"{noun}(access=…) takes a set of labels, not the single text {value!r}")
@@ -45,6 +50,7 @@ class Message:
     access: Set[str] | None = None
 
     def __post_init__(self) -> None:
+        _check_text("Message", self.text)
         object.__setattr__(self, "access", _check_access("Message", self.access))
         if not self.id:
             key = digest("message", self.channel, self.author, to_iso(self.at) or "", self.text)
@@ -102,6 +108,7 @@ class Document:
     language: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        _check_text("Document", self.text)
         object.__setattr__(self, "access", _check_access("Document", self.access))
 
     def heading_path(self, position: int) -> tuple[str, ...]:

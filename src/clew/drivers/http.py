@@ -59,7 +59,10 @@ class JsonEndpoint:
         return f"JsonEndpoint({self._label})"
 
     def post(self, body: dict[str, Any]) -> Any:
-        """The JSON of the response; RequestRefused if retrying will not help, DriverFailed if all attempts failed."""
+        """Return the JSON of the response.
+
+        Raises RequestRefused if retrying will not help, DriverFailed after the last attempt.
+        """
         import stamina
 
         try:
@@ -101,7 +104,7 @@ class JsonEndpoint:
             raise DriverFailed(f"{self._label} answered with a body that is not JSON; check the address") from None
 
     def _extract_message(self, response: Any) -> str:
-        """The error message of the server, shortened, and without the key that some servers repeat."""
+        """Extract the error message of the server, shortened, and without the key that some servers repeat."""
         try:
             body = response.json()
             error = next((body[key] for key in ("error", "message", "detail") if body.get(key)), body)
@@ -115,14 +118,14 @@ class JsonEndpoint:
 
 
 def _decide_retry(error: Exception) -> bool | float:
-    """Whether to retry after an error, or the seconds to wait before, as the server asked."""
+    """Return whether to retry after an error, or the seconds to wait before, as the server asked."""
     if not isinstance(error, _RetryableError):
         return False
     return True if error.wait is None else min(error.wait, MAX_WAIT)
 
 
 def _parse_retry_after(header: str) -> float | None:
-    """The seconds of a Retry-After header, which may be a number or a date; None if it is neither."""
+    """Parse the seconds of a Retry-After header, which may be a number or a date; None if it is neither."""
     try:
         return max(0.0, float(header))
     except ValueError:

@@ -1,13 +1,19 @@
-"""How rerankers and verifiers with a token limit handle long texts and questions.
+"""Windows of texts that are longer than a model's token limit, for embedders, rerankers and verifiers.
 
-A long text is scored in windows, and its best window counts: one passage that answers is an answer, whatever surrounds
-it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling", 2019).
-A long question accompanies every window, so it is shortened: the point of a long message stands at its start or at its
-end, so both are kept and the middle is dropped.
+A text is embedded in windows that are pooled. A reranker scores windows, and the best one counts: one passage that
+answers is an answer, whatever surrounds it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual
+Neural Language Modeling", 2019). A long question accompanies every window, so it is shortened: the point of a long
+message stands at its start or at its end, so both are kept and the middle is dropped.
 """
 
 import math
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clew.core.errors import DriverFailed
+from clew.core.types import Matrix
 
 
 def split_windows(length: int, size: int, overlap: int) -> list[slice]:
@@ -38,3 +44,31 @@ def max_score_per_text(scores: Sequence[float], owners: Sequence[int], count: in
 def logistic(value: float) -> float:
     """1 / (1 + e^-value), without overflow."""
     return 0.5 * (1.0 + math.tanh(0.5 * value))
+
+
+def normalize(rows: ArrayLike, *, source: str) -> Matrix:
+    """The rows at unit length, in float32; DriverFailed, naming the source, if a row is zero or not finite."""
+    wide = np.asarray(rows, dtype=np.float64)  # a sum of squares that overflows or vanishes in float32 does not here
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise DriverFailed(f"{source} gave a vector that is zero or not a number; trying again will not help")
+    normalized: Matrix = (wide / lengths).astype(np.float32)
+    return normalized
+
+
+def join_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int, *, source: str) -> Matrix:
+    """Return one unit vector per text: that of its only window, or the pooled ones of several."""
+    if len(owners) > count:
+        rows = pool_windows(normalize(rows, source=source), weights, owners, count)
+    return normalize(rows, source=source)
+
+
+def pool_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int) -> Matrix:
+    """One row per text: the sum of the rows of its windows, weighted by their lengths; not normalised.
+
+    `owners` says for each row which of the `count` texts it belongs to.
+    """
+    weighted = np.asarray(rows, dtype=np.float64) * np.asarray(weights, dtype=np.float64)[:, None]
+    sums = np.zeros((count, rows.shape[1]))
+    np.add.at(sums, np.asarray(owners, dtype=np.intp), weighted)
+    return sums.astype(np.float32)

@@ -1,6 +1,6 @@
 """The composition root: `Engine` joins reading, storing and finding. Each verb is a function in a module beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Self
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
-from clew.core.secret import mask_secrets
-from clew.core.settings import DEFAULTS, Settings
+from clew.core.protocols import LLM, Embedder
+from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, Settings
+from clew.core.settings.override import check_setting_types
 from clew.engine import collections as _collections
+from clew.engine.extensions import Extensions, add_plugins, check_embedder, check_implements
 from clew.engine.lazy import LazyModule
-from clew.engine.opened import Extensions, Opened, make_finder
+from clew.engine.opened import Opened, check_settings, make_finder
 from clew.engine.tuned import apply_tuned_settings
-from clew.engine.validate import check_callable, check_embedder, check_function_table, check_implements
-from clew.query.context.format.renderers import RENDERERS, Render, Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.strategies import StrategyFactory
 
@@ -54,7 +53,6 @@ else:
     _transfer = LazyModule("clew.engine.transfer")
 
 MEMORY = drivers.MEMORY
-DEFAULT_EMBEDDER = "bge-small"
 
 
 class Engine:
@@ -72,82 +70,60 @@ class Engine:
     @classmethod
     def open(
         cls,
-        path: str | Path | None = None,
+        path: "str | Path | BaseBackend",
         *,
-        backend: "BaseBackend | None" = None,
         collection: str = "default",
         embedder: str | Embedder | None = None,
         llm: str | LLM | None = None,
-        reranker: str | Reranker | None = None,
-        chunker: Chunker | None = None,
-        enrichers: Sequence[Enricher] = (),
-        readers: Mapping[str, Reader] | None = None,
-        renderers: Mapping[str, Render] | None = None,
-        strategies: Mapping[str, StrategyFactory] | None = None,
+        extensions: Extensions | None = None,
         settings: Settings | None = None,
         create: bool = True,
     ) -> Self:
-        """Opens a collection: in a folder, on a server ("postgresql://…"), in object storage ("s3://…"), or in memory.
+        """Open a collection; make it if there is none.
 
-        Drivers are given by name or as objects. Without an embedder here or in the settings the collection's own is
-        used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
-        such collection. Settings that `tune` kept hold where those given are at their default. With
-        `settings.store.access` it is an engine within these labels, as by `within`; on a server row-level security
-        shows it nothing else. In memory it is ":memory:", Lance datasets in a folder are "lance:///folder", and
-        `backend` is a store of your own in place of a path.
+        path: A folder, ":memory:", a server ("postgresql://…"), object storage ("s3://…", "lance:///folder"), the
+            address of a plugin's store, or a backend of your own (`clew.BaseBackend`).
+        collection: Its name there.
+        embedder: By name or as an object. Default: that of the settings, else the collection's own, else bge-small.
+        llm: The language model, by name or as an object; optional.
+        extensions: Your own reranker, chunker, enrichers, readers, renderers and strategies.
+        settings: The tree of all settings. What `tune` kept holds where these are at their default. With `store.access`
+            the engine sees what these labels admit, as by `within`; on a server, row-level security sees to it too.
+        create: False raises NotFound where there is no such collection.
         """
-        path = _check_place(path, backend, collection, settings)
-        if settings is not None and not isinstance(settings, Settings):
-            raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
-        settings = settings or DEFAULTS
+        settings = DEFAULTS if settings is None else check_setting_types(check_settings(settings))
         _collections.check_collection_name(collection)
-        extensions = _build_checked_extensions(reranker, chunker, enrichers, readers, renderers, strategies)
-        if isinstance(reranker, str):
-            settings = replace(settings, reranker=replace(settings.reranker, name=reranker))
-        stored = backend.read_embedder() if backend else drivers.read_stored_embedder_name(path, collection)
+        parts = add_plugins(extensions)
+        if isinstance(parts.reranker, str):
+            settings = replace(settings, reranker=replace(settings.reranker, name=parts.reranker))
+        stored = drivers.read_stored_embedder_name(path, collection)
         access = settings.store.access
-        if (not create or access is not None) and stored is None and (backend or str(path) != MEMORY):
-            place = backend.place if backend else mask_secrets(str(path))
+        if stored is None and (not create or access is not None) and path != MEMORY:
+            place = drivers.describe_place(path)
             raise NotFound(f"there is no collection {collection!r} in {place}; `clew add` makes one")
-        embedder_config = None
-        if embedder is None or isinstance(embedder, str):
-            name = drivers.pin_embedder_name(embedder or settings.embedder.name, stored) or DEFAULT_EMBEDDER
-            embedder_config = replace(settings.embedder, name=name)
-            embedder = drivers.make_embedder(embedder_config)
-        llm_config = None
-        if llm is None or isinstance(llm, str):
-            llm_config = replace(settings.llm, name=llm or settings.llm.name)
-            llm = drivers.make_language_model(llm_config)
-        check_embedder(embedder)
-        embedder = drivers.round_vectors(embedder, settings.store)
-        if llm is not None:
-            check_implements(llm, LLM, "language model")
-        folder = drivers.find_collection_folder(path, collection)
-        if backend:
-            store = drivers.open_backend(backend, embedder)
-        else:
-            store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
+        embedder, embedder_config = _choose_embedder(embedder, settings, stored)
+        llm, llm_config = _choose_language_model(llm, settings)
+        store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         try:
             settings = apply_tuned_settings(settings, store.records, embedder.name)
         except BaseException:
             store.close()
             raise
-        session = settings.session
         opened = Opened(
             store=store,
             embedder=embedder,
             llm=llm,
             settings=settings,
             root=drivers.find_source_root(path),
-            folder=folder,
-            finder=make_finder(store, embedder, llm, settings, extensions),
+            folder=drivers.find_collection_folder(path, collection),
+            finder=make_finder(store, embedder, llm, settings, parts),
             sessions=Sessions(
                 store.sessions,
-                max_sessions=session.max_sessions,
-                max_documents=session.max_documents,
-                max_idle=session.idle,
+                max_sessions=settings.session.max_sessions,
+                max_documents=settings.session.max_documents,
+                max_idle=settings.session.idle,
             ),
-            extensions=extensions,
+            extensions=parts,
             records=store.records,
             llm_config=llm_config,
             embedder_config=embedder_config,
@@ -255,51 +231,28 @@ class Engine:
         self.close()
 
 
-def _check_place(
-    path: str | Path | None, backend: "BaseBackend | None", collection: str, settings: Settings | None
-) -> str | Path:
-    """The path of the collection, that of one in memory for a backend; SettingsError unless one of them is given."""
-    if backend is None and path is not None:
-        return path
-    if backend is None or path is not None:
-        both = "both were given" if backend else "neither was given"
-        raise SettingsError(f"Engine.open takes a path or a backend, and {both}; a backend is one collection by itself")
-    drivers.check_backend(backend)
-    if collection != "default":
-        raise SettingsError(f"a backend is one collection; leave out collection={collection!r}")
-    if settings and settings.store.as_of:
-        raise SettingsError("store.as_of needs a collection in Lance (s3://…, lance:///folder); leave it out")
-    return MEMORY
+def _choose_embedder(
+    given: str | Embedder | None, settings: Settings, stored: str | None
+) -> tuple[Embedder, EmbedderConfig | None]:
+    """The embedder to open a collection with, and how it was made; None if it was given as an object.
+
+    By name it is the given one, else that of the settings, else the one by which the collection was filled.
+    """
+    config = None
+    if given is None or isinstance(given, str):
+        name = drivers.choose_embedder_name(given or settings.embedder.name, stored)
+        config = replace(settings.embedder, name=name)
+        given = drivers.make_embedder(config)
+    check_embedder(given)
+    return drivers.round_vectors(given, settings.store), config
 
 
-def _build_checked_extensions(
-    reranker: str | Reranker | None,
-    chunker: Chunker | None,
-    enrichers: Sequence[Enricher],
-    readers: Mapping[str, Reader] | None,
-    renderers: Mapping[str, Render] | None,
-    strategies: Mapping[str, StrategyFactory] | None,
-) -> Extensions:
-    """The Extensions: the user's own parts, each checked, together with the built-in ones."""
-    if reranker is not None and not isinstance(reranker, str):
-        check_implements(reranker, Reranker, "reranker")
-    if chunker is not None:
-        check_callable(chunker, "chunker", "chunker(document) -> list[Chunk]")
-    enrichers = tuple(enrichers)
-    for enricher in enrichers:
-        check_callable(enricher, "enricher", "enricher(document, chunks) -> list[Chunk]")
-    check_function_table(readers, "reader", "reader(data, uri) -> Document")
-    if readers:
-        from clew.index.read import check_reader_suffixes
-
-        check_reader_suffixes(readers)
-    check_function_table(renderers, "renderer", "renderer(passages, sheet) -> str")
-    check_function_table(strategies, "strategy", "factory(drivers) -> strategy")
-    return Extensions(
-        strategies=dict(strategies or {}),
-        renderers={**RENDERERS, **{name: Renderer(write) for name, write in (renderers or {}).items()}},
-        readers=dict(readers or {}),
-        chunker=chunker,
-        enrichers=enrichers,
-        reranker=None if isinstance(reranker, str) else reranker,
-    )
+def _choose_language_model(given: str | LLM | None, settings: Settings) -> tuple[LLM | None, LLMConfig | None]:
+    """The language model, and how it was made; None if it was given as an object."""
+    config = None
+    if given is None or isinstance(given, str):
+        config = replace(settings.llm, name=given or settings.llm.name)
+        given = drivers.make_language_model(config)
+    if given is not None:
+        check_implements(given, LLM, "language model")
+    return given, config

@@ -1,6 +1,6 @@
 """The verbs that change a collection: add, plan, backfill and drop."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,8 @@ from clew.engine.languages import note_foreign_languages
 from clew.engine.names import resolve_documents
 from clew.engine.opened import Opened
 from clew.index.add import ingest
-from clew.index.add.calibrate import measure_calibration
 from clew.index.add.context import IngestContext
+from clew.index.add.embed import measure_calibration
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -58,7 +58,7 @@ def add_documents(
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
     context = make_ingest_context(engine.opened, settings)
-    report = ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
+    report = ingest.add_documents(context, _check_documents(documents), max_cost=max_cost, on_progress=on_progress)
     return note_foreign_languages(engine.opened, report)
 
 
@@ -134,6 +134,15 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
     _check_names("drop_messages", ids)
     with engine.opened.message_lock:
         return ingest.drop_messages(make_ingest_context(engine.opened, settings), ids)
+
+
+def _check_documents(documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield the documents; SettingsError for anything else: callers without a type checker pass texts."""
+    for each in documents:
+        if not isinstance(each, Document):
+            kind = type(each).__name__
+            raise SettingsError(f"documents must be Document objects; got a {kind}, so give Document(id, text)")
+        yield each
 
 
 def check_sources(sources: tuple[object, ...]) -> None:

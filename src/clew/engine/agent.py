@@ -28,7 +28,7 @@ from clew.query.agent import (
     extract_quotes,
 )
 from clew.query.agent.lookup import get_display_name
-from clew.query.agent.steps import record_step
+from clew.query.agent.tools import record_step
 from clew.query.answer import NumberedPassage, write_answer
 from clew.query.answer.choose import QuestionReader, find_best_spans
 from clew.query.context.merge import as_merged_chunk

@@ -27,7 +27,6 @@ from clew.query.answer.question import explain_missing, explain_unnamed
 from clew.query.answer.write import SYSTEM, Check, WrittenAnswer, build_answer_prompt
 from clew.query.context.floor import explain_floor
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
-from clew.query.search.new_topic import is_new_topic
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -253,7 +252,7 @@ def understand_question(opened: Opened, query: Query, settings: Settings) -> str
     """
     if not query.history or is_small_talk(query.text):
         return query.text
-    compare = partial(is_new_topic, opened.finder.build_drivers(settings).evidence)
+    compare = opened.finder.build_drivers(settings).evidence.is_new_topic
     expanded = expand_if_elliptic(query, build_expander(settings.history), compare).text
     keywords = expanded.removesuffix(query.text).strip()
     return f"{keywords}: {query.text}" if keywords else query.text

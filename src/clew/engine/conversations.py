@@ -14,11 +14,10 @@ from clew.core.types import Hit
 from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
 from clew.engine.opened import Opened, check_positive_count, resolve_document
 from clew.engine.search import get_token_counter
-from clew.query.context.rebuild import rebuild_messages
-from clew.query.messages import links as message_links
-from clew.query.messages import style
+from clew.query.context.results import rebuild_messages
+from clew.query.messages import related, style
 from clew.query.messages.similar import ScoredMessages, score_messages
-from clew.query.messages.style_prompt import build_style_prompt
+from clew.query.messages.style import build_style_prompt
 from clew.query.messages.window import WindowRequest, WindowSources, build_window
 from clew.query.search.find import build_query
 
@@ -111,7 +110,7 @@ def style_prompt(
 def links(engine: "Engine", document: str, *, where: Filter = EVERYTHING) -> Links:
     """The documents that a document names by address, path or file name, and the threads that name it."""
     opened = engine.opened.within(where)
-    return message_links.find_links(
+    return related.find_links(
         opened.store.document(resolve_document(opened, document)),
         records=opened.store.documents(),
         scan=opened.store.scan,

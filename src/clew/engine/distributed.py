@@ -14,7 +14,7 @@ from clew.core.settings import EmbedderConfig, Settings
 from clew.engine.add import check_sources, make_ingest_context
 from clew.engine.opened import Opened, check_positive_count
 from clew.index.add import ingest
-from clew.index.add.sources import is_url
+from clew.index.walk.sources import is_url
 
 if TYPE_CHECKING:
     from clew.engine import Engine

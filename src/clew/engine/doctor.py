@@ -27,14 +27,14 @@ from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.tuned import TunedSettings, read_tuned_settings
 from clew.engine.add import calibrate, make_ingest_context
 from clew.engine.languages import describe_foreign_languages
-from clew.index.add.calibrate import MIN_CHUNKS as MIN_CALIBRATED
+from clew.index.add.embed import MIN_CHUNKS as MIN_CALIBRATED
 from clew.index.add.pipeline import store_document
 from clew.index.add.prepare import Prepared, Recipe
-from clew.index.chunk.terms import count_document_terms
+from clew.index.chunk.build import count_document_terms
 from clew.index.enrich.summary import Summariser, Summary
 from clew.index.read.load import is_there
 from clew.index.read.sections import get_source_uri
@@ -233,7 +233,7 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
     staged = opened.store.staged_model()
     if staged and not staged.was_used and staged.embedder != opened.embedder.name:
         problem = f"vectors of {staged.embedder} are kept beside those in use, of a switch that was not finished"
-        advice = f"`clew reembed --to {staged.embedder}` goes on with them, `clew reembed --discard` deletes them"
+        advice = f"`clew reembed {staged.embedder}` goes on with them, `clew reembed --discard` deletes them"
         yield _advise("staged", problem, next_step=advice)
 
 
@@ -445,7 +445,7 @@ def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
     """An erasure that was broken off, and tuned settings of another embedder."""
     is_erasing, tuned = False, list[TunedSettings]()
     with suppress(ClewError):  # what is damaged was named already
-        is_erasing = bool(opened.store.eraser().pending())
+        is_erasing = bool(opened.store.records.read("erasing"))
     with suppress(ClewError):
         tuned = read_tuned_settings(opened.records)
     if is_erasing:

@@ -16,10 +16,21 @@ from clew.engine.add import make_ingest_context
 from clew.engine.opened import Opened
 from clew.engine.scrub import scrub
 from clew.engine.sections import resolve_document_or_sections
-from clew.index.erase.journal import Journal, join_journals, make_journal, parse_journal
-from clew.index.erase.quotes import Quotes, collect_quotes, list_naming, list_quoting
-from clew.index.erase.remove import remove_selection
-from clew.index.erase.select import Selection, list_authors, select_author, select_channel
+from clew.index.erase import (
+    Journal,
+    Quotes,
+    Selection,
+    collect_quotes,
+    join_journals,
+    list_authors,
+    list_naming,
+    list_quoting,
+    make_journal,
+    parse_journal,
+    remove_selection,
+    select_author,
+    select_channel,
+)
 from clew.index.read.load import is_file_there
 
 if TYPE_CHECKING:
@@ -55,8 +66,8 @@ def erase(
     if isinstance(documents, str):
         raise SettingsError("documents is one text; give a list of ids or addresses")
     opened = engine.opened
-    eraser = opened.store.eraser()
-    pending = eraser.pending()
+    records = opened.store.records
+    pending = records.read("erasing")
     before = parse_journal(pending) if pending else None
     names = list(documents)
     selector = _describe_selector(names, author, channel, before)
@@ -69,20 +80,20 @@ def erase(
         journal, quotes = _collect_quotes(opened, journal, channel or "")
         if dry_run:
             return _make_receipt(opened, journal, resumed=before is not None, dry_run=True)
-        eraser.set_pending(journal.to_text())
+        records.write("erasing", journal.to_text())
         # Before the removal, since nobody can tell what quotes a text that is gone, if this process is killed.
         scrubbed, busy = scrub(engine, journal, quotes)
         text = replace(journal, jobs=busy).to_text()
-        eraser.set_pending(text)
+        records.write("erasing", text)
         contexts = remove_selection(make_ingest_context(opened, settings), journal.selection)
     entries, notes = _clear_caches(opened)
     meanwhile, busy = scrub(engine, journal, quotes)  # what was written during the removal
-    purge = eraser.purge()
+    purge = opened.store.purge()
     opened.store.flush()
     again = (*(f"the job {job} tells of it and has not ended; run the erasure again after it" for job in busy),)
     again += purge.again
-    if eraser.pending() == text:  # else another process has begun an erasure
-        eraser.set_pending(replace(journal, jobs=busy).to_text() if again else "")
+    if records.read("erasing") == text:  # else another process has begun an erasure
+        records.write("erasing", replace(journal, jobs=busy).to_text() if again else "")
     return _make_receipt(
         opened,
         journal,
@@ -178,7 +189,7 @@ def _make_receipt(
             *(f"{each} that named what is erased: gone as well" for each in deleted),
             *notes,
             *([_EXPORTS] if journal.message_ids else []),
-            *opened.store.eraser().notes(),
+            *opened.store.notes(),
         ),
         **done,
     )

@@ -28,13 +28,13 @@ from clew.engine.search import (
 from clew.index.read import read_file
 from clew.index.read.load import is_file_there
 from clew.index.read.process.limits import ReadLimits
-from clew.index.read.uri import make_file_uri
+from clew.index.walk.files import find_reason_passed_over
 from clew.index.walk.ignore import EXCLUDED, NOT_INCLUDED
-from clew.index.walk.passed_over import find_reason_passed_over
+from clew.index.walk.uri import make_file_uri
 from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
 from clew.query.context import cite
-from clew.query.search.tables import Table
+from clew.query.messages.table import Table
 from clew.query.why import Attempt, TrialReranker
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
         resolve_document(opened, target)
         missing = f"there is no document {target!r}"
     except NotFound as error:
-        missing = str(error)
+        missing = error.message
     if opened.boundary != EVERYTHING:
         return WhyNot(question, target, "not ingested", missing)
     for path in (Path(target), opened.root / target):

@@ -21,7 +21,7 @@ from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
 from clew.core.workers import make_worker_name
 from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id
-from clew.index.add.sources import is_url
+from clew.index.walk.sources import is_url
 
 if TYPE_CHECKING:
     from clew.engine import Engine

@@ -36,7 +36,7 @@ def find_main_language(store: Store, documents: Sequence[Document], *, language:
 
     Where `language` is "auto", that of their chunks is detected again: of all, or of some that are spread over them.
     """
-    from clew.index.chunk.terms import find_chunk_language, get_page_text  # no search needs it
+    from clew.index.chunk.build import find_chunk_language, get_page_text  # no search needs it
 
     found = [(chunk, document) for document in documents for chunk in store.chunks(document.id)]
     if not found or language != "auto":
@@ -98,12 +98,12 @@ def advise_embedder(foreign: Mapping[str, int], chunks: int) -> str:
     others = [code for code in foreign if code not in covered]
     if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # too few to choose by
         return f"words still find them; for meaning run {_advise_hub(foreign)}"
-    advice = f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
+    advice = f"words still find them; for meaning run `clew reembed {MULTILINGUAL}`"
     return f"{advice}, which does not know {', '.join(others)}: for these, {_advise_hub(others)}" if others else advice
 
 
 def _advise_hub(codes: Iterable[str]) -> str:
-    return f"`clew reembed --to hf:NAME`, a model of the hub that knows {', '.join(codes)} (docs/models.md)"
+    return f"`clew reembed hf:NAME`, a model of the hub that knows {', '.join(codes)} (docs/models.md)"
 
 
 def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:

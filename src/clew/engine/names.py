@@ -100,7 +100,7 @@ def find_named_records(opened: Opened, names: Iterable[str]) -> list[DocumentRec
 def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
     places = [name]
     if "://" not in name and "\0" not in name:
-        from clew.index.read.uri import make_file_uri
+        from clew.index.walk.uri import make_file_uri
 
         places.append(make_file_uri(Path(name), opened.root))
     records = opened.store.documents()

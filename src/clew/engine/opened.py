@@ -3,7 +3,7 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from numbers import Real
@@ -17,10 +17,7 @@ from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.protocols import (
     LLM,
     AnswerReader,
-    Chunker,
     Embedder,
-    Enricher,
-    Reader,
     RecordStore,
     Reranker,
     Store,
@@ -32,24 +29,10 @@ from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Hit
-from clew.query.context.format.renderers import Renderer
+from clew.engine.extensions import Extensions
 from clew.query.context.session import Sessions
 from clew.query.search.conversation import SplitText
 from clew.query.search.find import Finder
-from clew.query.search.strategies import StrategyFactory
-
-
-@dataclass(frozen=True, slots=True)
-class Extensions:
-    """The user's own parts, given to `Engine.open` as objects."""
-
-    strategies: Mapping[str, StrategyFactory] = field(default_factory=dict)
-    renderers: Mapping[str, Renderer] = field(default_factory=dict)  # and the built-in ones
-    readers: Mapping[str, Reader] = field(default_factory=dict)
-    chunker: Chunker | None = None
-    enrichers: Sequence[Enricher] = ()
-    reranker: Reranker | None = None
-
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +73,7 @@ class Opened:
 
     def resolve_settings(self, given: Settings | None) -> Settings:
         """The settings of one call: those given, whole, or the engine's."""
-        if given is None:
-            return self.settings
-        if not isinstance(given, Settings):
-            raise SettingsError(f"settings has the type {type(given).__name__}; give a clew.Settings")
-        return given
+        return self.settings if given is None else check_settings(given)
 
     def with_store(self, store: Store, embedder: Embedder, config: EmbedderConfig | None = None) -> "Opened":
         """A copy over another store and embedder, as after `reembed`; `config` is how the embedder was made."""
@@ -205,12 +184,12 @@ def make_finder(
     store: Store, embedder: Embedder, llm: LLM | None, settings: Settings, extensions: Extensions
 ) -> Finder:
     """A Finder with the built-in strategies and the user's own."""
-    given = extensions.reranker
+    reranker = extensions.reranker
     return Finder(
         store,
         embedder,
         llm=llm,
-        load_reranker=drivers.make_reranker if given is None else lambda _: given,
+        load_reranker=drivers.make_reranker if isinstance(reranker, str | None) else lambda _: reranker,
         make_splitter=partial(_make_splitter, count=embedder.count),
         strategies=extensions.strategies,
         cache_size=settings.search.cache,
@@ -230,7 +209,7 @@ def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]
 
 def resolve_document(opened: Opened, name: str) -> str:
     """The id of the document that an id, an address or a path names, or NotFound with the nearest names."""
-    from clew.index.read.uri import resolve_document_ids
+    from clew.index.walk.uri import resolve_document_ids
 
     for candidate in resolve_document_ids(name, opened.root):
         for record in opened.store.documents(Filter(documents=frozenset({candidate}))):
@@ -241,6 +220,13 @@ def resolve_document(opened: Opened, name: str) -> str:
         return ids[name]
     hint = format_suggestion(name, ids) or "`clew list` shows the documents"
     raise NotFound(f"there is no document {name!r}; {hint}")
+
+
+def check_settings(settings: Settings) -> Settings:
+    """Returns the settings, or raises SettingsError if they are not a Settings."""
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
+    return settings
 
 
 def check_filter(where: Filter) -> Filter:

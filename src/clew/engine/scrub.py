@@ -10,9 +10,7 @@ from clew.core.errors import SourceError
 from clew.core.protocols import RecordStore
 from clew.core.session import StoredSession
 from clew.engine.sessions import import_session_file
-from clew.index.erase.journal import Journal
-from clew.index.erase.quotes import Quotes
-from clew.index.erase.select import Selection
+from clew.index.erase import Journal, Quotes, Selection
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -28,7 +26,7 @@ def scrub(engine: "Engine", journal: Journal, quotes: Quotes) -> tuple[Counter[s
     def tells(text: str) -> bool:
         return any(name in text for name in names) or quotes.are_in_json(text)
 
-    jobs, busy = opened.store.eraser().drop_jobs(lambda job, text: job in journal.jobs or tells(text))
+    jobs, busy = opened.store.jobs.drop(lambda job, text: job in journal.jobs or tells(text))
     counts = Counter(sessions=_scrub_sessions(engine, journal.selection, quotes), jobs=jobs)
     counts.update(_scrub_records(opened.store.records, tells))
     return counts, tuple(busy)

@@ -1,6 +1,6 @@
 """The verbs that read a collection: list, read, search, context, status."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from clew import drivers
-from clew.core.errors import ConcurrentChange, NotFound, SettingsError
+from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
 from clew.core.protocols import Strategy
 from clew.core.settings import Settings
+from clew.core.suggest import unknown_name_error
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.languages import name_languages
+from clew.engine.names import find_named_records
 from clew.engine.opened import Opened, check_filter, check_positive_count
 from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
 from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
+from clew.query.messages.table import Table, read_messages_from_table
 from clew.query.rank.calibrate import ANSWER_DEPTH
-from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.find import build_query
-from clew.query.search.tables import Table
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -64,6 +65,7 @@ def search(
     channel: str | None = None,
     now: datetime | None = None,
     group_by: Literal["document"] | None = None,
+    without: Sequence[str] = (),
     settings: Settings | None = None,
 ) -> list[Hit]:
     """The k best chunks for a query, best first; grouped by document, the best chunk of each of the k best documents.
@@ -71,6 +73,7 @@ def search(
     The query may be a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}); then
     each of its topics is a query. `strategy` is a name, or a function of your own from a Query to hits.
     `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
+    `without` leaves documents out, by id, address, folder or pattern, as those that were read already.
     """
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
@@ -78,9 +81,20 @@ def search(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
     )
     name, settings = choose_strategy(query, strategy, settings)
-    if group_by is None:
-        return opened.finder.find(request, name, settings)
-    return find_best_per_document(lambda wanted: opened.finder.find(wanted, name, settings), request, group_by)
+    find = partial(find_without, opened, without, lambda wanted: opened.finder.find(wanted, name, settings))
+    return find(request) if group_by is None else find_best_per_document(find, request, group_by)
+
+
+def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], list[Hit]], query: Query) -> list[Hit]:
+    """The hits outside the named documents, as many as the query wants: their chunks are so many hits more at most."""
+    if isinstance(names, str):
+        raise SettingsError("without is one text; give a list of ids or addresses")
+    if not names:
+        return find(query)
+    records = {record.id: record for record in find_named_records(opened, names)}
+    wanted = query.k + sum(record.chunks for record in records.values())
+    hits = find(replace(query, k=wanted, depth=max(query.depth, wanted)))
+    return [hit for hit in hits if hit.document.id not in records][: query.k]
 
 
 def find_best_per_document(find: Callable[[Query], list[Hit]], query: Query, group_by: str) -> list[Hit]:
@@ -286,11 +300,7 @@ def get_token_counter(tokenizer: str) -> Count:
 
 def find_renderer(opened: Opened, name: str) -> Renderer:
     """The renderer of this name, built in or the user's."""
-    return look_up_by_name(name, opened.extensions.renderers, "renderer")
-
-
-def look_up_by_name(name: str, table: Mapping[str, T], what: str) -> T:
-    """The entry of a table by its name; raises NotFound with the known names."""
-    if name not in table:
-        raise NotFound(f"there is no {what} {name!r}; there are {', '.join(table)}")
-    return table[name]
+    renderers = opened.extensions.find_renderers()
+    if name not in renderers:
+        raise unknown_name_error("renderer", name, renderers)
+    return renderers[name]

@@ -10,7 +10,7 @@ from clew.core.types import Document, DocumentRecord
 from clew.engine.languages import find_main_language
 from clew.engine.opened import Opened, resolve_document
 from clew.index.read.sections import PARENT, get_source_uri, join_sections, sort_sections
-from clew.index.read.uri import resolve_document_ids
+from clew.index.walk.uri import resolve_document_ids
 
 
 def read_document_or_sections(opened: Opened, name: str) -> Document:

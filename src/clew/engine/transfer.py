@@ -17,8 +17,8 @@ from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
 from clew.engine.distributed import RayOptions, open_embedder
-from clew.engine.validate import check_embedder
-from clew.index.add.calibrate import calibrate_once
+from clew.engine.extensions import check_embedder
+from clew.index.add.embed import calibrate_once
 
 if TYPE_CHECKING:
     from clew.core.stored import Manifest, StoredDocument
@@ -199,9 +199,9 @@ class _Restore:
                 self._skipped += 1
                 continue
             try:
-                self._store.put_stored(stored)
+                self._store.put_many([stored])
             except DriverFailed as error:
-                self._failed.append(SourceFailure(name, str(error)))
+                self._failed.append(SourceFailure(name, error.message))
                 self._failures_in_a_row += 1
                 if self._failures_in_a_row >= MAX_FAILURES:
                     raise

@@ -1,6 +1,6 @@
 """The evaluation of a collection: every system is asked every judged question, and the differences are tested.
 
-It runs here, or as a job of a worker. What a system found is measured by all that the judgement of a question allows.
+It runs here, or as a job of a worker. Results are measured as far as the judgement of a question allows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +37,14 @@ from clew.evaluation.measures import (
     reciprocal_rank,
     topic_coverage,
 )
-from clew.evaluation.questions.judged import JudgedQuestion, format_question, parse_question, read_questions
-from clew.evaluation.questions.resolve import Judgement, resolve_questions
+from clew.evaluation.questions.judged import (
+    JudgedQuestion,
+    Judgement,
+    format_question,
+    parse_question,
+    read_questions,
+    resolve_questions,
+)
 from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
@@ -60,6 +66,7 @@ class AskOptions:
     where: Filter = EVERYTHING
 
 
+# The parameters are those of the verb, on every surface.
 def evaluate(
     engine: Engine,
     questions: str | Path | Sequence[JudgedQuestion],
@@ -77,12 +84,12 @@ def evaluate(
     resume: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
-    """The measures of each strategy under each of the settings, and how they differ from the first of them.
+    """Return the measures of each strategy under each of the settings, and how they differ from the first of them.
 
-    The questions are judged ones, a JSON Lines file or a BEIR folder of them. Without strategies or settings those of
-    the engine are measured. Measures are taken at `k` documents, of `hits` chunks (default: two for each document), and
-    of a context of so many `tokens` (0: none is made). With `answers` every question is also answered. `measures` are
-    those that are compared (default: nDCG, and the evidence in the context).
+    The questions are judged ones, a JSON Lines file or a BEIR folder of them. Without strategies or settings, the
+    engine's own are measured. Measures are taken at `k` documents, of `hits` chunks (default: two for each document),
+    and of a context of so many `tokens` (0: none is made). With `answers` every question is also answered. `measures`
+    are compared (default: nDCG, and the evidence in the context).
 
     The run is kept with the collection, or in `folder`, and one that broke off is continued, unless
     `resume` is False. Nothing is kept of the texts.
@@ -124,7 +131,7 @@ def enqueue_evaluation(
     tokens: int | None = None,
     answers: bool = False,
 ) -> Job:
-    """Queues what `evaluate` would do, for a worker (a server, `clew jobs work`), and returns the job.
+    """Queue an `evaluate` for a worker (a server, `clew jobs work`), and return the job.
 
     The questions are kept with the job, the settings are those of the worker. Its result has the id of the run and the
     measures of each strategy.
@@ -144,7 +151,7 @@ def enqueue_evaluation(
 
 
 def run_evaluation(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
-    """The id of the run of a job, the measures of each of its systems, and the notes."""
+    """Return the id of the run of a job, the measures of each of its systems, and the notes."""
     request = job.request
     try:
         questions = [parse_question(each) for each in request["questions"]]
@@ -166,7 +173,7 @@ register_runner(KIND, run_evaluation)
 def build_systems(
     engine: Engine, strategies: Sequence[str], settings: Mapping[str, Settings] | None
 ) -> dict[str, tuple[EvaluatedSystem, Settings]]:
-    """The systems by name, each with its settings: every strategy with every one of the settings."""
+    """Build the systems by name, each with its settings: every strategy with every one of the settings."""
     if isinstance(strategies, str):
         strategies = (strategies,)
     found: dict[str, tuple[EvaluatedSystem, Settings]] = {}
@@ -194,7 +201,7 @@ def make_run(
     options: AskOptions,
     notes: tuple[str, ...] = (),
 ) -> EvaluationRun:
-    """A run without results, whose key stands for all that they depend on."""
+    """Make a run without results, whose key stands for all that they depend on."""
     stats = engine.opened.store.stats()
     parts = [
         *(f"{question!r} {judgements[question.id]!r}" for question in questions),
@@ -218,7 +225,7 @@ def make_run(
 
 
 def _find_unfinished(engine: Engine, run: EvaluationRun, folder: str | Path | None) -> EvaluationRun | None:
-    """The kept run that broke off and asks just the same, if there is one."""
+    """Find the kept run that broke off and asks just the same, if there is one."""
     kept = (each for each in reversed(list_runs(engine, folder=folder)) if each.key == run.key)
     return next((each for each in kept if not each.is_finished), None)
 
@@ -232,7 +239,7 @@ def _ask_all(
     run: EvaluationRun,
     on_progress: OnProgress | None,
 ) -> Iterator[QuestionResult]:
-    """The results that the run lacks, one by one."""
+    """Yield the results that the run lacks, one by one."""
     done = {(result.system, result.question) for result in run.results}
     report = _make_reporter(len(systems) * len(questions), len(done), on_progress)
     left = {name: [each for each in questions if (name, each.id) not in done] for name in systems}
@@ -265,7 +272,7 @@ def _make_reporter(total: int, before: int, on_progress: OnProgress | None) -> C
 
 
 def check_questions(questions: Sequence[JudgedQuestion]) -> None:
-    """Raises SettingsError unless there are questions, each with an id of its own."""
+    """Raise SettingsError unless there are questions, each with an id of its own."""
     if not questions:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
     if len({question.id for question in questions}) < len(questions):
@@ -273,7 +280,7 @@ def check_questions(questions: Sequence[JudgedQuestion]) -> None:
 
 
 def _empty_caches(engine: Engine) -> Engine:
-    """The same engine with empty caches, so that each system is timed alike."""
+    """Return the same engine with empty caches, so that each system is timed alike."""
     opened = engine.opened
     finder = make_finder(opened.store, opened.embedder, opened.llm, opened.settings, opened.extensions)
     return Engine(replace(opened, finder=finder))
@@ -287,7 +294,7 @@ def ask_question(
     judgement: Judgement,
     options: AskOptions,
 ) -> QuestionResult:
-    """The result of one system for one question."""
+    """Return the result of one system for one question."""
     settings = replace(settings, search=replace(settings.search, cache=0))  # a repeated question costs as much
     asked: dict[str, Any] = {
         "strategy": system.strategy,
@@ -326,7 +333,7 @@ def ask_question(
 
 
 def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:
-    """The measures of a ranking of documents; none where nothing is relevant."""
+    """Measure a ranking of documents; no measures where nothing is relevant."""
     relevant = {name for name, grade in judgement.grades.items() if grade > 0}
     if not relevant:
         return {}
@@ -343,11 +350,11 @@ def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dic
 
 
 def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgement) -> dict[str, float]:
-    """The measures of an answer.
+    """Measure an answer.
 
     It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
-    that has none is wrong. `answer F1` compares its words with those of the reference answer: without a model, those
-    chosen in the passages.
+    that has none is wrong. `answer F1` compares its words, without a model the
+    chosen ones of the passages, with the reference answer.
     """
     values = {"answered": float(answer.found)}
     if not answer.found:
@@ -364,7 +371,7 @@ def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgemen
 
 
 def compare_words(text: str, reference: str) -> float:
-    """The F1 of the terms of a text and of those of a reference, function words left out."""
+    """Compute the F1 of the terms of a text and a reference, without function words."""
     said, wanted = extract_terms(text), extract_terms(reference)
     shared = sum(min(count, wanted.get(term, 0)) for term, count in said.items())
     return 2 * shared / (sum(said.values()) + sum(wanted.values())) if shared else 0.0
@@ -377,7 +384,7 @@ def _is_evidence(document: str, span: Span, judgement: Judgement) -> bool:
 
 
 def _measure_evidence(spans: Sequence[tuple[str, Span]], judgement: Judgement, name: str) -> dict[str, float]:
-    """The share of the evidence's characters in the spans, the mean over its parts; nothing without evidence."""
+    """Measure the share of the evidence's characters in the spans, the mean over its parts."""
     covers = [
         measure_cover([span for id_, span in spans if id_ == document], wanted) for document, wanted in judgement.spans
     ]

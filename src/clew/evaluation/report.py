@@ -1,4 +1,4 @@
-"""What a run says: means, latencies, risk against coverage, and tested differences to the baseline."""
+"""The results of a run: means, latencies, risk against coverage, and tested differences to the baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 from clew.core.errors import SettingsError
 from clew.core.plural import format_count
 from clew.core.suggest import format_names
-from clew.evaluation.statistics import Interval, bootstrap, correct_holm, permutation_test
+from clew.evaluation.measures import Interval, bootstrap, correct_holm, permutation_test
 from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult, SystemScore
 
 Values = dict[str, dict[str, float]]  # by measure, then by question
@@ -18,7 +18,7 @@ _MEAN_RESAMPLES = 1_000  # enough for an interval that is only shown
 
 
 def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation:
-    """The scores of the systems of a run, and the differences of each to the first in the measures named.
+    """Return the scores of the systems of a run, and the differences of each to the first in the measures named.
 
     By default nDCG is compared, and the evidence in the context where there is evidence.
     """
@@ -35,7 +35,7 @@ def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation
 
 
 def _sort_results(run: EvaluationRun) -> EvaluationRun:
-    """The run with its results in the order of its questions: they come as they are done, and resampling has one."""
+    """Return the run with its results in the order of its questions: resampling depends on the order."""
     systems = {system.name: number for number, system in enumerate(run.systems)}
     questions = {id_: number for number, id_ in enumerate(run.questions)}
     ordered = sorted(run.results, key=lambda each: (systems[each.system], questions[each.question]))
@@ -43,7 +43,7 @@ def _sort_results(run: EvaluationRun) -> EvaluationRun:
 
 
 def estimate_means(run: EvaluationRun, system: str) -> dict[str, Interval]:
-    """The mean of each measure of a system with its 95 % bootstrap interval over the questions that have it."""
+    """Estimate the mean of each measure of a system with its 95 % bootstrap interval."""
     return {
         name: bootstrap(list(found.values()), [0.0] * len(found), resamples=_MEAN_RESAMPLES)
         for name, found in collect_values(run, system).items()
@@ -51,7 +51,7 @@ def estimate_means(run: EvaluationRun, system: str) -> dict[str, Interval]:
 
 
 def list_measures(k: int, tokens: int, *, answers: bool) -> list[str]:
-    """The names of all measures that a run may have."""
+    """List the names of all measures that a run may have."""
     ranked = [f"{name}@{k}" for name in ("nDCG", "recall", "precision", "topics", "evidence")]
     shown = [f"evidence@{tokens} tokens", "left empty", CONTEXT_MEASURE] if tokens else []
     answered = ["answered", "answer precision", "citation precision", "answer F1"] if answers else []
@@ -59,17 +59,17 @@ def list_measures(k: int, tokens: int, *, answers: bool) -> list[str]:
 
 
 def check_measures(measures: Sequence[str], known: Sequence[str]) -> None:
-    """Raises SettingsError if one of the measures is not known."""
+    """Raise SettingsError if one of the measures is not known."""
     for measure in measures:
         if measure not in known:
             raise SettingsError(f"there is no measure {measure!r} here; there are {format_names(known, max_names=20)}")
 
 
 def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
-    """The systems of several runs in one, over the questions that all of them have, so that they can be compared.
+    """Merge the systems of several runs into one, over the questions that all of them have.
 
-    Questions that were judged otherwise in another run are left out, and so is what depends on the budget of the
-    context where that differs. A name that two runs have gets the number of its run, in the order given.
+    Questions that were judged otherwise in another run are left out, and so are measures of the context where its
+    budgets differ. A name that two runs have gets the number of its run, in the order given.
     """
     asked = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
     if not asked:
@@ -119,14 +119,14 @@ def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
 
 
 def _keep_ranked(result: QuestionResult, k: int) -> QuestionResult:
-    """The result without what was measured of a context, or of an answer by it."""
+    """Return the result without the measures of a context, and of an answer by it."""
     ranked = list_measures(k, 0, answers=False)
     values = {name: value for name, value in result.values.items() if name in ranked}
     return replace(result, values=values, tokens=None, confidence=None)
 
 
 def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float], ...]:
-    """Points of coverage and risk: of the n most confident answers, the share of all questions and that of wrong ones.
+    """Return points of coverage and risk: of the n most confident answers, their share and that of wrong ones.
 
     A question that was not answered is not covered at any point.
     """
@@ -140,7 +140,7 @@ def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float]
 
 
 def list_worst(evaluation: Evaluation, count: int, *, measure: str = "") -> list[tuple[str, dict[str, float]]]:
-    """The questions that fared worst with the first system, each with the value of every system in a measure: nDCG."""
+    """List the questions with the lowest nDCG of the first system, each with the values of every system."""
     run = evaluation.run
     values = {system.name: collect_values(run, system.name) for system in run.systems}
     first = values[run.systems[0].name]
@@ -154,7 +154,7 @@ def list_worst(evaluation: Evaluation, count: int, *, measure: str = "") -> list
 
 
 def list_recall(evaluation: Evaluation, system: str) -> list[float]:
-    """The mean recall of a system after each position of the ranking."""
+    """List the mean recall of a system after each position of the ranking."""
     run = evaluation.run
     results = [each for each in run.results if each.system == system]
     depth = max((len(each.ranking) for each in results), default=0)
@@ -171,7 +171,7 @@ def list_recall(evaluation: Evaluation, system: str) -> list[float]:
 
 
 def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], list[float]]:
-    """The relevance that a system gave to relevant results, and to others."""
+    """Return the relevance that a system gave to relevant results, and to others."""
     right: list[float] = []
     wrong: list[float] = []
     for result in evaluation.run.results:
@@ -183,7 +183,7 @@ def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], 
 
 
 def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]]:
-    """How many relevant results of a system, and how many others, have a relevance in each of twenty equal ranges."""
+    """Count the relevant and the other results of a system in twenty equal ranges of relevance."""
     counts = {}
     for name, found in zip(("relevant", "others"), split_relevances(evaluation, system), strict=True):
         counts[name] = [0] * BINS
@@ -193,9 +193,9 @@ def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]
 
 
 def collect_values(run: EvaluationRun, system: str) -> Values:
-    """The values of a system by measure, then by question.
+    """Collect the values of a system by measure, then by question.
 
-    Where some questions have no answer, "context" joins what is measured of the context for both kinds.
+    Where some questions have no answer, "context" joins the measures of the context for both kinds.
     """
     found: Values = {}
     for result in run.results:
@@ -229,7 +229,7 @@ def _score_system(run: EvaluationRun, system: EvaluatedSystem, values: Values) -
 
 
 def _compare(run: EvaluationRun, values: Mapping[str, Values], measures: Sequence[str]) -> list[Comparison]:
-    """Every system against the first in each measure, on the questions that both have it for."""
+    """Return every system against the first in each measure, on the questions that both have it for."""
     baseline, *others = (system.name for system in run.systems)
     found: list[Comparison] = []
     for measure in measures:

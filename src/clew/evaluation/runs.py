@@ -1,6 +1,6 @@
 """Runs as they are kept: JSON lines, a header and then a line for every result as it comes.
 
-A run that broke off is continued: what is in it is not asked again. A run can be exported in the format of TREC, which
+A run that broke off is continued without asking its questions again. A run can be exported in the format of TREC, which
 trec_eval, ir-measures and ranx read.
 """
 
@@ -83,7 +83,7 @@ def _name_failures(file: Path, done: str) -> Iterator[None]:
 
 
 def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[EvaluationRun]:
-    """The runs that are kept, the oldest first; one that cannot be read is left out, with a warning in the log."""
+    """List the runs that are kept, the oldest first; one that cannot be read is left out, with a warning in the log."""
     place = find_runs(engine, folder)
     if place is None:
         return []
@@ -97,7 +97,7 @@ def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[Evalu
 
 
 def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> EvaluationRun:
-    """The run of this id, or the last one for "last"; NotFound with those that there are."""
+    """Return the run of this id, or the last one for "last"; NotFound lists the runs."""
     place = find_runs(engine, folder)
     if place is None:
         raise SettingsError("this engine sees a part of the collection, and no runs; name the folder that has them")
@@ -116,7 +116,7 @@ def _read_texts(place: RecordStore) -> dict[str, str]:
 
 
 def _parse_run(place: RecordStore, name: str, text: str) -> EvaluationRun:
-    """Parse a run; a last line that was cut off is left out, and DriverFailed names what is no run."""
+    """Parse a run without a last line that was cut off; DriverFailed for a file that is no run."""
     try:
         header, *lines = _parse_lines(text)
         return replace(_build_run(header, lines), id=name, file=place.locate(KIND, name), is_kept=True)
@@ -126,7 +126,7 @@ def _parse_run(place: RecordStore, name: str, text: str) -> EvaluationRun:
 
 
 def _build_run(header: dict[str, Any], lines: Sequence[dict[str, Any]]) -> EvaluationRun:
-    """The run of a header and the lines of its results; ValueError, KeyError or TypeError where they are none."""
+    """Build the run of a header and the lines of its results; ValueError, KeyError or TypeError where they are none."""
     if header.pop("format", None) != FORMAT:
         raise ValueError("another format")
     results = {}
@@ -150,7 +150,7 @@ def _build_run(header: dict[str, Any], lines: Sequence[dict[str, Any]]) -> Evalu
 
 
 def _check_types(run: EvaluationRun) -> None:
-    """Raises TypeError if a value of a run that was read from a file is of another type than it is written with."""
+    """Raise TypeError if a value of a run that was read from a file is of another type than it is written with."""
     results = run.results
     texts: list[Any] = [run.key, run.embedder, run.source, *run.questions, *run.notes]
     texts += [text for each in run.systems for text in (each.name, each.strategy)]
@@ -169,7 +169,7 @@ def _check_types(run: EvaluationRun) -> None:
 
 
 def start_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
-    """The run as it is kept now, with its header."""
+    """Return the run as it is kept now, with its header."""
     header = {"format": FORMAT, **asdict(replace(run, results=(), file=None))}
     del header["results"], header["file"], header["is_kept"]
     place.write(KIND, _dump({**header, "created": run.created.isoformat()}), name=run.id)
@@ -177,7 +177,7 @@ def start_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
 
 
 def continue_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
-    """The run, without a last line that was cut off, so that the next result begins on a line of its own."""
+    """Return the run, without a last line that was cut off, so that the next result begins on a line of its own."""
     text = place.read(KIND, run.id)
     if not text.endswith("\n"):
         place.write(KIND, text[: text.rfind("\n") + 1], name=run.id)
@@ -185,7 +185,7 @@ def continue_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
 
 
 def append_result(run: EvaluationRun, result: QuestionResult, place: RecordStore) -> None:
-    """Adds a result to what is kept of its run."""
+    """Add a result to its run."""
     place.append(KIND, _dump(asdict(result)), name=run.id)
 
 
@@ -202,7 +202,7 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def export_trec(run: EvaluationRun, folder: str | Path) -> tuple[Path, ...]:
-    """Writes `qrels.txt`, and a run file for each system, into a folder; the files.
+    """Write `qrels.txt`, and a run file for each system, into a folder; the files.
 
     The score of a result is one over its rank, since trec_eval orders by it. Grades are whole numbers there, so all are
     multiplied by `find_grade_factor(run)`; measures with linear gains, as Clew's, stay the same. White space, % and
@@ -233,7 +233,7 @@ def export_trec(run: EvaluationRun, folder: str | Path) -> tuple[Path, ...]:
 
 
 def find_grade_factor(run: EvaluationRun) -> int:
-    """The smallest number that makes all grades whole ones, 2 for a half; 100 if none does, and they are rounded."""
+    """Find the smallest factor that makes all grades whole, 2 for a half; 100 if none does, and they are rounded."""
     grades = {grade for each in run.grades.values() for grade in each.values()}
     whole = (at for at in range(1, MAX_FACTOR) if all(abs(at * each - round(at * each)) < 1e-6 for each in grades))
     return next(whole, MAX_FACTOR)

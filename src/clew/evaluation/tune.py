@@ -20,9 +20,9 @@ from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
+from clew.evaluation.measures import Interval, bootstrap, permutation_test
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
-from clew.evaluation.statistics import Interval, bootstrap, permutation_test
 
 MIN_QUESTIONS = 10  # to choose by
 MIN_HELD_OUT = 20
@@ -70,12 +70,12 @@ class Promotion:
     p: float
     questions: int
     is_promoted: bool
-    differing: int = 0  # of the questions, those that the setting ranks otherwise
+    differing: int = 0  # questions that the setting ranks otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was tried, what was best, and whether the held-out questions agree.
+    """The tried settings, the best of them, and whether the held-out questions agree.
 
     `settings` are the changes by dotted name, empty if nothing was better; `is_promoted` whether the test on
     the held-out questions speaks for them, and `is_kept` whether they were written into the collection.
@@ -109,7 +109,7 @@ class _Trial:
     measured: dict[str, dict[str, float]] = field(default_factory=dict, compare=False)
 
     def measure_values(self, changes: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-        """The measure of each question by its id, under each of the changes."""
+        """Measure the measure of each question by its id, under each of the changes."""
         trees = [override_settings(self.engine.settings, each) for each in changes]
         new = {str(at): tree for at, tree in enumerate(trees) if repr(tree) not in self.measured}
         if new:
@@ -127,6 +127,7 @@ class _Trial:
         return values.get(self.measure) or values.get(name, {})
 
 
+# The parameters are those of the verb, on every surface.
 def tune(
     engine: Engine,
     questions: str | Path | Sequence[JudgedQuestion],
@@ -139,13 +140,13 @@ def tune(
     dry_run: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Tuning:
-    """The settings that serve these questions best, kept with the collection if held-out questions agree.
+    """Return the settings that serve these questions best, kept with the collection if held-out questions agree.
 
     Each candidate value is tried, one setting after the other. So that the choice does not judge itself, it is also
     made by a first part of the questions alone (`train_share`), then by more and more of them, each time tested on the
-    next ones. One test over all of these decides whether what is chosen is better than what is in use. Of settings that
-    are no better, at most 5 % pass. What is kept is the choice by all questions; it holds from the next opening on,
-    until `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange
+    next ones. One test over all of these decides whether the choice is better than the present settings; of settings
+    that are no better, at most 5 % pass. The choice by all questions is kept and holds from the next opening on, until
+    `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange
     where another does, or has kept settings meanwhile.
 
     `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
@@ -154,6 +155,8 @@ def tune(
     """
     engine.opened.check_unbounded()
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
+    if not asked:
+        raise SettingsError("there are no questions; `clew evaluate make` writes some")
     first, *parts = split_questions(asked, train_share=train_share, min_train=MIN_QUESTIONS)
     known, held_out = (len({fold_question(each) for each in side}) for side in (first, [q for p in parts for q in p]))
     if known < MIN_QUESTIONS or held_out < MIN_HELD_OUT:
@@ -185,28 +188,28 @@ def tune(
         return replace(made, is_kept=True)
 
 
-def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float = LEVEL, seed: int = 0) -> Promotion:
-    """The decision on a setting by its values and those of the present one, paired by question.
+def decide_promotion(new: Sequence[float], old: Sequence[float], *, seed: int = 0) -> Promotion:
+    """Decide on a setting by its values and the present one's, paired by question.
 
-    A one-sided permutation test must speak for it at this level. That test takes gains and losses for alike in size;
+    A one-sided permutation test must speak for it at LEVEL. That test takes gains and losses for alike in size;
     where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
     difference must lie above 0 too, and enough questions must differ at all.
     """
     p, difference = permutation_test(new, old, one_sided=True, seed=seed), bootstrap(new, old, seed=seed)
     differing = sum(a != b for a, b in zip(new, old, strict=True))
-    is_promoted = p <= level and difference.low > 0 and differing >= MIN_DIFFERING
+    is_promoted = p <= LEVEL and difference.low > 0 and differing >= MIN_DIFFERING
     return Promotion(difference, p, len(new), is_promoted, differing)
 
 
 def fold_question(question: JudgedQuestion) -> str:
-    """The text of a question without regard to case and white space: two that have the same one ask the same."""
+    """Return the text of a question without regard to case and white space: two that have the same one ask the same."""
     return " ".join(question.question.casefold().split())
 
 
 def split_questions(
     questions: Sequence[JudgedQuestion], *, train_share: float, min_train: int = 1
 ) -> list[list[JudgedQuestion]]:
-    """The parts of the questions, in an order made of hashes: the first to choose by, then `PARTS` held-out ones.
+    """Split the questions, in an order of hashes, into those to choose by and `PARTS` held-out parts.
 
     Each held-out part tests what the parts before it choose, and then takes part in the next choice. So every question
     but the first ones is a test, and later choices are made by more of them, while no choice knows its own test: in
@@ -225,7 +228,7 @@ def split_questions(
 
 
 def _explain_refusal(promotion: Promotion) -> str:
-    """Why what was chosen is not kept."""
+    """Explain why the choice is not kept."""
     if promotion.p <= LEVEL and promotion.differing < MIN_DIFFERING:
         return f"only {promotion.differing} held-out questions differ, and a gain is told by {MIN_DIFFERING} or more"
     interval = f"{promotion.difference}, p = {promotion.p:.3g}"
@@ -233,7 +236,7 @@ def _explain_refusal(promotion: Promotion) -> str:
 
 
 def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
-    """A caution where questions were made from the words of the collection itself."""
+    """Yield a caution where questions were made from the words of the collection itself."""
     made = sum(question.made in ("headings", "titles", "replies") for question in questions)
     if made:
         yield (
@@ -243,7 +246,7 @@ def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
 
 
 def rollback_tuning(engine: Engine) -> TunedSettings | None:
-    """Takes back what `tune` kept last and returns it; None if there is nothing. It holds from the next opening on."""
+    """Take back the last tuning and return it; None if there is nothing. It holds from the next opening on."""
     engine.opened.check_unbounded()
     records = engine.opened.store.records
     kept = read_tuned_settings(records)
@@ -254,7 +257,7 @@ def rollback_tuning(engine: Engine) -> TunedSettings | None:
 
 
 def list_tunings(engine: Engine) -> list[TunedSettings]:
-    """What `tune` kept for the collection, the oldest first; the last one is in use."""
+    """List the tunings kept for the collection, the oldest first; the last one is in use."""
     return read_tuned_settings(engine.opened.records)
 
 
@@ -264,7 +267,7 @@ def _hold_out(
     parts: Sequence[Sequence[JudgedQuestion]],
     candidates: Mapping[str, Sequence[Any]],
 ) -> tuple[list[float], list[float]]:
-    """The measure of each held-out question under what the questions before its part choose, and as it is now."""
+    """Measure each held-out question under the choice of the earlier questions, and under the settings of now."""
     known, new, old = list(first), list[float](), list[float]()
     for place, part in enumerate(parts, 1):
         best, _ = _choose(replace(trial, on_progress=None), known, candidates)
@@ -284,7 +287,7 @@ def _hold_out(
 def _choose(
     trial: _Trial, known: Sequence[JudgedQuestion], candidates: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, Any], tuple[TriedSetting, ...]]:
-    """The best values by these questions, one setting after the other, and everything that was tried."""
+    """Choose the best values by these questions, one setting after the other, and everything that was tried."""
     now = dict(flatten_settings(trial.engine.settings))
     best: dict[str, Any] = {}
     tried: list[TriedSetting] = []
@@ -306,13 +309,13 @@ def _choose(
 
 
 def _average(values: Mapping[str, float], questions: Sequence[JudgedQuestion]) -> float:
-    """The mean of the values of these questions; 0 if none of them has one."""
+    """Return the mean of the values of these questions; 0 if none of them has one."""
     found = [values[question.id] for question in questions if question.id in values]
     return sum(found) / len(found) if found else 0.0
 
 
 def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) -> None:
-    """Keeps what was tuned; ConcurrentChange if other settings were kept or taken back since it began."""
+    """Keep tuned settings; ConcurrentChange if others were kept or taken back since the tuning began."""
     records = engine.opened.store.records
     kept = read_tuned_settings(records)
     if kept != before_it:
@@ -335,7 +338,7 @@ def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) ->
 
 
 def check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:
-    """Raises SettingsError unless each is a setting that may be tuned, with values that it may have."""
+    """Raise SettingsError unless each is a setting that may be tuned, with values that it may have."""
     for name, values in candidates.items():
         check_tunable(name, values)
         for value in values:

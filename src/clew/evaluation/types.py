@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.plural import format_count
-from clew.evaluation.statistics import Interval
+from clew.evaluation.measures import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedSystem:
-    """What is measured: a strategy and the settings in which it differs from those of the engine, by dotted name."""
+    """A measured system: a strategy, and its differences from the engine's settings by dotted name."""
 
     name: str
     strategy: str
@@ -21,9 +21,9 @@ class EvaluatedSystem:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """What one system found for one question: documents in order, each with its relevance, and the measures.
+    """The results of one system for one question: documents in order, each with its relevance, and the measures.
 
-    No text is kept, neither of the question nor of what was found. `confidence` is that of an answer.
+    No text is kept, neither of the question nor of the results. `confidence` is that of an answer.
     """
 
     system: str
@@ -100,7 +100,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a run says: the scores of each system, and how they differ from the first one, the baseline."""
+    """The results of a run: the scores of each system, and how they differ from the first one, the baseline."""
 
     run: EvaluationRun
     scores: tuple[SystemScore, ...]
@@ -108,7 +108,7 @@ class Evaluation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know: documents and quotes that are not in the collection, and how far a run came that broke off."""
+        """Notes: documents and quotes that are not in the collection, and how far a run came that broke off."""
         done, total = len(self.run.results), len(self.run.systems) * len(self.run.questions)
         unfinished = f"the run broke off after {done} of {total} questions; the same command finishes it"
         return self.run.notes if self.run.is_finished else (*self.run.notes, unfinished)
@@ -118,7 +118,7 @@ class Evaluation:
 
 
 def draw_evaluation(evaluation: Evaluation) -> str:
-    """The evaluation as text: a table of the scores, then the differences."""
+    """Return the evaluation as text: a table of the scores, then the differences."""
     names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
     width = max((len(score.system.name) for score in evaluation.scores), default=0)
     lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
@@ -134,7 +134,7 @@ def draw_evaluation(evaluation: Evaluation) -> str:
 
 
 def describe_counts(evaluation: Evaluation) -> str:
-    """How many questions the means are over, in a line, since not every question has every measure."""
+    """Return how many questions the means are over, in a line, since not every question has every measure."""
     total = len(evaluation.run.questions)
     fewer: dict[int, list[str]] = {}
     for measure in dict.fromkeys(name for score in evaluation.scores for name in score.counts):
@@ -146,17 +146,17 @@ def describe_counts(evaluation: Evaluation) -> str:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """A number, empty where there is none."""
+    """Format a number, empty where there is none."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
 def format_mean(value: float | None) -> str:
-    """A mean in percent, empty where there is none."""
+    """Format a mean in percent, empty where there is none."""
     return "" if value is None else f"{100 * value:.1f}"
 
 
 def format_comparison(comparison: Comparison) -> str:
-    """A difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
+    """Format a difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
     star = " *" if comparison.is_significant else ""
     return (
         f"{comparison.system} − {comparison.baseline}, {comparison.measure}: {comparison.difference}, "

@@ -1,8 +1,8 @@
 """Work on a Ray cluster: the workers of many machines read, chunk, embed and store into one shared store.
 
-The driver finds the sources and hands them out in small shares; each worker does with its share what `add` does, by the
-same functions, so the collection is the same. A share whose worker is lost is done again: documents that it had stored
-are unchanged by then, so nothing is lost and nothing is there twice.
+The driver finds the sources and hands them out in small shares; each worker adds its share with the functions of `add`,
+so the collection is the same. A share whose worker is lost is done again: documents that it had stored are unchanged by
+then, so nothing is lost and nothing is there twice.
 """
 
 from clew.core.errors import DriverMissing
@@ -14,9 +14,8 @@ except ImportError as error:
         f'work on a Ray cluster needs ray ({error}); install it with: pip install "clew[ray]"'
     ) from error
 
-from clew.ray.embedder import open_cluster_embedder
 from clew.ray.pipeline import DistributedPipeline
-from clew.ray.pool import Work, open_pool
-from clew.ray.spec import WorkerSpec
+from clew.ray.pool import Work, open_cluster_embedder, open_pool
+from clew.ray.shares import WorkerSpec
 
 __all__ = ["DistributedPipeline", "Work", "WorkerSpec", "open_cluster_embedder", "open_pool"]

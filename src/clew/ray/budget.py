@@ -14,7 +14,7 @@ from clew.core.usage import CostBudget, Price
 class BudgetKeeper:
     """The budget of all workers, run as an actor beside the driver.
 
-    What a worker reserved and never settled, because it died, stays reserved: its call may have been made.
+    The reservation of a worker that died stays: its call may have been made.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -22,7 +22,7 @@ class BudgetKeeper:
         self._stopped = ""
 
     def reserve(self, max_cost: float, model: str) -> str:
-        """Reserves an amount; what is wrong, if it would exceed the limit."""
+        """Reserve an amount; return the problem if it would exceed the limit."""
         try:
             self._budget.reserve_cost(max_cost, model)
         except CostLimit as limit:
@@ -30,19 +30,19 @@ class BudgetKeeper:
         return ""
 
     def settle(self, reserved: float, cost: float) -> None:
-        """Releases a reserved amount and adds what the call has cost."""
+        """Release a reserved amount and add what the call has cost."""
         self._budget.settle_cost(reserved, cost)
 
     def get_spent(self) -> float:
-        """What all workers have spent."""
+        """Return the cost of all workers."""
         return self._budget.spent
 
     def stop(self, reason: str) -> None:
-        """No share is begun any more."""
+        """Begin no further share."""
         self._stopped = self._stopped or reason
 
     def get_stopped(self) -> str:
-        """Why no share is to be begun; empty while they are."""
+        """Explain why no share is to be begun; empty while they are."""
         return self._stopped
 
 
@@ -53,23 +53,23 @@ class SharedBudget(CostBudget):
     keeper: Any = None
 
     def reserve_cost(self, max_cost: float, model: str) -> None:
-        """Reserves an amount with the keeper, or raises CostLimit."""
+        """Reserve an amount with the keeper, or raise CostLimit."""
         if refusal := ray.get(self.keeper.reserve.remote(max_cost, model)):
             raise CostLimit(refusal)
 
     def settle_cost(self, reserved: float, cost: float) -> None:
-        """Settles with the keeper."""
+        """Settle with the keeper."""
         ray.get(self.keeper.settle.remote(reserved, cost))
         with self._lock:
             self.spent += cost
 
 
 def start_keeper(limit: float | None) -> Any:
-    """The actor that keeps the budget, on the driver's node: it is lost only together with the driver."""
+    """Return the actor that keeps the budget, on the driver's node: it is lost only together with the driver."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     return ray.remote(num_cpus=0, scheduling_strategy=here)(BudgetKeeper).remote(limit)
 
 
 def make_worker_budget(prices: Mapping[str, Price], keeper: Any) -> CostBudget:
-    """The budget of one worker; without a keeper nothing has a price."""
+    """Make the budget of one worker; without a keeper nothing has a price."""
     return CostBudget(prices) if keeper is None else SharedBudget(prices, keeper=keeper)

@@ -27,7 +27,7 @@ cloudpickle.register_pickle_by_value(probe)  # it tells what a node cannot impor
 
 @contextmanager
 def join_cluster(address: str) -> Iterator[None]:
-    """Connects to the cluster until the block ends; a connection that the program has made itself is used and stays."""
+    """Connect to the cluster until the block ends; a connection that the program has made itself is used and stays."""
     if ray.is_initialized():
         _silence()
         yield
@@ -54,20 +54,20 @@ def join_cluster(address: str) -> Iterator[None]:
 
 
 def _silence() -> None:
-    """Leaves progress and messages to the caller."""
+    """Leave progress and messages to the caller."""
     DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _check_listening(address: str) -> None:
-    """Raises OSError if nobody listens at HOST:PORT; Ray itself tries again for minutes."""
+    """Raise OSError if nobody listens at HOST:PORT; Ray itself tries again for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
 def check_nodes(on_node: OnNode) -> None:
-    """Raises DriverMissing if a node cannot import Clew, or has another version of it, and says which."""
+    """Raise DriverMissing if a node cannot import Clew, or has another version of it, and says which."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     try_import = ray.remote(num_cpus=0, max_retries=0)(probe.try_import)
     waiting: dict[Any, str] = {}
@@ -91,7 +91,7 @@ def check_nodes(on_node: OnNode) -> None:
 
 
 def explain_start_error(error: Exception) -> DriverFailed:
-    """The error of a worker that cannot start for a reason that is none of ours, such as a module that it lacks."""
+    """Return the error of a worker that cannot start for a reason outside Clew, such as a missing module."""
     return DriverFailed(
         f"a worker on {platform.node()} could not start: {type(error).__name__}: {error}; "
         "install there what the driver has, and try again"
@@ -99,7 +99,7 @@ def explain_start_error(error: Exception) -> DriverFailed:
 
 
 def name_node(error: ClewError) -> ClewError:
-    """The error of a worker with the node that it is of, if a disk, a database or a model failed there."""
+    """Return the error of a worker with the node that it is of, if a disk, a database or a model failed there."""
     if not isinstance(error, DriverFailed):
         return error
     named = copy(error)
@@ -108,7 +108,7 @@ def name_node(error: ClewError) -> ClewError:
 
 
 def count_workers(cpus: float, gpus: float) -> int:
-    """How many workers the cluster has room for, at least one."""
+    """Return how many workers the cluster has room for, at least one."""
     resources: dict[str, Any] = ray.cluster_resources()
     room = int(resources.get("CPU", 0) / cpus)
     return max(1, min(room, int(resources.get("GPU", 0) / gpus)) if gpus else room)

@@ -17,12 +17,11 @@ from clew.core.errors import DriverFailed, SourceError
 from clew.core.report import OnProgress, Progress, Report, measure_progress
 from clew.core.usage import CostBudget
 from clew.index.add.context import IngestContext, ignore_warning
-from clew.index.add.moved import MovedFiles
-from clew.index.add.prepare import Source
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import start_keeper
 from clew.ray.cluster import check_nodes, count_workers, join_cluster
-from clew.ray.shares import Skipped, make_shares
-from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
+from clew.ray.shares import COLUMN, Outcome, Share, Skipped, WorkerSpec, dump, load, make_shares
 from clew.ray.worker import Stage, Worker
 
 MAX_WAVE_SHARES = 8192  # handed to Ray Data at a time …
@@ -43,7 +42,7 @@ class _Run:
     stopped: str = ""
 
     def include(self, part: Report) -> None:
-        """Adds the report of a share."""
+        """Add the report of a share."""
         self.parts.append(part)
         self.done += len(part.added) + len(part.changed) + part.skipped + len(part.failed)
         self.failed += len(part.failed)
@@ -52,14 +51,14 @@ class _Run:
         self.report_progress()
 
     def report_progress(self) -> None:
-        """Calls `on_progress` with the counts so far."""
+        """Call `on_progress` with the counts so far."""
         if self.on_progress is None:
             return
         spent, counts = monotonic() - self.started, {"failed": self.failed, "chunks": self.embedded}
         self.on_progress(measure_progress("adding", self.done, self.total, "documents", spent, **counts))
 
     def make_report(self) -> Report:
-        """The report of the whole run."""
+        """Make the report of the whole run."""
         return Report(
             added=tuple(chain.from_iterable(part.added for part in self.parts)),
             changed=tuple(chain.from_iterable(part.changed for part in self.parts)),
@@ -99,7 +98,7 @@ class DistributedPipeline:
         on_progress: OnProgress | None = None,
         moved: MovedFiles | None = None,
     ) -> Report:
-        """The report of the run; its cost is added to the budget."""
+        """Return the report of the run; its cost is added to the budget."""
         run, moved = _Run(total, on_progress), moved or MovedFiles(context.store, context.root)
         recipe = context.make_recipe(embedder=context.embedder, llm=context.llm, on_warning=ignore_warning)
         waves = _take_waves(make_shares(sources, store=context.store, recipe=recipe), run)
@@ -121,7 +120,7 @@ class DistributedPipeline:
         return run.make_report()
 
     def _run_wave(self, wave: list[bytes], run: _Run, moved: MovedFiles, given: tuple[Any, ...]) -> None:
-        """Has the shares added; raises the error that a worker gives up with."""
+        """Have the shares added; raise the error that a worker gives up with."""
         rows = ray.data.from_items([{COLUMN: share} for share in wave], override_num_blocks=len(wave))
         workers, keeper = self.workers or count_workers(self.cpus, self.gpus), given[-1]
         if self.gpus:
@@ -143,7 +142,7 @@ class DistributedPipeline:
             ) from error
 
     def _map(self, rows: Any, stage: Stage, *, size: int, gpus: float, given: tuple[Any, ...]) -> Any:
-        """The rows after a stage of so many workers."""
+        """Return the rows after a stage of so many workers."""
         return rows.map(
             Worker,
             fn_constructor_args=(*given, stage),
@@ -154,7 +153,7 @@ class DistributedPipeline:
 
 
 def _take_waves(shares: Iterable[Share | Skipped], run: _Run) -> Iterator[list[bytes]]:
-    """The shares as bytes, in groups; what needs no worker is counted at once."""
+    """Yield the shares as bytes, in groups; skipped sources are counted at once."""
     wave: list[bytes] = []
     size = 0
     for share in shares:

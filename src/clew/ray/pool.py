@@ -1,17 +1,24 @@
-"""A pool of workers on a Ray cluster: each makes one thing, such as a model or an engine, and does tasks with it."""
+"""A pool of workers on a Ray cluster: each makes one thing, such as a model, and does tasks with it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import numpy as np
 import ray
 from ray.exceptions import RayError
 
+from clew import drivers
 from clew.core.errors import ClewError, DriverFailed
+from clew.core.protocols import Embedder, Role
+from clew.core.settings import EmbedderConfig
+from clew.core.types import Matrix
 from clew.ray.cluster import OnNode, check_nodes, count_workers, explain_start_error, join_cluster, name_node
-from clew.ray.spec import dump, load
+from clew.ray.shares import dump, load
 
 Work = Callable[[Any], Any]  # a task in, its result out
+SLICE = 16  # texts that one worker embeds at a time: all have work, and little is done again if one is lost
 
 
 class TaskWorker:
@@ -28,7 +35,7 @@ class TaskWorker:
             self._error = explain_start_error(error)
 
     def run(self, task: Any) -> Any:
-        """The result of a task, or what is wrong."""
+        """Return the result of a task, or its error."""
         if self._work is None:
             return self._error
         try:
@@ -44,7 +51,7 @@ class WorkerPool:
         self._workers = list(workers)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """The number and the result of each task as they are done; a worker gets the next one when it is ready."""
+        """Yield the number and the result of each task as it is done; idle workers get the next one."""
         waiting = enumerate(tasks)
         running: dict[Any, tuple[int, Any]] = {}
         idle = list(self._workers)
@@ -74,7 +81,7 @@ def _read_result(done: Any) -> Any:
 def open_pool(
     make: Callable[[], Work], address: str, *, workers: int | None, gpus: float, on_node: OnNode
 ) -> Iterator[WorkerPool]:
-    """Workers that each call `make` and do their tasks with what it returns, until the block ends."""
+    """Open workers that each call `make` and do their tasks with its result, until the block ends."""
     given = dump(make)
     with join_cluster(address):
         check_nodes(on_node)
@@ -85,3 +92,48 @@ def open_pool(
         finally:
             for each in started:
                 ray.kill(each)
+
+
+def make_embed(given: EmbedderConfig | Embedder) -> Work:
+    """Make the work of a worker: texts and their role become vectors."""
+    embedder = drivers.make_embedder(given) if isinstance(given, EmbedderConfig) else given
+
+    def embed(task: tuple[Sequence[str], Role]) -> Matrix:
+        texts, role = task
+        return embedder.embed(texts, role=role)
+
+    return embed
+
+
+class ClusterEmbedder:
+    """The embedder of the driver, with the vectors of texts made by the workers."""
+
+    def __init__(self, inner: Embedder, pool: WorkerPool) -> None:
+        self._inner, self._pool = inner, pool
+        self.name, self.dim, self.max_tokens = inner.name, inner.dim, inner.max_tokens
+        self.min_similarity = inner.min_similarity
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """Return one unit vector per text, in order."""
+        slices = ((texts[start : start + SLICE], role) for start in range(0, len(texts), SLICE))
+        made: dict[int, Matrix] = dict(self._pool.run(slices))
+        return np.concatenate([made[number] for number in sorted(made)]) if made else self._inner.embed([], role=role)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text, counted here."""
+        return self._inner.count(texts)
+
+
+@contextmanager
+def open_cluster_embedder(
+    inner: Embedder,
+    given: EmbedderConfig | Embedder,
+    address: str,
+    *,
+    workers: int | None,
+    gpus: float,
+    on_node: OnNode,
+) -> Iterator[Embedder]:
+    """Open the embedder over workers that make it of `given`, until the block ends."""
+    with open_pool(partial(make_embed, given), address, workers=workers, gpus=gpus, on_node=on_node) as pool:
+        yield ClusterEmbedder(inner, pool)

@@ -1,8 +1,8 @@
-"""What a node is asked before it gets work; it is sent there as code, so it imports nothing of ours at its top."""
+"""The check of a node before it gets work; it is sent there as code, so it imports nothing of ours at its top."""
 
 
 def try_import() -> tuple[str, str]:
-    """The version of Clew on this machine, and what is wrong if its worker cannot be imported."""
+    """Return the version of Clew on this machine, and the error if its worker cannot be imported."""
     try:
         import importlib
         import importlib.metadata

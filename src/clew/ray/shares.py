@@ -1,29 +1,115 @@
-"""Shares: sources in groups that one worker adds at a time, without those that are known to be unchanged."""
+"""The values that travel between the driver and its workers: how to open the collection, shares of sources, outcomes.
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+A share is a group of sources that one worker adds at a time, without those that are known to be unchanged.
+"""
 
-from clew.core.errors import SourceError
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ray import cloudpickle
+
+from clew import drivers
+from clew.core.errors import SettingsError, SourceError
 from clew.core.filter import Filter
-from clew.core.protocols import Store
-from clew.core.report import SourceFailure
-from clew.index.add.batches import LOOKUP_BATCH
-from clew.index.add.prepare import Recipe, Source, explain_duplicate_id, has_stored_stamp
-from clew.ray.spec import Share
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
+from clew.core.report import Report, SourceFailure
+from clew.core.settings import EmbedderConfig, LLMConfig, Settings
+from clew.index.add.context import IngestContext
+from clew.index.add.prepare import LOOKUP_BATCH, Given, Recipe, explain_duplicate_id, has_stored_stamp
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import FoundMoves
 
+COLUMN = "bytes"  # of a row of the dataset: what `dump` made
 SHARE_SOURCES = 32  # files of a share: enough for a batch of the embedder, little to do again if a worker is lost
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """How a worker opens the driver's collection and models; the address and the keys of the settings travel with it.
+
+    Models are given by their settings, or as objects that can be copied to another process.
+    """
+
+    address: str
+    collection: str
+    embedder: EmbedderConfig | Embedder
+    llm: LLMConfig | LLM | None
+    settings: Settings
+    root: Path
+    chunker: Chunker | None = None
+    enrichers: Sequence[Enricher] = ()
+    readers: Mapping[str, Reader] = field(default_factory=dict)
+
+    def open(self) -> IngestContext:
+        """Return the write path's context over connections and models of this process."""
+        embedder = drivers.make_embedder(self.embedder) if isinstance(self.embedder, EmbedderConfig) else self.embedder
+        embedder = drivers.round_vectors(embedder, self.settings.store)
+        llm = drivers.make_language_model(self.llm) if isinstance(self.llm, LLMConfig) else self.llm
+        store = drivers.open_store(self.address, self.collection, embedder=embedder, config=self.settings.store)
+        return IngestContext(
+            store,
+            embedder,
+            llm,
+            self.settings,
+            self.root,
+            chunker=self.chunker,
+            enrichers=self.enrichers,
+            readers=self.readers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Sources that one worker adds, and the hashes that their stored documents had when it was handed out.
+
+    After the preparing worker of two: the prepared documents, and the additions to the outcome.
+    """
+
+    sources: tuple[Given, ...]
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[SourceFailure, ...] = ()
+    moved: FoundMoves = field(default_factory=FoundMoves)
+    stopped: str = ""
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a share: the report, the moved files that were found, and the error that ended the work."""
+
+    report: Report = field(default_factory=Report)
+    moved: FoundMoves = field(default_factory=FoundMoves)
+    error: Exception | None = None
+
+
+def dump(value: object) -> bytes:
+    """Return the value as bytes for another process; SettingsError if a part of it cannot be copied there."""
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:  # pickling calls the code of the user's own parts
+        raise SettingsError(
+            f"a part of the engine that was given as an object cannot be sent to the workers ({error}); "
+            "give models by name, and other parts as functions of an installed module"
+        ) from error
+
+
+def load(data: bytes) -> Any:
+    """Load the value that `dump` made bytes of."""
+    return cloudpickle.loads(data)
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
-    """Sources that need no worker: files that are stored as they are, and what cannot be added."""
+    """Sources that need no worker: unchanged files, and sources that cannot be added."""
 
     unchanged: int = 0
     failed: tuple[SourceFailure, ...] = ()
 
 
 def make_shares(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[Share | Skipped]:
-    """The sources as shares; the threads of a channel are one, since a message may move between them."""
+    """Yield the sources as shares; the threads of a channel are one, since a message may move between them."""
     for group in _group_by_channel(_drop_duplicates(sources)):
         if isinstance(group, SourceFailure):
             yield Skipped(failed=(group,))
@@ -40,7 +126,7 @@ def make_shares(sources: Iterable[Source | SourceError], *, store: Store, recipe
 
 
 def _drop_duplicates(sources: Iterable[Source | SourceError]) -> Iterator[Source | SourceFailure]:
-    """The sources, and a failure for each that cannot be read or has the id of one before it."""
+    """Yield the sources, and a failure for each that cannot be read or has the id of one before it."""
     seen: set[int] = set()
     for source in sources:
         if isinstance(source, SourceError):
@@ -53,7 +139,7 @@ def _drop_duplicates(sources: Iterable[Source | SourceError]) -> Iterator[Source
 
 
 def _group_by_channel(sources: Iterable[Source | SourceFailure]) -> Iterator[Sequence[Source] | SourceFailure]:
-    """Files in groups of one look-up, the threads of each channel together, and failures, in order."""
+    """Yield files in groups of one look-up, the threads of each channel together, and failures, in order."""
     group: list[Source] = []
     for source in sources:
         if isinstance(source, SourceFailure):

@@ -11,14 +11,14 @@ from clew.core.filter import Filter
 from clew.core.report import Report
 from clew.core.types import DocumentRecord
 from clew.core.usage import CostBudget
-from clew.index.add.batches import prepare_sources
 from clew.index.add.context import IngestContext
-from clew.index.add.moved import MovedFiles
-from clew.index.add.prepare import Given, Prepared, PrepareResult, Source, Unchanged
-from clew.index.add.run import make_metered_recipe, run_pipeline_on_budget
+from clew.index.add.pipeline import make_metered_recipe, run_pipeline_on_budget
+from clew.index.add.prepare import Given, Prepared, PrepareResult, Unchanged, prepare_sources
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles
 from clew.ray.budget import make_worker_budget
 from clew.ray.cluster import explain_start_error, name_node
-from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
+from clew.ray.shares import COLUMN, Outcome, Share, WorkerSpec, dump, load
 
 Stage = Literal["add", "prepare", "store"]
 
@@ -26,7 +26,7 @@ Stage = Literal["add", "prepare", "store"]
 class Worker:
     """Adds one share after the other, or does the first or second half of it: "prepare" needs no model, "store" does.
 
-    What fails in the process as a whole, such as opening the store, is the outcome of each of its shares.
+    A failure of the whole process, such as opening the store, is the outcome of each of its shares.
     """
 
     def __init__(self, spec: bytes, gone: Mapping[int, Sequence[str]], keeper: Any, stage: Stage) -> None:
@@ -42,7 +42,7 @@ class Worker:
             self._error = explain_start_error(error)
 
     def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
-        """The outcome of a share as a row, or the prepared share."""
+        """Return the outcome of a share as a row, or the prepared share."""
         share: Share = load(row[COLUMN])
         try:
             result = self._prepare(share) if self._stage == "prepare" else self._add(share)
@@ -66,7 +66,7 @@ class Worker:
         return str(ray.get(self._keeper.get_stopped.remote()))
 
     def _prepare(self, share: Share) -> Share:
-        """The share with its sources read, chunked and enriched."""
+        """Return the share with its sources read, chunked and enriched."""
         context, budget, moved = self._open()
         if stopped := self._get_stopped():
             return replace(share, sources=(), stopped=stopped)
@@ -80,7 +80,7 @@ class Worker:
         return replace(share, sources=tuple(prepared), notes=tuple(notes), moved=moved.get_found(), stopped=stopped)
 
     def _add(self, share: Share) -> Outcome:
-        """The outcome of a share, all of which is stored."""
+        """Return the outcome of a share, all of which is stored."""
         if share.error is not None:
             raise share.error
         context, budget, moved = self._open()
@@ -99,20 +99,20 @@ class Worker:
 
 
 def _identify(given: Given) -> tuple[str, str]:
-    """The id and the uri of a source, or of what was prepared of it; empty where nothing was."""
+    """Return the id and the uri of a source or a prepared document; empty where nothing was."""
     if isinstance(given, Source):
         return given.id, given.uri
     return (given.document.id, given.uri_or_id) if isinstance(given, Prepared) else ("", "")
 
 
 def _read_records(context: IngestContext, share: Share) -> dict[str, DocumentRecord]:
-    """The records of the documents of the share that are stored."""
+    """Return the records of the documents of the share that are stored."""
     ids = frozenset(doc_id for doc_id, _ in map(_identify, share.sources) if doc_id)
     return {record.id: record for record in context.store.documents(Filter(documents=ids))} if ids else {}
 
 
 def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
-    """What was prepared and is stored as it is, by a worker that was lost after it, is not stored again."""
+    """Skip a prepared document that is stored already, by a worker that was lost after it."""
     if not isinstance(given, Prepared) or given.incomplete:
         return given
     record = stored.get(given.document.id)
@@ -120,7 +120,7 @@ def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
 
 
 def _count_lost_attempt(report: Report, share: Share, before: Mapping[str, DocumentRecord]) -> Report:
-    """The report with what a lost worker has stored of the share counted as added or changed, not as skipped."""
+    """Return the report with documents stored by a lost worker counted as added or changed, not as skipped."""
     named = {*report.added, *report.changed, *(failure.source for failure in report.failed)}
     added: list[str] = []
     changed: list[str] = []

@@ -29,14 +29,25 @@ def translate_advice(message: str, advice: Mapping[str, str]) -> str:
 
 
 def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -> str:
-    """The first problems that pydantic found, each once, by field: `where.kinds should be a valid list`."""
+    """The first problems that pydantic found, each once, by field: `where.kinds should be a list`."""
+    named = [(_name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden"), each) for each in problems]
+    nearer = {name for name, each in named if not str(each["type"]).endswith("_type")}  # by one side of a union
     told: dict[str, list[str]] = {}
-    for each in problems:
-        name = _name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden")
-        text = _SENTENCES.get(each["type"]) or _describe_value(str(each["msg"]))
+    for name, each in named:
+        if str(each["type"]).endswith("_type") and any(
+            other == name or other.startswith(f"{name}.") for other in nearer
+        ):
+            continue
+        text = _SENTENCES.get(each["type"]) or _describe_value(each)
         if text not in told.setdefault(name, []):
             told[name].append(text)
-    return ", ".join(f"{name} {' or '.join(texts)}" for name, texts in list(told.items())[:most])
+    return ", ".join(f"{name} {_join_choices(texts)}" for name, texts in list(told.items())[:most])
+
+
+def _join_choices(texts: Sequence[str]) -> str:
+    """What a value should be, where it may be one of several kinds: should be a text or a list."""
+    first, *others = texts
+    return " or ".join([first, *(each.removeprefix("should be ") for each in others)])
 
 
 def _name_field(location: Sequence[int | str], *, is_unknown: bool) -> str:
@@ -50,6 +61,11 @@ def _is_field(part: int | str) -> bool:
     return isinstance(part, int) or (part not in _TYPES and _FIELD.fullmatch(part) is not None)
 
 
-def _describe_value(message: str) -> str:
-    plain = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ").removeprefix("List ")
+def _describe_value(problem: Mapping[str, Any]) -> str:
+    if problem["type"] == "string_pattern_mismatch":  # its pattern would tell nobody anything
+        from clew.surface.bodies import SAYS
+
+        return SAYS.get(problem["ctx"]["pattern"]) or "is not as it must be"
+    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    plain = message.removeprefix("List ").replace("a valid string", "a text").replace("a valid list", "a list")
     return plain[:1].lower() + plain[1:]

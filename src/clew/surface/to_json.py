@@ -1,16 +1,18 @@
 """The nouns as JSON, with a stable schema: what `--json` prints, and what any other surface answers with.
 
-A key is the name of a field unless a function here says otherwise; fields that are not listed are not shown.
+A noun has the fields of its reply in `core.replies`, unless a function here says otherwise.
 """
 
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from clew.core import replies as r
 from clew.core.answer import Answer, AnswerSentence, RemovedSentence
 from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
@@ -25,11 +27,14 @@ from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
 from clew.core.stored import Manifest
 from clew.core.trace import Trace
-from clew.core.types import Document, DocumentRecord, Hit, Message, Section, StoreStats
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message, Section, StoreStats
 from clew.core.usage import Usage
 from clew.core.why import Fix, WhyNot
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, Links, StyleProfile, WindowThread
 from clew.surface.settings.load import Invocation, describe_settings
+
+if TYPE_CHECKING:
+    from clew.evaluation.types import Evaluation, EvaluationRun
 
 Json = dict[str, Any]
 
@@ -71,8 +76,8 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
         {
             "rank": rank,
             **_pick_fields(hit, "relevance", "similarity", "score", "scores"),
-            "document": _pick_fields(hit.document, "id", "title", "uri", "kind"),
-            "chunk": _pick_fields(hit.chunk, "id", "text", "headings", "start", "end", "meta"),
+            "document": _pick(hit.document, r.DocumentRef),
+            "chunk": _pick(hit.chunk, r.ChunkRef),
             "message": _chunk_message_to_json(hit),
         }
         for rank, hit in enumerate(hits, 1)
@@ -82,7 +87,7 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
 def _chunk_message_to_json(hit: Hit) -> Json | None:
     """Who wrote the message of a hit, when, and what it answers; None for a page."""
     message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
-    return _pick_fields(message, "id", "author", "at", "channel", "reply_to", "guessed") if message else None
+    return _pick(message, r.MessageRef) if message else None
 
 
 def context_to_json(context: Context, *, trace: Trace) -> Json:
@@ -145,6 +150,58 @@ def manifest_to_json(manifest: Manifest, *, file: Path, size: int) -> Json:
     return {"file": str(file), **counts, "parts": len(manifest.parts), "format": manifest.format, "bytes": size}
 
 
+def evaluation_to_json(evaluation: "Evaluation") -> Json:
+    """The evaluation as JSON: the run, the scores of each system and what its plots show, the differences."""
+    from clew.evaluation.report import count_relevances, estimate_means, list_recall
+
+    run = evaluation.run
+    return {
+        "id": run.id,
+        "created": run.created,
+        "source": run.source,
+        "is_finished": run.is_finished,
+        "file": str(run.file) if run.file else None,
+        "questions": len(run.questions),
+        "k": run.k,
+        "tokens": run.tokens,
+        "embedder": run.embedder,
+        "systems": [
+            {
+                "name": score.system.name,
+                "strategy": score.system.strategy,
+                "settings": score.system.settings,
+                "measures": score.means,
+                "intervals": {
+                    name: [each.low, each.high] for name, each in estimate_means(run, score.system.name).items()
+                },
+                "counts": score.counts,
+                "ms": score.latency,
+                "tokens": score.tokens,
+                "risk": score.risk,
+                "recall": list_recall(evaluation, score.system.name),
+                "relevances": count_relevances(evaluation, score.system.name),
+            }
+            for score in evaluation.scores
+        ],
+        "comparisons": [{**asdict(each), "is_significant": each.is_significant} for each in evaluation.comparisons],
+        "notes": evaluation.notes,
+    }
+
+
+def run_to_json(run: "EvaluationRun") -> Json:
+    """A run in a list: what it asks, and how far it is."""
+    return {
+        "id": run.id,
+        "created": run.created,
+        "source": run.source,
+        "questions": len(run.questions),
+        "systems": [system.name for system in run.systems],
+        "done": len(run.results),
+        "total": len(run.systems) * len(run.questions),
+        "is_finished": run.is_finished,
+    }
+
+
 def _explanation_to_json(explanation: Explanation) -> Json:
     hits = hits_to_json(explanation.hits)
     return {
@@ -205,71 +262,43 @@ def _pick_all_fields(value: Any) -> Json:
     return _pick_fields(value, *(field.name for field in fields(value)))
 
 
-def _make_field_picker(*names: str) -> Callable[[Any], Json]:
-    return lambda value: _pick_fields(value, *names)
+def _pick(value: object, reply: Any) -> Json:
+    """The fields of a value that its reply has."""
+    return _pick_fields(value, *reply.__annotations__)
 
 
+_REPLIES: Mapping[type, Any] = {
+    Chunk: r.ChunkReply,
+    CollectionRecord: r.CollectionReply,
+    ContextWindow: r.WindowReply,
+    DoctorReport: r.DoctorReply,
+    Document: r.DocumentReply,
+    DocumentRecord: r.RecordReply,
+    Job: r.JobReply,
+    Links: r.LinksReply,
+    Message: r.MessageReply,
+    Plan: r.PlanReply,
+    Receipt: r.ReceiptReply,
+    Report: r.ReportReply,
+    StyleProfile: r.ProfileReply,
+    Trace: r.TraceReply,
+    WhyNot: r.WhyNotReply,
+}
 _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
-    AnswerSentence: _pick_all_fields,
-    Calibration: _make_field_picker("embedder", "chunks", "reach", "spread"),
-    Citation: _pick_all_fields,
+    **{noun: partial(_pick, reply=reply) for noun, reply in _REPLIES.items()},
+    **dict.fromkeys((AnswerSentence, Citation, Fix, PassedOver, RemovedSentence, SourceFailure), _pick_all_fields),
+    Calibration: lambda made: _pick_fields(made, "embedder", "chunks", "reach", "spread"),
     CitationCheck: lambda check: {**_pick_all_fields(check.citation), "standing": check.standing, "now": check.start},
-    CollectionRecord: _pick_all_fields,
     ContextMessage: _message_to_json,
-    ContextWindow: _make_field_picker("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
-    Document: _make_field_picker(
-        "id", "title", "uri", "kind", "language", "summary", "summary_by", "access", "meta", "text", "sections"
+    Defect: lambda made: _pick_fields(
+        made, "severity", "area", "problem", "document", "remedy", "advice", "is_repaired"
     ),
-    DocumentRecord: _make_field_picker(
-        *("id", "title", "uri", "kind", "language", "chars", "chunks", "summary", "summary_by", "lacks", "access"),
-        *("meta", "created", "updated"),
-    ),
-    DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
-    Defect: _make_field_picker("severity", "area", "problem", "document", "remedy", "advice", "is_repaired"),
-    DoctorReport: lambda report: {"is_sound": report.is_sound, **_pick_all_fields(report)},
-    Explanation: _explanation_to_json,
-    SourceFailure: _make_field_picker("source", "reason"),
-    Fix: _make_field_picker("setting", "value", "before"),
     DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},
-    Job: _make_field_picker(
-        *("id", "kind", "state", "stage", "done", "total", "request", "result", "error", "worker", "attempts", "host"),
-        *("created", "updated", "failed", "message"),
-    ),
-    Links: _make_field_picker("cites", "cited_by"),
+    DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
+    Explanation: _explanation_to_json,
     MergedChunk: _passage_to_json,
-    Message: _make_field_picker("id", "channel", "author", "at", "reply_to", "access", "text"),
-    PassedOver: _pick_all_fields,
-    PassageMessage: _make_field_picker("id", "author", "at", "channel", "reply_to", "guessed", "text"),
-    Plan: _make_field_picker(
-        *("added", "changed", "unchanged", "dropped", "failed", "chunks", "reused", "embedded", "embedded_tokens"),
-        *(
-            "calls",
-            "input_tokens",
-            "output_tokens",
-            "cost",
-            "seconds",
-            "held_back",
-            "passed_over_counts",
-            "passed_over",
-        ),
-    ),
-    Receipt: lambda receipt: {
-        **_pick_fields(receipt, "selector", "selector_hash"),
-        **_pick_all_fields(receipt),
-        "complete": receipt.complete,
-    },
-    RemovedSentence: _make_field_picker("text", "reason", "kept"),
-    Report: _make_field_picker(
-        *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),
-        *("cost", "stopped", "incomplete", "held_back", "passed_over_counts", "passed_over"),
-    ),
-    Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page", "guessed", "access"),
-    StyleProfile: _make_field_picker(
-        *("person", "tone", "vocabulary_level", "message_length", "common_phrases", "emoji", "habits", "messages"),
-        *("confidence", "made_by"),
-    ),
-    Trace: _make_field_picker("name", "ms", "out", "notes", "steps"),
-    Usage: _make_field_picker("calls", "input_tokens", "output_tokens", "cached"),
-    WhyNot: _make_field_picker("query", "target", "stage", "reason", "fix"),
+    PassageMessage: lambda made: {**_pick(made, r.MessageRef), "text": made.text},
+    Section: lambda made: _pick_fields(made, *(field.name for field in fields(made) if field.name != "awaits")),
+    Usage: lambda made: _pick_fields(made, "calls", "input_tokens", "output_tokens", "cached"),
     WindowThread: _thread_to_json,
 }

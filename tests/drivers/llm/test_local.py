@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clew.core.errors import DriverFailed
-from clew.drivers.llm.local.fit import OMISSION, TEMPLATE_TOKENS, TOKENS_PER_MESSAGE, truncate_messages
-from clew.drivers.llm.tool_calls import MAX_ARGUMENT_CHARS, build_turn_schema, parse_turn, render_tools_as_text
+from clew.drivers.llm.local.transport import OMISSION, TEMPLATE_TOKENS, TOKENS_PER_MESSAGE, truncate_messages
+from clew.drivers.llm.turns import MAX_ARGUMENT_CHARS, build_turn_schema, parse_turn, render_tools_as_text
 
 SEARCH = {
     "name": "search",

@@ -163,7 +163,7 @@ def test_a_key_of_the_environment_is_not_sent_to_another_address(
 
 def test_ollama_is_found_where_it_usually_is(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
-    monkeypatch.setattr("clew.drivers.llm.factory.OLLAMA_URL", server.url)
+    monkeypatch.setattr("clew.drivers.llm.model.OLLAMA_URL", server.url)
     server.replies = [make_completion("yes")]
     assert ModelLLM("ollama:llama3.2:1b").complete("a") == "yes"
     assert server.requests[0]["model"] == "llama3.2:1b"

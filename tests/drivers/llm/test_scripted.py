@@ -7,7 +7,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLMFailure
 from clew.core.usage import Usage
-from clew.drivers.llm.request import CompletionRequest
+from clew.drivers.llm.requests import CompletionRequest
 from clew.drivers.llm.scripted import ScriptedLLM
 
 

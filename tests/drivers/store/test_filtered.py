@@ -9,7 +9,6 @@ import pytest
 from clew import EVERYTHING, Document, Engine, Filter, Message
 from clew.core.candidates import Ranking
 from clew.core.errors import SettingsError
-from clew.core.stored import StoredDocument
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store.store import BackendStore
 from tests.engine.histories import NOON
@@ -60,14 +59,14 @@ REFUSED: dict[str, Callable[[BackendStore, str], Any]] = {
     "drop": lambda store, thread: store.drop([thread]),
     "edit_threads": lambda store, _: store.edit_threads([]),
     "embed_pending": lambda store, _: store.embed_pending(HashedEmbedder(256)),
-    "eraser": lambda store, _: store.eraser(),
+    "purge": lambda store, _: store.purge(),
+    "notes": lambda store, _: store.notes(),
     "inspect": lambda store, _: store.inspect(),
     "jobs": lambda store, _: store.jobs,
     "keys": lambda store, _: store.keys,
     "maintain": lambda store, _: store.maintain(),
     "put": lambda store, _: store.put(NEW, [], EMPTY, []),
     "put_many": lambda store, _: store.put_many([]),
-    "put_stored": lambda store, _: store.put_stored(StoredDocument(NEW, (), EMPTY, ())),
     "records": lambda store, _: store.records.read("feedback"),
     "reclaim_room": lambda store, _: store.reclaim_room(0.0),
     "repair": lambda store, _: store.repair([]),

@@ -14,7 +14,7 @@ from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat import ChatExport, detect_export
 from clew.index.chat.normalise import DELETED, EDITED, EMPTY, NOTICES, REPEATED, UNREADABLE
-from clew.index.chat.slack.text import WorkspaceNames, message_to_text, resolve_slack_markup
+from clew.index.chat.slack import WorkspaceNames, message_to_text, resolve_slack_markup
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "chat"
 USERS = [

@@ -9,9 +9,9 @@ import pytest
 from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat import ChatExport, detect_export
+from clew.index.chat.mbox import strip_quoted_lines
 from clew.index.chat.normalise import DELETED, EDITED, EMPTY, MEDIA, NOTICES, REPEATED, UNDATED, UNREADABLE, UTC_ASSUMED
-from clew.index.chat.quotes import strip_quoted_lines
-from clew.index.chat.whatsapp.export import ORDER_ASSUMED
+from clew.index.chat.whatsapp import ORDER_ASSUMED
 
 NEW_YEARS_EVE = datetime(2023, 12, 31, 21, 41, tzinfo=UTC)
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from clew.core.types import Document
-from clew.index.chunk.paragraphs import estimate_token_counts
-from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.pages import estimate_token_counts, make_structure_chunker
 from clew.index.read.text.code import read_code
 from clew.index.read.text.markdown import read_markdown
 from clew.index.read.text.plain import read_plain_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.index.chunk.paragraphs import chunk_markdown, estimate_token_counts, find_paragraph_spans
+from clew.index.chunk.pages import chunk_markdown, estimate_token_counts, find_paragraph_spans
 
 
 def quarter(texts: Sequence[str]) -> list[int]:

@@ -14,9 +14,14 @@ import clew
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document, Section
 from clew.index.chunk.blocks import find_document_blocks
-from clew.index.chunk.paragraphs import estimate_token_counts, find_paragraph_spans, make_paragraph_chunker
-from clew.index.chunk.quality import count_characters, merge_small_chunks
-from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.pages import (
+    count_characters,
+    estimate_token_counts,
+    find_paragraph_spans,
+    make_paragraph_chunker,
+    make_structure_chunker,
+    merge_small_chunks,
+)
 from clew.index.read.text.code import read_code
 from clew.index.read.text.markdown import read_markdown
 from clew.index.read.text.plain import read_plain_text

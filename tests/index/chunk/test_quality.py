@@ -5,14 +5,13 @@ from itertools import accumulate
 
 import pytest
 
-from clew import Document, Engine, Message, Settings
+from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk
 from clew.index.chunk.blocks import PARAGRAPH
 from clew.index.chunk.build import assign_spans_to_sections, build_chunks_from_spans
-from clew.index.chunk.quality import count_characters, drop_poor_chunks, merge_small_chunks
-from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.pages import count_characters, drop_poor_chunks, make_structure_chunker, merge_small_chunks
 from clew.index.read.text.markdown import read_markdown
 
 
@@ -145,7 +144,9 @@ def test_case_2_13_the_filter_merges_small_chunks_up_to_the_chunk_size() -> None
     page = Document("a", "\n\n".join([GOOD] * 12))
     for chunk_size, expected in ((256, 1), (64, 3), (8, 12)):
         settings = Settings(ingestion=IngestionConfig(quality_filter=True, chunk_size=chunk_size, chunk_overlap=0))
-        with Engine.open(":memory:", embedder="hashed", chunker=one_per_paragraph, settings=settings) as engine:
+        with Engine.open(
+            ":memory:", embedder="hashed", extensions=Extensions(chunker=one_per_paragraph), settings=settings
+        ) as engine:
             assert engine.add_documents([page]).chunks == expected
             assert "".join("".join(chunk.text.split()) for chunk in read_chunks(engine, "a")) == "".join(
                 page.text.split()

@@ -11,9 +11,8 @@ from clew.core.settings import IngestionConfig
 from clew.core.types import Chunk, Document, Section
 from clew.index.chunk import make_chunker
 from clew.index.chunk.blocks import find_document_blocks
-from clew.index.chunk.quality import count_characters
-from clew.index.chunk.structure import make_structure_chunker
-from clew.index.read.formats import TextReader
+from clew.index.chunk.pages import count_characters, make_structure_chunker
+from clew.index.read import TextReader
 from clew.index.read.text.code import read_code
 from clew.index.read.text.markdown import read_markdown
 from clew.index.read.text.plain import read_plain_text

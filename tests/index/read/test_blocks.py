@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import ParsedSource, SourceBlock, assemble_text_and_sections, build_document
-from clew.index.read.tables import split_large_table
+from clew.index.read.blocks import (
+    ParsedSource,
+    SourceBlock,
+    assemble_text_and_sections,
+    build_document,
+    split_large_table,
+)
 from clew.index.read.text.markdown import parse_markdown_blocks
 
 WORDS = st.text(st.sampled_from("ab1 #*-+>`~|=_:.)(<[]\\$\n\t你א"), min_size=1, max_size=40)

@@ -123,7 +123,7 @@ def test_a_panic_is_a_source_error_and_an_interrupt_is_not() -> None:
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.index.read.office.converter.importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("clew.index.read.office.docling.importlib.util.find_spec", lambda _name: None)
     with pytest.raises(DriverMissing, match=r"clew\[documents\]"):
         read_office(b"= Vault", uri="a.adoc", name="a.adoc")
 

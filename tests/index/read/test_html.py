@@ -7,9 +7,9 @@ import pytest
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.load import decode_with_fallbacks
-from clew.index.read.office.captions import read_captions
-from clew.index.read.office.delimited import read_delimited
 from clew.index.read.office.mail import read_mail
+from clew.index.read.office.recordings import read_captions
+from clew.index.read.office.sheets import read_delimited
 from clew.index.read.web.html import parse_html, read_html
 
 

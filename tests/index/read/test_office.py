@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.index.read.blocks import assemble_text_and_sections
-from clew.index.read.office import large_workbook
+from clew.index.read.office import sheets
 from clew.index.read.office.docling import parse_docling_document, read_office, read_xml
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -122,7 +122,7 @@ def test_a_workbook_names_its_sheets_and_repeats_headers() -> None:
 
 
 def test_a_vast_workbook_is_streamed_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_workbook, "MAX_DOCLING_CELLS", 20)
+    monkeypatch.setattr(sheets, "MAX_DOCLING_CELLS", 20)
     rows = (
         '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="inlineStr"><is><t>when</t></is></c></row>'
         '<row r="2"><c r="A2" t="b"><v>1</v></c><c r="B2"><v>2.5</v></c><c r="C2" s="1"><v>45413</v></c></row>'
@@ -139,8 +139,8 @@ def test_a_vast_workbook_is_streamed_and_says_so(monkeypatch: pytest.MonkeyPatch
 
 def test_a_sheet_is_vast_by_its_rectangle_and_empty_cells_do_not_count() -> None:
     corner = '<row r="1"><c r="A1"><v>1</v></c></row><row r="900000"><c r="XFD900000"{}</row>'
-    assert large_workbook.is_large_workbook(make_xlsx(corner.format("><v>1</v></c>")), uri="a.xlsx")
-    assert not large_workbook.is_large_workbook(make_xlsx(corner.format(' s="1"/>')), uri="a.xlsx")
+    assert sheets.is_large_workbook(make_xlsx(corner.format("><v>1</v></c>")), uri="a.xlsx")
+    assert not sheets.is_large_workbook(make_xlsx(corner.format(' s="1"/>')), uri="a.xlsx")
     found = read_office(make_xlsx(corner.format("><v>corner</v></c>")), uri="a.xlsx", name="a.xlsx")
     assert "corner" in found.text
 

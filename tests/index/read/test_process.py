@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Settings
+from clew import Document, Engine, Extensions, Settings
 from clew.core.errors import SourceError
 from clew.core.settings import IngestionConfig
 from clew.index.add.pipeline import MAX_PREFETCH
-from clew.index.read import read_file
-from clew.index.read.formats import READERS
+from clew.index.read import READERS, read_file
 from clew.index.read.process import pool, wire
 from clew.index.read.process.limits import DEFAULT_LIMITS
 from tests.hostile import make_endless_pdf, make_text_pdf
@@ -261,7 +260,9 @@ def test_documents_that_are_prepared_ahead_are_stored_before_an_interrupt_is_rai
         if interrupts:
             raise interrupts.pop()
 
-    with Engine.open(tmp_path / "kept", embedder="hashed", readers={".note": read_note}) as engine:
+    with Engine.open(
+        tmp_path / "kept", embedder="hashed", extensions=Extensions(readers={".note": read_note})
+    ) as engine:
         with pytest.raises(KeyboardInterrupt):
             engine.add(tmp_path, on_progress=interrupt)
         stored = sorted(Path(record.uri).name for record in engine.list())

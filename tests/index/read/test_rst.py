@@ -1,7 +1,7 @@
 """reStructuredText: what a reader of the page would see, and its sections."""
 
 from clew.core.types import Document
-from clew.index.read.text.rst import read_rst
+from clew.index.read.text.plain import read_rst
 
 
 def read_page(text: str) -> Document:

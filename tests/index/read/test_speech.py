@@ -9,8 +9,8 @@ from clew.core.errors import SourceError
 from clew.core.recording import find_second, format_seconds, select_times
 from clew.core.settings import IngestionConfig, RerankerConfig
 from clew.index.read import read_file
-from clew.index.read.office import speech
-from clew.index.read.office.speech import Said, is_speech_installed, make_transcript, read_speech
+from clew.index.read.office import recordings
+from clew.index.read.office.recordings import Said, is_speech_installed, make_transcript, read_speech
 from clew.surface.cli.answer_output import format_source
 
 TALK = Path(__file__).parent / "recordings" / "talk.ogg"
@@ -62,7 +62,7 @@ def test_a_recording_is_read_within_the_limits(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_a_recording_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speech, "find_spec", lambda _: None)
+    monkeypatch.setattr(recordings, "find_spec", lambda _: None)
     with pytest.raises(SourceError, match=r"clew\[speech\]"):
         read_speech(b"", uri="talk.ogg", name="talk.ogg")
 

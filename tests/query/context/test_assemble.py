@@ -16,10 +16,9 @@ from clew.core.passages import Context
 from clew.core.settings import ContextConfig, FormatterConfig, MergerConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
-from clew.query.context.assemble import MIN_COPY_CHARS, build_context
-from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE, REASONS
+from clew.query.context.assemble import MIN_COPY_CHARS, NEIGHBOUR, SECTION, build_context
+from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE
 from clew.query.context.format import RENDERERS
-from clew.query.context.neighbours import NEIGHBOUR, SECTION
 from tests.soak import choose_runs
 
 BUDGETS = choose_runs(few=1000, many=5000)  # with each counter
@@ -289,7 +288,7 @@ def test_no_budget_is_passed_and_every_passage_is_of_the_document(
             at = passage.text.index(text[start:end], at) + end - start
         assert at == len(passage.text)
     assert bool(context.reason) == (not context.passages)
-    assert {each.reason for each in context.dropped} <= set(REASONS)
+    assert {each.reason for each in context.dropped} <= {BUDGET, CUT, DUPLICATE, GONE}
     shown = {one.chunk.id for passage in context.passages for one in passage.chunks}
     left = {one.chunk.id for each in context.dropped if each.reason == BUDGET for one in each.passage.chunks}
     assert shown | left == {one.chunk.id for one in hits}

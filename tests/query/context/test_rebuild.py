@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.context.rebuild import group_by_message, rebuild_message_text
+from clew.query.context.results import group_by_message, rebuild_message_text
 
 
 def part(message: str, index: int, text: str, start: int = 0, score: float = 0.9) -> Hit:

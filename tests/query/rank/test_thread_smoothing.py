@@ -11,8 +11,7 @@ from clew import Document, Engine, Message, Settings, SettingsError
 from clew.core.candidates import ThreadPlace
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
-from clew.core.types import Chunk, DocumentRecord, Hit, Query
-from clew.query.rank.thread_smoothing import add_neighbours, smooth_threads
+from clew.query.rank.thread_smoothing import add_neighbours, smooth_in_range
 
 SAID = "the winch bearing squeaks badly"
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
@@ -23,16 +22,6 @@ class Said(NamedTuple):
 
     place: ThreadPlace
     score: float
-
-
-def hit(place: int, score: float, *, reply_to: str | None = None, thread: str = "t", text: str = SAID) -> Hit:
-    meta: dict[str, Any] = {"message": f"{thread}{place}"} | ({"reply_to": reply_to} if reply_to else {})
-    chunk = Chunk(f"{thread}{place}_chunk_0", thread, place, 99, text, 0, len(text), meta=meta)
-    return Hit(chunk, DocumentRecord(thread, kind="thread"), score, {"hybrid": score})
-
-
-def page(name: str, score: float) -> Hit:
-    return Hit(Chunk(name, name, 0, 1, "x", 0, 1), DocumentRecord(name), score, {"hybrid": score})
 
 
 def say(number: int, score: float, *, reply_to: str = "", thread: int = 0, text: str = SAID) -> Said:
@@ -64,27 +53,24 @@ def test_a_distant_reply_is_one_step_away_and_of_several_the_best_counts() -> No
     assert gains(thread, config) == pytest.approx({0: 1 - 0.6 * 0.5, 20: 1 - 0.4 * (1 - 0.2 * 0.4), 30: 1.0})
 
 
+def smooth(said: Sequence[Said], config: FlowConfig) -> list[float]:
+    found: list[float] = smooth_in_range(
+        np.array([each.score for each in said]), [each.place for each in said], config
+    ).tolist()
+    return found
+
+
 def test_many_neighbours_that_match_a_little_never_overtake_the_one_that_matches_best() -> None:
-    crowd = [hit(at, 0.7 + at / 100) for at in range(8)]
-    flowed = smooth_threads(FlowConfig(after=1, before=1, reach=5))(Query("?"), [*crowd, hit(0, 0.9, thread="u")])
-    assert flowed[0].chunk.id == "u0_chunk_0"
+    crowd = [say(at, 0.7 + at / 100) for at in range(8)]
+    found = smooth([*crowd, say(0, 0.9, thread=1)], FlowConfig(after=1, before=1, reach=5))
+    assert max(found[:-1]) <= found[-1] == 0.9
 
 
-def test_pages_keep_their_scores_and_messages_the_range_of_theirs() -> None:
-    hits = [page("p", 0.9), hit(3, 0.8), hit(7, 0.71, thread="u"), hit(4, 0.7), page("q", 0.6), hit(9, 0.2)]
-    flowed = smooth_threads(FlowConfig(after=0.5, before=0.2, reach=3))(Query("?"), hits)
-    by_id = {each.chunk.id: each for each in flowed}
-    assert (by_id["p"], by_id["q"]) == (hits[0], hits[4])
-    said = [each.score for each in flowed if "message" in each.chunk.meta]
-    assert (max(said), min(said)) == (0.8, 0.2)
-    assert by_id["t4_chunk_0"].score > by_id["u7_chunk_0"].score  # it has a neighbour, the other has none
-    assert by_id["t4_chunk_0"].scores == {"hybrid": 0.7, "flow": by_id["t4_chunk_0"].score}
-    assert flowed == sorted(flowed, key=lambda each: (-each.score, each.chunk.id))
-
-
-def test_pages_alone_are_given_back_as_they_are() -> None:
-    hits = [page("p", 0.9), page("q", 0.6)]
-    assert smooth_threads(FlowConfig())(Query("?"), hits) == hits
+def test_messages_keep_the_range_of_their_scores() -> None:
+    said = [say(3, 0.8), say(7, 0.71, thread=1), say(4, 0.7), say(9, 0.2)]
+    first, alone, beside, last = smooth(said, FlowConfig(after=0.5, before=0.2, reach=3))
+    assert (first, last) == (0.8, 0.2)
+    assert beside > alone  # it has a neighbour, the other has none
 
 
 def test_a_message_without_content_gains_nothing() -> None:

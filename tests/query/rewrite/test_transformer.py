@@ -2,10 +2,17 @@
 
 import pytest
 
+from clew import drivers
+from clew.compat import create_transformer
 from clew.core.errors import DriverFailed, SettingsError
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.query.rewrite.parse_queries import parse_query_lines, strip_thinking
-from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig, create_transformer, parse_query_response
+from clew.query.rewrite.transformer import (
+    QueryTransformer,
+    TransformerConfig,
+    parse_query_lines,
+    parse_query_response,
+    strip_thinking,
+)
 
 ON = TransformerConfig(enabled=True)
 
@@ -135,6 +142,17 @@ def test_create_transformer() -> None:
     assert made.config == TransformerConfig(enabled=True, num_queries=5)
     assert made.transform("q") == ["a query"]
     assert create_transformer({}).transform("q") == ["q"]
+
+
+def test_without_a_model_the_config_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = list[str]()
+    monkeypatch.setattr(
+        drivers, "make_language_model", lambda config: named.append(config.name) or ScriptedLLM("a query")
+    )
+    made = create_transformer({"enabled": True, "llm_provider": "openai", "llm_model": "gpt-4o-mini"})
+    made.initialize()
+    assert made.transform("q") == ["a query"]
+    assert named == ["openai:gpt-4o-mini"]
 
 
 @pytest.mark.parametrize(

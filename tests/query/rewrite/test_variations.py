@@ -8,9 +8,8 @@ from clew.core.trace import record
 from clew.core.types import Message, Query
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.rewrite.keywords import select_expansion_terms
-from clew.query.rewrite.parse_queries import parse_query_lines
 from clew.query.rewrite.rewrites import rewrite_with_variations
-from clew.query.rewrite.variations import expand_query_variations
+from clew.query.rewrite.transformer import expand_query_variations, parse_query_lines
 
 PIGS = [
     "Guinea pigs eat grass. Hay keeps the teeth of guinea pigs short.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from clew import Document, Engine, Message, record
+from clew import Document, Engine, Extensions, Message, record
 from clew.core.protocols import LLM, Reranker
 from clew.drivers.llm.scripted import ScriptedLLM
 
@@ -33,7 +33,7 @@ def choose(engine: Engine, question: str) -> tuple[str, str]:
 
 
 def build(text: str, reranker: Reranker | None, llm: LLM | None = None) -> Engine:
-    engine = Engine.open(":memory:", embedder="hashed", reranker=reranker or "", llm=llm)
+    engine = Engine.open(":memory:", embedder="hashed", extensions=Extensions(reranker=reranker or ""), llm=llm)
     engine.add_documents([Document(word, text.format(word)) for word in TOPICS])
     return engine
 

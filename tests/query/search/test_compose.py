@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from clew.core.protocols import Verdict
-from clew.core.settings import FlowConfig
 from clew.core.trace import record
 from clew.core.types import Chunk, DocumentRecord, Hit, Matrix, Query
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document
-from clew.query.rank.fuse import rrf
-from clew.query.rank.thread_smoothing import smooth_threads
+from clew.query.rank.fuse import make_fuse, sum_reciprocal_ranks
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.rerank import rerank
 
@@ -56,7 +54,6 @@ def test_every_step_of_a_pipe_is_in_the_trace_once_with_its_output() -> None:
         first_two,
         partial(first_two),
         limit_per_document(1),
-        smooth_threads(FlowConfig()),
         rerank(None),
     )
     with record(keep=True) as trace:
@@ -69,7 +66,6 @@ def test_every_step_of_a_pipe_is_in_the_trace_once_with_its_output() -> None:
         ("two", "ba"),
         ("step 4", "ba"),
         ("by_document", "a"),
-        ("flow", "a"),
         ("rerank", "a"),
     ]
     assert not any(step.steps for step in trace.steps)
@@ -80,7 +76,7 @@ def test_fused_asks_all_the_same_query() -> None:
     def other(query: Query) -> list[Hit]:
         return [hit("z", 1), *echo(query)]
 
-    assert ids(fuse(echo, other, by=rrf())(Query("a b")))[0] == "a"
+    assert ids(fuse(echo, other, by=make_fuse(sum_reciprocal_ranks, score_name="rrf"))(Query("a b")))[0] == "a"
     assert set(ids(fuse(echo, other)(Query("a b")))) == {"a", "b", "z"}
 
 

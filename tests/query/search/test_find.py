@@ -1,13 +1,13 @@
 """The entry of the read path, through Engine: results are the caller's own, overrides, rewriting, channel and time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Message, Settings
+from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
@@ -22,7 +22,7 @@ from clew.core.trace import Trace, record
 from clew.core.types import Hit, Query
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.search.find import build_query
-from clew.query.search.strategies import Drivers, StrategyFactory, hybrid, rerank
+from clew.query.search.strategies import Drivers, hybrid, rerank
 
 PAGES = {
     "vault": "The signing keys in the vault are rotated by Dan.",
@@ -37,10 +37,10 @@ def open_engine(
     settings: Settings | None = None,
     *,
     llm: ScriptedLLM | None = None,
-    strategies: Mapping[str, StrategyFactory] | None = None,
+    extensions: Extensions | None = None,
 ) -> Engine:
     settings = replace(settings or Settings(), reranker=RerankerConfig(name="overlap"))
-    engine = Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings, strategies=strategies)
+    engine = Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings, extensions=extensions)
     engine.add_documents(Document(name, text, uri=name, meta={"tags": ["a"]}) for name, text in PAGES.items())
     return engine
 
@@ -103,13 +103,13 @@ def only_tides(drivers: Drivers) -> Strategy:
 @pytest.mark.parametrize("strategy", ["hybrid", "auto", "rerank", "multi_query", "self_reflective", "chunked"])
 def test_an_override_is_what_other_strategies_are_built_on(strategy: str) -> None:
     question = "at what time of the day is the hot soup of the week served?"
-    with open_engine() as plain, open_engine(strategies={"hybrid": only_tides}) as engine:
+    with open_engine() as plain, open_engine(extensions=Extensions(strategies={"hybrid": only_tides})) as engine:
         assert ids(plain.search(question, k=1, strategy=strategy)) == ["lunch"]
         assert ids(engine.search(question, k=1, strategy=strategy)) == ["tides"]
 
 
 def test_auto_uses_every_override() -> None:
-    with open_engine(strategies={"rerank": only_tides}) as engine:
+    with open_engine(extensions=Extensions(strategies={"rerank": only_tides})) as engine:
         assert ids(engine.search("soup at noon (use rerank)", k=1, strategy="auto")) == ["tides"]
 
 
@@ -121,7 +121,7 @@ def test_an_override_may_be_built_on_strategies_that_use_its_name() -> None:
         return drivers.build_strategy("hybrid")
 
     for override in (reranked, by_name):
-        with open_engine(strategies={"hybrid": override, "rerank": reranked}) as engine:
+        with open_engine(extensions=Extensions(strategies={"hybrid": override, "rerank": reranked})) as engine:
             for strategy in ("hybrid", "rerank", "auto"):
                 assert ids(engine.search("when is soup served?", k=1, strategy=strategy)) == ["lunch"]
 
@@ -136,7 +136,7 @@ def test_results_of_an_override_are_not_cached() -> None:
 
         return search
 
-    with open_engine(strategies={"hybrid": counted}) as engine:
+    with open_engine(extensions=Extensions(strategies={"hybrid": counted})) as engine:
         for _ in range(2):
             engine.search("soup", strategy="rerank")
     assert len(calls) == 2

@@ -1,16 +1,14 @@
 """Where a conversation turns: made-up conversations whose turns nobody would miss."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
 from clew.core.text import estimate_tokens
-from clew.core.types import Matrix, Message
+from clew.core.types import Message
 from clew.query.search.topics import find_topic_starts, split_messages_by_topic
 
 PARIS = ("The Paris hotel is near the Louvre", "Is the Louvre open in Paris on Monday", "The Paris hotel has breakfast")
@@ -28,42 +26,26 @@ def make_messages(*texts: str, author: str = "ada") -> list[Message]:
 
 def test_topics_begin_where_the_words_change() -> None:
     messages = make_messages(*PARIS * 3, *CODE * 3, *FOOD * 3)
-    assert find_topic_starts(messages, None) == [9, 18]
-    assert [len(topic) for topic in split_messages_by_topic(messages, None)] == [9, 9, 9]
-
-
-def test_meaning_finds_what_words_do_not_show() -> None:
-    def embed(texts: Sequence[str]) -> Matrix:
-        return np.eye(2, dtype=np.float32)[[int(text in "efgh") for text in texts]]
-
-    assert find_topic_starts(make_messages(*"abcdefgh"), embed, lexical_weight=0.0) == [4]
-
-
-def test_what_all_messages_share_says_nothing() -> None:
-    def embed(texts: Sequence[str]) -> Matrix:  # two topics whose vectors all have a cosine of 0.8 or more
-        rows = np.array([[2.0, float(text in "abcd"), float(text in "efgh")] for text in texts])
-        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
-
-    assert find_topic_starts(make_messages(*"abcdefgh"), embed, lexical_weight=0.0) == []
-    assert find_topic_starts(make_messages(*"abcdefgh"), embed, lexical_weight=0.0, unrelated_cosine=0.8) == [4]
+    assert find_topic_starts(messages) == [9, 18]
+    assert [len(topic) for topic in split_messages_by_topic(messages)] == [9, 9, 9]
 
 
 def test_one_topic_is_not_cut() -> None:
-    assert find_topic_starts(make_messages(*["The parser crashes on an empty file"] * 30), None) == []
+    assert find_topic_starts(make_messages(*["The parser crashes on an empty file"] * 30)) == []
 
 
 def test_questions_of_one_request_are_topics() -> None:
     messages = make_messages(
         "What did the team say about the budget?", "Summarize the discussion about the LCD screen."
     )
-    assert find_topic_starts(messages, None) == [1]
+    assert find_topic_starts(messages) == [1]
 
 
 def test_an_answer_stays_with_its_question() -> None:
     apart = [Message("Who has the budget?", author="ada"), Message("Bob keeps it in the drawer", author="bob")]
-    assert find_topic_starts(apart, None, granularity=0.3) == []
+    assert find_topic_starts(apart, granularity=0.3) == []
     together = [Message(each.text, author="ada") for each in apart]
-    assert find_topic_starts(together, None, granularity=0.3) == [1]
+    assert find_topic_starts(together, granularity=0.3) == [1]
 
 
 def test_a_long_pause_makes_a_cut_cheaper() -> None:
@@ -74,20 +56,20 @@ def test_a_long_pause_makes_a_cut_cheaper() -> None:
         Message(each.text, "ada", start + timedelta(days=place // 2, minutes=place)) for place, each in enumerate(even)
     ]
     price = 0.45
-    assert 2 not in find_topic_starts(even, None, granularity=price)
-    assert 2 in find_topic_starts(late, None, granularity=price)
+    assert 2 not in find_topic_starts(even, granularity=price)
+    assert 2 in find_topic_starts(late, granularity=price)
 
 
 @pytest.mark.parametrize("messages", [[], make_messages("alone"), make_messages("", " ", "\n"), make_messages("", "")])
 def test_nothing_to_cut(messages: list[Message]) -> None:
-    assert find_topic_starts(messages, None) == []
-    assert [each for topic in split_messages_by_topic(messages, None) for each in topic] == messages
+    assert find_topic_starts(messages) == []
+    assert [each for topic in split_messages_by_topic(messages) for each in topic] == messages
 
 
 @given(st.lists(st.sampled_from([*PARIS, *CODE, *FOOD, "", "ok"]), max_size=60), st.integers(1, 60))
 def test_segments_keep_every_message_and_the_limit(texts: list[str], limit: int) -> None:
     messages = make_messages(*texts)
-    topics = split_messages_by_topic(messages, None, max_tokens=limit)
+    topics = split_messages_by_topic(messages, max_tokens=limit)
     assert [each for topic in topics for each in topic] == messages
     for topic in topics:
         assert (
@@ -99,7 +81,7 @@ def test_segments_keep_every_message_and_the_limit(texts: list[str], limit: int)
 
 def test_a_greater_price_cuts_less() -> None:
     messages = make_messages(*PARIS, *CODE, *FOOD)
-    counts = [len(find_topic_starts(messages, None, granularity=price)) for price in (0.0, 0.1, 0.3, 10.0)]
+    counts = [len(find_topic_starts(messages, granularity=price)) for price in (0.0, 0.1, 0.3, 10.0)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[-1] == 0
 
@@ -107,10 +89,6 @@ def test_a_greater_price_cuts_less() -> None:
 def test_wrong_values_are_named() -> None:
     two = make_messages("a", "b")
     with pytest.raises(SettingsError, match="granularity is -1"):
-        find_topic_starts(two, None, granularity=-1)
-    with pytest.raises(SettingsError, match="lexical_weight is 2"):
-        find_topic_starts(two, None, lexical_weight=2)
-    with pytest.raises(SettingsError, match="unrelated_cosine is 1"):
-        find_topic_starts(two, None, unrelated_cosine=1)
+        find_topic_starts(two, granularity=-1)
     with pytest.raises(SettingsError, match="max_tokens is 0"):
-        find_topic_starts(two, None, max_tokens=0)
+        find_topic_starts(two, max_tokens=0)

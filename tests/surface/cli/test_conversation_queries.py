@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew import Engine
-from clew.surface.cli.conversation_file import load_conversation
+from clew.surface.cli.files import load_conversation
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew

@@ -31,6 +31,14 @@ def test_add_says_what_it_did(fresh: "Clew") -> None:
     assert again.out.startswith("0 added, 0 changed, 4 skipped, 0 failed; ")
 
 
+def test_a_source_that_is_not_there_makes_no_collection(fresh: "Clew") -> None:
+    done = fresh("add", "nosuch", "--path", "other")
+    assert (done.code, done.err) == (4, "clew: nosuch: does not exist; no collection was made\n")
+    assert not (fresh.folder / "other").exists()
+    assert fresh("add", "nosuch", "pages", "--path", "other").code == 4
+    assert fresh("status", "--path", "other", "--json").json["documents"] == 4
+
+
 def test_add_as_json(fresh: "Clew") -> None:
     done = fresh("add", "pages/vault.md", "--json")
     assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import pytest
 
 from clew.core.jobs import Job
-from clew.drivers.store.sqlite import sums
+from clew.drivers.store.sqlite import schema
 from tests.surface.cli.conftest import Clew
 
 
@@ -93,7 +93,7 @@ def test_a_channel_is_erased(clew: Clew) -> None:
 
 def test_what_could_not_be_done_is_printed_and_the_exit_code_says_so(clew: Clew) -> None:
     with closing(sqlite3.connect(clew.folder / ".clew" / "default" / "clew.db")) as db, db:
-        sums.register_functions(db)
+        schema.register_functions(db)
         job = Job("j", "add", {"text": "Signing keys are rotated every ninety days"}, "running", worker="x", attempts=1)
         value = json.dumps({**asdict(job), "created": None, "updated": None})
         db.execute(

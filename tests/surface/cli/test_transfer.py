@@ -61,7 +61,7 @@ def test_a_damaged_file_makes_no_collection(fresh: "Clew") -> None:
 def test_reembed_and_back(fresh: "Clew") -> None:
     assert fresh("add", "pages").code == 0
     before = fresh.hits("keys")
-    done = fresh("reembed", "--to", "hashed:64")
+    done = fresh("reembed", "hashed:64")
     assert done.code == 0, done.err
     assert re.fullmatch(
         r"\d+ texts embedded \(chunks and summaries\); the collection uses hashed:64 \(64 dimensions\); "
@@ -75,9 +75,9 @@ def test_reembed_and_back(fresh: "Clew") -> None:
     assert fresh.hits("keys") == before
     assert fresh("reembed", "--discard").out == "no unused vectors are left; the collection uses hashed\n"
     assert fresh("reembed", "--discard").code == 3
-    for options in ((), ("--back", "--discard")):
+    for options in ((), ("--back", "--discard"), ("hashed:64", "--to", "hashed")):
         refused = fresh("reembed", *options)
-        assert (refused.code, "exactly one of --to NAME, --back and --discard" in refused.err) == (2, True)
+        assert (refused.code, "exactly one of MODEL, --back and --discard" in refused.err) == (2, True)
     stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
     assert stopped.code == 4
     assert "stopped at 0.0000 spent" in stopped.err

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Client, Engine, NotFound, ScriptedLLM
-from clew.surface.server.log import log_as_json
+from clew.surface.server.observe import log_as_json
 from tests.surface.server.conftest import Running, serving
 
 QUESTION = "who rotates the vault key?"

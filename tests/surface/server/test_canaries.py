@@ -124,7 +124,7 @@ def make_tool_calls(chance: random.Random, foreign: str) -> list[tuple[str, dict
         ("fetch", {"id": page}),
         ("context", {"query": subject}),
         ("ask", {"query": f"who opens the {subject}?"}),
-        ("read_document", {"document": page}),
+        ("fetch", {"id": page, "start": 0}),
         ("list_documents", {}),
         ("search_conversations", {"query": subject}),
         ("search_conversations", {"query": subject, "channel": room}),

@@ -80,7 +80,7 @@ def test_methods_have_the_signatures_and_texts_of_their_verbs() -> None:
             assert "Request" not in shown
             assert "Generator" not in shown
             assert "Pages" not in shown
-    assert pydoc.render_doc(Client.add).count("-> clew.client.records.ReportReply") == 1
+    assert pydoc.render_doc(Client.add).count("-> clew.core.replies.ReportReply") == 1
 
 
 def test_a_client_takes_an_address_without_a_scheme(shared: Running) -> None:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from clew import Filter, SettingsError
 from clew.surface.cli.app import app
-from clew.surface.server.folder import find_server_folder
+from clew.surface.server.keys import find_server_folder
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
 from tests.surface.server.conftest import fill, serving

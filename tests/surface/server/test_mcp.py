@@ -16,14 +16,16 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 from typer.testing import CliRunner
 
-from clew import Engine, Filter
+from clew import Document, Engine, Filter
+from clew.core.text import estimate_tokens
 from clew.surface.cli.app import app
 from clew.surface.mcp.server import make_local_server
 from tests.surface.server.conftest import Running, fill, serving
 
 READING = {
-    *("search", "fetch", "context", "ask", "read_document", "list_documents", "search_conversations", "status"),
+    *("search", "fetch", "context", "ask", "list_documents", "search_conversations", "status"),
 }
+CONDITIONS = ("kinds", "authors", "since", "until", "documents", "channels")
 Work = Callable[[Client], Awaitable[Any]]
 
 
@@ -71,7 +73,6 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
         "fetch": {"id": "keys"},
         "context": {"query": "who rotates the vault key?", "tokens": 300},
         "ask": {"query": "who rotates the vault key?"},
-        "read_document": {"document": "handbook/lunch.md"},
         "list_documents": {"limit": 2},
         "search_conversations": {"query": "build server", "channel": "ops"},
         "status": {},
@@ -80,7 +81,10 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
     for name, given in arguments.items():
         result = await client.call_tool(name, given)
         assert not result.is_error, result.content
-        assert json.loads(read_text(result)) == result.structured_content
+        if name in ("search", "fetch"):
+            assert json.loads(read_text(result)) == result.structured_content
+        else:
+            assert "{" not in read_text(result)
         found[name] = result.structured_content
     return found
 
@@ -96,12 +100,14 @@ def test_both_transports_give_the_same(folder: Path) -> None:
         "title": "Vault",
         "url": "handbook/vault.md",
         "text": "# Keys\n\nDan rotates the vault key on Monday.",
+        "relevance": served["search"]["results"][0]["relevance"],
     }
     assert set(served["fetch"]) == {"id", "title", "text", "url", "metadata"}
     assert "Dan rotates the vault key" in served["fetch"]["text"]
     assert served["ask"]["text"] == "Dan rotates the vault key on Monday. [1]"
-    assert served["ask"]["citations"][0]["document"] == "keys"
-    assert served["ask"]["parts"][0]["passage"] == "Dan rotates the vault key on Monday."
+    assert served["ask"]["citations"][0]["id"] == "keys"
+    assert served["ask"]["citations"][0]["quote"] == "Dan rotates the vault key on Monday."
+    assert served["context"]["sources"][0] == {"number": 1, "id": "keys", "url": "handbook/vault.md"}
     assert served["search_conversations"]["messages"][0]["id"] == "m1"
     assert served["status"] == {
         "collection": "default", "documents": 6, "chunks": 6, "embedder": "hashed", "channels": ["board", "ops"]
@@ -122,13 +128,30 @@ def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
             assert each.input_schema["additionalProperties"] is False
             assert each.output_schema["properties"]
             assert each.annotations.read_only_hint == (each.name != "add")
-        assert list(tools["search"].input_schema["properties"]) == ["query"]
-        assert list(tools["fetch"].input_schema["properties"]) == ["id"]
-        result = await client.call_tool("search", {"query": "vault", "k": 3})
+        assert len(tools) <= 8
+        options = list(tools["search"].input_schema["properties"])
+        assert {"query", "k", "strategy", "min_relevance", *CONDITIONS} <= {*options}
+        assert all(each.get("description") for each in tools["search"].input_schema["properties"].values())
+        assert list(tools["fetch"].input_schema["properties"]) == ["id", "start"]
+        result = await client.call_tool("search", {"query": "vault", "kk": 3})
         assert result.is_error
-        assert read_text(result) == "search: k is not known here; its arguments are query"
+        assert read_text(result) == f"search: kk is not known here; its arguments are {', '.join(options)}"
         result = await client.call_tool("ask", {"question": "vault"})
-        assert read_text(result) == "ask: query is missing, question is not known here; its arguments are query"
+        assert read_text(result).startswith(
+            "ask: query is missing, question is not known here; its arguments are query"
+        )
+        result = await client.call_tool("search", {"query": "build", "k": 1, "channels": ["ops"]})
+        (hit,) = result.structured_content["results"]
+        assert (hit["author"], hit["channel"], hit["at"][:4], 0 <= hit["relevance"] <= 1) == (
+            "ada",
+            "ops",
+            "2026",
+            True,
+        )
+        result = await client.call_tool("search", {"query": "build", "authors": ["adda"]})
+        assert "there is no author 'adda'; did you mean ada?" in result.structured_content["reason"]
+        part = (await client.call_tool("fetch", {"id": "keys", "start": 2})).structured_content
+        assert (part["text"][:4], part["next"]) == ("Keys", None)
         result = await client.call_tool("list_documents", {"limit": 1000})
         assert "limit should be less than or equal to 100" in read_text(result)
         result = await client.call_tool("search_conversations", {"query": "build", "channel": "opps"})
@@ -142,6 +165,24 @@ def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
 
 
 @pytest.mark.slow
+def test_a_context_as_it_is_sent_keeps_to_its_budget(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "a", embedder="hashed") as engine:
+        engine.add_documents(
+            Document(
+                f"keys-{day}", f"Dan rotates vault key {day} on the day {day} of a month.\n" * 3, uri=f"vault/{day}.md"
+            )
+            for day in range(40)
+        )
+        local = make_local_server(engine, collection="default", read_only=True)
+        for tokens in (30, 120, 400, 2000):
+            asked = {"query": "who rotates the vault key?", "tokens": tokens, "k": 40}
+            made = asyncio.run(local.call_tool("context", asked))
+            assert estimate_tokens(json.dumps(made.structured_content)) <= tokens
+            assert estimate_tokens(read_text(made)) <= tokens
+            assert bool(made.structured_content["sources"]) == (tokens > 30), made.structured_content
+
+
+@pytest.mark.slow
 def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> None:
     async def add(client: Client) -> Any:
         result = await client.call_tool("add", {"title": "Ferry", "text": "The ferry leaves at six."})
@@ -150,7 +191,7 @@ def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> 
 
     added, answer = over_http(running.address, add)
     assert added["added"] is True
-    assert answer["citations"][0]["document"] == added["id"]
+    assert answer["citations"][0]["id"] == added["id"]
 
     async def name_tools(client: Client) -> set[str]:
         return set(await describe_tools(client))

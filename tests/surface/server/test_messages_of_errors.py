@@ -16,9 +16,9 @@ def read_message(reply: Any, status: int) -> str:
 def test_a_wrong_request_is_told_by_its_fields(shared: Running) -> None:
     told = {
         '{"k": 3}': "query is missing; see /docs",
-        '{"query": 3}': "query should be a valid string or should be a valid list; see /docs",
+        '{"query": 3}': "query should be a text or a list; see /docs",
         '{"query": "x", "where": {"kindz": ["page"]}}': "where.kindz is not known here; see /docs",
-        '{"query": "x", "where": {"kinds": "page"}}': "where.kinds should be a valid list; see /docs",
+        '{"query": "x", "where": {"kinds": "page"}}': "where.kinds should be a list; see /docs",
         '{"query": "x", "mode": "fast"}': "mode should be 'ann' or 'exact'; see /docs",
         '{"query": "x", "k": 0, "My-Field": 1}': "k should be greater than or equal to 1, My-Field is not known here",
         "{'query': 1}": "the body is not valid JSON (Expecting property name enclosed in double quotes at character 1)",

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from clew import NotFound
-from clew.surface.server import otel
+from clew.surface.server import observe as otel
 from tests.surface.server.conftest import Running
 
 

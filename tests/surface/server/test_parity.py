@@ -22,11 +22,11 @@ from clew import (
     read_run,
     score_run,
 )
+from clew.core.requests import Search
 from clew.core.trace import Trace
 from clew.surface.cli.app import app
-from clew.surface.evaluation_json import evaluation_to_json, run_to_json
 from clew.surface.search_reply import search_with_reason
-from clew.surface.to_json import answer_to_json, context_to_json, hits_to_json, to_json
+from clew.surface.to_json import answer_to_json, context_to_json, evaluation_to_json, hits_to_json, run_to_json, to_json
 from clew.surface.verbs import VERBS
 from tests.surface.server.conftest import Running, fill, serving
 from tests.surface.server.test_mcp import connect_http
@@ -60,7 +60,7 @@ def check(engine: Engine) -> Any:
 CITATION: list[dict[str, Any]] = []  # of the collection, once it is filled
 READING: dict[str, Reading] = {
     "search": Reading(
-        lambda engine: search_with_reason(engine, QUESTION, k=2, group_by="document"),
+        lambda engine: search_with_reason(engine, Search(QUESTION, k=2, group_by="document")),
         ("POST", "/v1/search", {"query": QUESTION, "k": 2, "group_by": "document"}),
         lambda client: client.search(QUESTION, k=2, group_by="document"),
         ("search", QUESTION, "-k", "2", "--group-by", "document"),

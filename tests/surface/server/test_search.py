@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clew import Engine
+from clew.core.requests import Search
 from clew.surface.search_reply import search_with_reason
 from clew.surface.to_json import to_json
 from tests.surface.server.conftest import Running, serving
@@ -26,7 +27,7 @@ def test_search_replies_as_the_engine_does(place: str, tmp_path: Path) -> None:
         reply = running.post("/v1/search", {"query": "who rotates the vault key?", "k": 2})
     assert reply.status_code == 200
     with Engine.open(place, embedder="hashed") as engine:
-        expected = search_with_reason(engine, "who rotates the vault key?", k=2)
+        expected = search_with_reason(engine, Search("who rotates the vault key?", k=2))
     assert drop_times(reply.json()) == drop_times(to_json(expected))
     assert reply.json()["hits"][0]["document"]["id"] == "keys"
 
@@ -36,6 +37,15 @@ def test_a_filter_of_the_request_is_a_boundary(shared: Running) -> None:
     assert {hit["document"]["kind"] for hit in shared.post("/v1/search", body).json()["hits"]} == {"thread"}
     body = {"query": "build server", "where": {"documents": ["handbook/lunch.md"]}}
     assert {hit["document"]["id"] for hit in shared.post("/v1/search", body).json()["hits"]} == {"lunch"}
+
+
+def test_a_conversation_may_be_rows_of_a_table_or_turns_of_a_chat(shared: Running) -> None:
+    said = [{"text": "which build server is it?", "author": "ada", "at": "2025-01-15T10:30:00Z"}]
+    rows = [{"message": "which build server is it?", "author_uuid": "ada", "timestamp": "2025-01-15 10:30"}]
+    turns = {"messages": [{"role": "user", "content": "which build server is it?"}]}
+    first, *others = (shared.post("/v1/search", {"query": each}).json()["hits"] for each in (said, rows, turns))
+    assert first
+    assert others == [first, first]
 
 
 def test_a_strategy_that_was_removed_says_what_takes_its_place(shared: Running) -> None:
@@ -58,7 +68,7 @@ def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
 
 def test_nothing_of_the_server_is_imported_before_it_serves() -> None:
     code = (
-        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.COMMANDS;"
+        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.GROUPS;"
         "print(sorted({'fastapi', 'uvicorn', 'mcp', 'prometheus_client'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew import Client
+from clew.core.requests import list_requests
 from clew.surface.verbs import VERBS
 from tests.surface.server.conftest import serving
 
@@ -46,6 +47,10 @@ def test_the_readme_lists_every_extra() -> None:
 def test_the_table_of_paths_has_every_verb() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|(.*)\|$", PAGE, re.MULTILINE)
     assert {verb for verb, _, _ in rows} == {verb for verb, surfaces in VERBS.items() if "http" in surfaces}
+    told = {verb: paths for verb, paths, _ in rows}
+    for each in list_requests():
+        if each.verb in told:
+            assert f"{each.method} {each.path}" in told[each.verb], each
     assert {verb for verb, _, tool in rows if tool.strip()} == {
         verb for verb, surfaces in VERBS.items() if "mcp" in surfaces
     }

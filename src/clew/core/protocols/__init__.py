@@ -1,6 +1,5 @@
 """The extension points: what holds a resource is a Protocol, what does not is a function."""
 
-from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
 from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import (
@@ -23,7 +22,6 @@ __all__ = [
     "Chunker",
     "Embedder",
     "Enricher",
-    "Eraser",
     "Fuse",
     "JobQueue",
     "Judge",

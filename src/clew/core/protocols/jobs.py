@@ -1,6 +1,6 @@
 """Protocol of the queue of jobs that every store keeps beside its documents."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Protocol
 
 from clew.core.jobs import Job, JobState
@@ -52,3 +52,9 @@ class JobQueue(Protocol):
 
     def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
         """The job, cancelled, or to be cancelled by the worker that has it; one that is finished stays as it is."""
+
+    def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
+        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not.
+
+        A job is matched by its id, and by its request, result and error: lines of JSON or of text.
+        """

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Literal, Protocol
 
-RecordKind = Literal["tuned", "evaluations", "feedback"]
+RecordKind = Literal["tuned", "evaluations", "feedback", "erasing"]
 
 
 class RecordStore(Protocol):
-    """Texts that are kept with a collection and are no part of its content: tuned settings, runs, feedback.
+    """Texts kept with a collection that are no part of its content: tuned settings, runs, feedback, an erasure begun.
 
     Of each kind there are texts by name; a kind with one text has the empty name. Writing one does not change the
     change number. DriverFailed where the store fails, ReadOnlyStore where it can only be read.
@@ -20,7 +20,7 @@ class RecordStore(Protocol):
         """The text, empty if there is none."""
 
     def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Replaces a text, whole or not at all; an empty one deletes it."""
+        """Replaces a text, whole or not at all; an empty one deletes it, and of an erasure its bytes."""
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
         """Adds to the end of a text, at a cost that does not grow with it; a new one starts empty."""

@@ -5,11 +5,11 @@ from typing import Literal, Protocol, Self
 
 from clew.core.candidates import Candidates, Ranking
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import Embedder
 from clew.core.protocols.records import RecordStore
 from clew.core.protocols.sessions import SessionStore
+from clew.core.receipt import Purge
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
@@ -87,8 +87,11 @@ class Store(Protocol):
         ConcurrentChange is raised.
         """
 
-    def put_many(self, documents: Sequence[NewDocument]) -> None:
-        """Puts several documents, each id once, faster than one by one: as one change, all of them or none."""
+    def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
+        """Puts several documents, each id once, faster than one by one: as one change, all of them or none.
+
+        What another store kept is put exactly as it was there.
+        """
 
     def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
         """The named messages of a thread that are in it, and all that an edit of them needs; NotFound without thread.
@@ -129,9 +132,6 @@ class Store(Protocol):
         A claim ends by itself after so many seconds, and its owner may extend it; 0 seconds give it back. It tells
         workers what others are at, and prevents nothing else. The change number stays the same.
         """
-
-    def put_stored(self, stored: StoredDocument) -> None:
-        """Replaces or adds a document exactly as another store kept it."""
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """All documents, or the given ones that exist, with everything that is kept of them, in order of insertion.
@@ -187,9 +187,6 @@ class Store(Protocol):
 
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Deletes documents with their chunks, vectors and terms; returns how many existed."""
-
-    def eraser(self) -> Eraser:
-        """What an erasure needs beyond `drop`: it takes from the disk what deletions leave there."""
 
     def document(self, doc_id: str) -> Document:
         """The document, equal to the one that was put; NotFound if it is not there."""
@@ -302,6 +299,15 @@ class Store(Protocol):
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
         """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+
+    def purge(self) -> Purge:
+        """Overwrites what was deleted before.
+
+        Others may read and write meanwhile, or wait for it. The index is built again by the next `flush` or search.
+        """
+
+    def notes(self) -> list[str]:
+        """What is beyond the reach of `purge`, as sentences: backups, logs of a server."""
 
     def close(self) -> None:
         """Releases all resources; closing twice is allowed."""

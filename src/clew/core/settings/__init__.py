@@ -3,8 +3,9 @@
 It is passed to `Engine.open(settings=…)`, and any call accepts its own. The surface reads files and the environment.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from clew.core.errors import SettingsError
 from clew.core.settings.answer import AgentConfig, AnswerConfig
 from clew.core.settings.context import RENDERERS, ContextConfig, FormatterConfig, MergerConfig, SessionConfig
 from clew.core.settings.ingestion import IngestionConfig, ThreadConfig
@@ -65,6 +66,13 @@ class Settings:
     store: StoreConfig = field(default_factory=StoreConfig)
     jobs: JobConfig = field(default_factory=JobConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
+
+    def __post_init__(self) -> None:
+        for table in fields(self):
+            value, kind = getattr(self, table.name), table.default_factory
+            if not (isinstance(kind, type) and isinstance(value, kind)):
+                made = getattr(kind, "__name__", "")
+                raise SettingsError(f"{table.name} has the type {type(value).__name__}; give a clew.{made}(…)")
 
 
 DEFAULTS = Settings()

@@ -1,21 +1,25 @@
 """Validation of settings; each SettingsError names the setting and its allowed values."""
 
+from numbers import Real
+
 from clew.core.errors import SettingsError
 
 
 def check_min(name: str, value: float, minimum: float) -> None:
-    """Raises SettingsError if the value is below the minimum or not a number."""
+    """Raise SettingsError if the value is below the minimum or not a number."""
+    if not isinstance(value, Real):
+        raise SettingsError(f"{name} is {value!r}; it must be a number of at least {minimum}")
     if not value >= minimum:
-        raise SettingsError(f"{name} is {value}; it must be at least {minimum}")
+        raise SettingsError(f"{name} is {value!r}; it must be at least {minimum}")
 
 
 def check_range(name: str, value: float, minimum: float, maximum: float) -> None:
-    """Raises SettingsError if the value is outside the range or not a number."""
-    if not minimum <= value <= maximum:
-        raise SettingsError(f"{name} is {value}; it must be between {minimum} and {maximum}")
+    """Raise SettingsError if the value is outside the range or not a number."""
+    if not (isinstance(value, Real) and minimum <= value <= maximum):
+        raise SettingsError(f"{name} is {value!r}; it must be between {minimum} and {maximum}")
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raises SettingsError if the value is not one of those allowed."""
+    """Raise SettingsError if the value is not one of those allowed."""
     if value not in allowed:
         raise SettingsError(f"{name} is {value!r}; it may be {', '.join(allowed)}")

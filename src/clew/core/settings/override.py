@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS, Settings
+from clew.core.settings.types import InvalidValue, check_value_type, describe_type
 from clew.core.suggest import format_suggestion
 
 # What takes the place of a setting that was removed.
@@ -28,6 +29,20 @@ def flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from flatten_settings(value, f"{prefix}{item.name}.")
         else:
             yield f"{prefix}{item.name}", value
+
+
+def check_setting_types(settings: Settings) -> Settings:
+    """Return the settings; SettingsError for a value of another type than its setting has, as a number for a text."""
+    for table in fields(settings):
+        tree = getattr(settings, table.name)
+        for field, kind in get_type_hints(type(tree)).items():
+            name, value = f"{table.name}.{field}", getattr(tree, field)
+            try:
+                check_value_type(value, kind)
+            except InvalidValue:
+                shown = repr(mask_setting(name, value))
+                raise SettingsError(f"{name} is {shown}; it must be {describe_type(kind)}") from None
+    return settings
 
 
 def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings:

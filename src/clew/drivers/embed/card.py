@@ -40,7 +40,7 @@ class ModelCard:
 
 
 def read_model_card(folder: Path, *, name: str) -> ModelCard:
-    """The card by the files of a folder, with the usual values where they say nothing."""
+    """Return the card by the files of a folder, with the usual values where they say nothing."""
     config = read_json_object(folder / "config_sentence_transformers.json")
     prompts = config.get("prompts") or {}
     usual = prompts.get(config.get("default_prompt_name"), "")
@@ -54,7 +54,7 @@ def read_model_card(folder: Path, *, name: str) -> ModelCard:
 
 
 def pool_tokens(rows: NDArray[np.float32], pooling: Pooling) -> Vector:
-    """One vector of those of the tokens, not normalised."""
+    """Pool the vectors of the tokens into one, not normalised."""
     pooled: Vector
     match pooling:
         case "cls":

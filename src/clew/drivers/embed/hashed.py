@@ -18,7 +18,7 @@ from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.core.unicode import compose
-from clew.drivers.embed.vectors import normalize
+from clew.drivers.windows import normalize
 
 DIM = 256
 MIN_DIM, MAX_DIM = 8, 4096
@@ -49,13 +49,13 @@ class HashedEmbedder:
         self._features_by_word: dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]] = {}
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - both roles are alike
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
         return normalize(np.stack(list(map(self._embed_text, texts))), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of words and other characters of each text; of texts joined by spaces, the sum."""
+        """Count the words and other characters of each text; of texts joined by spaces, the sum."""
         return [sum(1 for _ in _TOKEN.finditer(text)) for text in texts]
 
     def _embed_text(self, text: str) -> Matrix:
@@ -71,7 +71,7 @@ class HashedEmbedder:
         return row.astype(np.float32)
 
     def _hash_word(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The buckets of a word and of its trigrams, and the signed weight of each."""
+        """Return the buckets of a word and of its trigrams, and the signed weight of each."""
         known = self._features_by_word.get(word)
         if known is not None:
             return known
@@ -90,7 +90,7 @@ class HashedEmbedder:
 
 
 def make_hashed_embedder(config: EmbedderConfig) -> HashedEmbedder:
-    """The embedder "hashed", or "hashed:64" for another dimension."""
+    """Make the embedder "hashed", or "hashed:64" for another dimension."""
     _, colon, width = config.name.partition(":")
     if not colon:
         return HashedEmbedder()

@@ -12,9 +12,9 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.vectors import normalize, pool_windows
 from clew.drivers.http import JsonEndpoint
 from clew.drivers.tokenizer import replace_surrogates
+from clew.drivers.windows import normalize, pool_windows
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_INPUTS = 128  # texts in one request
@@ -67,7 +67,7 @@ class HttpEmbedder:
         return self._dim
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - the API knows no roles
-        """One unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
+        """Return one unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
         pieces = [
             (owner, piece)
             for owner, text in enumerate(texts)
@@ -88,15 +88,15 @@ class HttpEmbedder:
         return rows
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The estimated number of tokens of each text: a quarter of its bytes, rounded up."""
+        """Return the estimated number of tokens of each text: a quarter of its bytes, rounded up."""
         return [-(-len(replace_surrogates(text).encode()) // BYTES_PER_TOKEN) for text in texts]
 
     def _embed_batch(self, batch: Sequence[str]) -> Matrix:
-        """The unit vectors of one batch, in one request."""
+        """Return the unit vectors of one batch, in one request."""
         return self._parse_rows(self._endpoint.post({"model": self._model, "input": list(batch)}), len(batch))
 
     def _parse_rows(self, answer: Any, count: int) -> Matrix:
-        """The unit vectors of a response, in the order of the texts sent."""
+        """Parse the unit vectors of a response, in the order of the texts sent."""
         source = f"{self.name} at {self._host}"
         try:
             found = {int(entry.get("index", at)): entry["embedding"] for at, entry in enumerate(answer["data"])}
@@ -121,7 +121,7 @@ class HttpEmbedder:
 
 
 def make_http_embedder(config: EmbedderConfig) -> HttpEmbedder:
-    """The embedder "openai:MODEL", at OpenAI's address or the one in the settings."""
+    """Make the embedder "openai:MODEL", at OpenAI's address or the one in the settings."""
     _, _, model = config.name.partition(":")
     if not model:
         raise SettingsError("embedder.name is 'openai:'; add the model, as in openai:text-embedding-3-small")
@@ -133,7 +133,7 @@ def make_http_embedder(config: EmbedderConfig) -> HttpEmbedder:
 
 
 def _split_windows(text: str, max_bytes: int) -> list[str]:
-    """The text halved until each piece has at most `max_bytes`, at a space near the middle if there is one."""
+    """Return the text halved until each piece has at most `max_bytes`, at a space near the middle if there is one."""
     if len(text.encode()) <= max_bytes or len(text) < 2:
         return [text]
     middle = len(text) // 2
@@ -143,7 +143,7 @@ def _split_windows(text: str, max_bytes: int) -> list[str]:
 
 
 def _make_batches(texts: Sequence[str]) -> list[list[str]]:
-    """The texts in order, in batches that fit one request."""
+    """Make the texts in order, in batches that fit one request."""
     batches: list[list[str]] = []
     size_of_last = MAX_BYTES
     for text in texts:

@@ -1,9 +1,9 @@
 """Embedding models of the Hugging Face hub, or in a folder laid out like a repository there.
 
 `hf:NAME` is the newest revision, `hf:NAME@REVISION` a branch, tag or commit. Either is pinned: the name of the embedder
-holds the commit, so a collection never gets vectors of another one. What a commit holds never changes, so it is fetched
-once and then read from the cache of `huggingface_hub`, without a network; the weights must have the hash that the hub
-named for them. A repository with an ONNX file is run by onnxruntime, another by sentence-transformers if installed.
+holds the commit, so a collection never gets vectors of another one. A commit never changes, so it is fetched once and
+then read from the cache of `huggingface_hub`, without a network; the weights must have the hash that the hub named for
+them. A repository with an ONNX file is run by onnxruntime, another by sentence-transformers if installed.
 """
 
 import hashlib
@@ -14,10 +14,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clew.core.errors import DriverFailed, DriverMissing, NotFound, SettingsError
-from clew.core.protocols import Embedder
+from clew.core.protocols import Embedder, Role
 from clew.core.settings import EmbedderConfig
+from clew.core.settings.models import Device
+from clew.core.types import Matrix
 from clew.drivers.embed.card import read_model_card
+from clew.drivers.onnx import DEFAULT_MAX_TOKENS
+from clew.drivers.tokenizer import replace_surrogates
+from clew.drivers.windows import join_windows, split_windows
 
 # The first of these that a repository has; any other ONNX file only if there is no doubt which.
 ONNX_FILES = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "onnx/model_int8.onnx")
@@ -27,10 +34,13 @@ LOCAL = ("/", ".", "~")  # a folder's path begins with one of these
 TIMEOUT = 20.0  # seconds for an answer of the hub
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+OVERLAP = 32  # tokens that two windows of a long text share
+SPECIAL = 4  # tokens that a model may add around a text
+BATCH = 32  # texts of like length; the library sorts them
 
 
 def make_hub_embedder(config: EmbedderConfig) -> Embedder:
-    """The embedder "hf:NAME", "hf:NAME@REVISION" or "hf:FOLDER"; `embedder.url` is the address of another hub."""
+    """Make the embedder "hf:NAME", "hf:NAME@REVISION" or "hf:FOLDER"; `embedder.url` is the address of another hub."""
     place = config.name.removeprefix("hf:")
     if not place:
         raise SettingsError("embedder.name is 'hf:'; add a model, as in hf:BAAI/bge-base-en-v1.5, or a folder")
@@ -46,7 +56,7 @@ def make_hub_embedder(config: EmbedderConfig) -> Embedder:
 
 
 def choose_onnx_file(files: Iterable[str]) -> str | None:
-    """The ONNX file to use, of the files of a repository; None if there is none, or one of several might be meant."""
+    """Choose the ONNX file of a repository; None if there is none, or one of several might be meant."""
     found = [file for file in files if file.endswith(".onnx")]
     named = next((file for file in ONNX_FILES if file in found), None)
     return named or (found[0] if len(found) == 1 else None)
@@ -60,13 +70,11 @@ def _open_model(folder: Path, *, name: str, config: EmbedderConfig) -> Embedder:
         return OnnxEmbedder(folder, read_model_card(folder, name=name), file=file, device=config.device)
     if not _is_sentence_transformers_installed():
         raise DriverMissing(_describe_lack(name, file))
-    from clew.drivers.embed.sentence import SentenceEmbedder
-
     return SentenceEmbedder(folder, name=name, device=config.device)
 
 
 def _find_snapshot(repository: str, revision: str, *, endpoint: str | None, token: str | None) -> Path:
-    """The folder of a revision, whose name is the commit: from the cache if it is one that is there, else fetched."""
+    """Find the folder of a revision, named after the commit: in the cache if it is a known commit, else fetched."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is asked of the hub but the model
     try:
         import huggingface_hub
@@ -113,7 +121,7 @@ def _fetch(hub: Any, repository: str, revision: str, *, endpoint: str | None, to
 
 
 def _find_cached(repository: str, revision: str) -> Path | None:
-    """The folder of a revision in the cache, if its weights are there."""
+    """Find the folder of a revision in the cache, if its weights are there."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(repository, "config.json", revision=revision)
@@ -124,7 +132,7 @@ def _find_cached(repository: str, revision: str) -> Path | None:
 
 
 def _keep_reference(folder: Path, revision: str) -> None:
-    """Writes the commit of a branch or tag beside it, as the library does, so that it is found without a network."""
+    """Write the commit of a branch or tag beside it, as the library does, so that it is found without a network."""
     if not _COMMIT.fullmatch(revision):
         file = folder.parents[1] / "refs" / revision
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +140,7 @@ def _keep_reference(folder: Path, revision: str) -> None:
 
 
 def _check_weights(folder: Path, repository: str) -> None:
-    """Raises DriverFailed if a large file is not what the hub named: the cache keeps each under its SHA-256."""
+    """Raise DriverFailed if a large file differs from its hash: the cache keeps each under its SHA-256."""
     for path in sorted(folder.rglob("*")):
         blob = path.resolve()
         if not path.is_file() or not _SHA256.fullmatch(blob.name):
@@ -146,7 +154,7 @@ def _check_weights(folder: Path, repository: str) -> None:
 
 
 def _has_dense_layer(folder: Path) -> bool:
-    """Whether a layer comes after the pooling, which is not in the ONNX file."""
+    """Return whether a layer comes after the pooling, which is not in the ONNX file."""
     modules = folder / "modules.json"
     return modules.is_file() and '.Dense"' in modules.read_text("utf-8")
 
@@ -161,3 +169,74 @@ def _describe_lack(name: str, file: str | None) -> str:
         f"{name} {lack}, and sentence-transformers is not installed; pip install sentence-transformers, "
         "or name a model with onnx/model.onnx"
     )
+
+
+class SentenceEmbedder:
+    """A model in a folder, loaded by sentence-transformers; pooling, layers and prompts are as the folder says."""
+
+    is_local = True  # `plan` may time it
+    min_similarity = 0.0  # the model is unknown, so nothing is ruled out
+
+    def __init__(self, folder: Path, *, name: str, device: Device = "auto") -> None:
+        try:
+            import torch
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise DriverMissing(f"{name} needs {error.name}; pip install sentence-transformers") from error
+        has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+        if device == "gpu" and not has_gpu:
+            raise DriverMissing(f"{name}: embedder.device is gpu, and torch sees none; set embedder.device to auto")
+        try:
+            self._model: Any = SentenceTransformer(
+                str(folder), device=None if device != "cpu" and has_gpu else "cpu", local_files_only=True
+            )
+        except Exception as error:  # of several libraries
+            raise DriverFailed(f"{name}: the files in {folder} cannot be read ({error}); fetch them again") from error
+        card = read_model_card(folder, name=name)
+        self._prefixes = {"query": card.query_prefix, "passage": card.passage_prefix}
+        self.name = name
+        self.max_tokens = int(self._model.max_seq_length or DEFAULT_MAX_TOKENS)
+        self.dim = int(self.embed(["a"], role="passage").shape[1])
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """Return one unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
+        if not texts:
+            return np.zeros((0, self.dim), np.float32)
+        windows: list[str] = []
+        weights: list[int] = []
+        owners: list[int] = []
+        for owner, (text, spans) in enumerate(zip(texts, self._find_tokens(texts), strict=True)):
+            clean = replace_surrogates(text)
+            for part in split_windows(len(spans), self.max_tokens - SPECIAL, OVERLAP):
+                inside = spans[part]
+                windows.append(clean[inside[0][0] : inside[-1][1]] if len(inside) < len(spans) else clean)
+                weights.append(len(inside) or 1)
+                owners.append(owner)
+        try:
+            rows = self._model.encode(
+                [self._prefixes[role] + window for window in windows],
+                batch_size=BATCH,
+                prompt="",  # the prefix is there already, whatever the folder takes as its default
+                convert_to_numpy=True,
+                show_progress_bar=False,
+            )
+        except Exception as error:  # of several libraries
+            raise DriverFailed(f"{self.name} failed on {len(windows)} texts: {error}; try another model") from error
+        return join_windows(rows, weights, owners, len(texts), source=self.name)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text, without special tokens and prefixes."""
+        return [len(spans) for spans in self._find_tokens(texts)]
+
+    def _find_tokens(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """Find the characters that each token of each text stands for."""
+        if not texts:
+            return []
+        found = self._model.tokenizer(
+            [replace_surrogates(text) for text in texts],
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            truncation=False,
+            verbose=False,
+        )
+        return [[(start, end) for start, end in spans] for spans in found["offset_mapping"]]

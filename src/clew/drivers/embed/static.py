@@ -13,9 +13,9 @@ from clew.core.errors import DriverMissing
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.vectors import normalize
 from clew.drivers.onnx import find_package_folder
 from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
+from clew.drivers.windows import normalize
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -50,7 +50,7 @@ class WordLlamaEmbedder:
         self.dim = int(table.shape[1])
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - questions and passages are alike
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         rows = np.zeros((len(texts), self.dim), np.float32)
         for at, ids in enumerate(self._tokenize([text or " " for text in texts])):  # an empty text has no token at all
             distinct, counts = np.unique(ids, return_counts=True)  # a long text repeats its tokens
@@ -58,7 +58,7 @@ class WordLlamaEmbedder:
         return normalize(rows, source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
+        """Count the tokens of each text."""
         return [len(ids) for ids in self._tokenize(texts)]
 
     def _tokenize(self, texts: Sequence[str]) -> Iterator[list[int]]:
@@ -69,7 +69,7 @@ class WordLlamaEmbedder:
 
 
 def make_wordllama_embedder(config: EmbedderConfig) -> WordLlamaEmbedder:  # noqa: ARG001 - nothing can be set
-    """The embedder "wordllama", from the files in the installed package."""
+    """Make the embedder "wordllama", from the files in the installed package."""
     return WordLlamaEmbedder(
         find_package_folder("wordllama", install="the embedder wordllama needs its weights; install clew[fast]")
     )

@@ -1,11 +1,15 @@
-"""An embedder around another one: what it does not change is the other's."""
+"""Embedders around another one: with vectors in half precision, or with a disk cache."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
+from clew.core.ids import digest
 from clew.core.protocols import Embedder, Role
 from clew.core.types import Matrix
+from clew.drivers.cache import CacheFile
 
 
 class WrappedEmbedder:
@@ -24,11 +28,11 @@ class WrappedEmbedder:
         return getattr(self._embedder, name)
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         return self._embedder.embed(texts, role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
+        """Count the tokens of each text."""
         return self._embedder.count(texts)
 
 
@@ -36,12 +40,48 @@ class HalfPrecisionEmbedder(WrappedEmbedder):
     """An embedder whose passages have vectors in half precision, which stores keep in two bytes a number."""
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; queries are not stored, and keep all digits."""
+        """Return one unit vector per text, in order; queries are not stored, and keep all digits."""
         rows = super().embed(texts, role=role)
         return round_to_half(rows) if role == "passage" else rows
 
 
 def round_to_half(vectors: Matrix) -> Matrix:
-    """The numbers that half precision can express nearest to these."""
+    """Return the numbers that half precision can express nearest to these."""
     rounded: Matrix = vectors.astype(np.float16).astype(np.float32)
     return rounded
+
+
+class CachedEmbedder(WrappedEmbedder):
+    """An embedder whose vectors are kept in a file by model, role and text.
+
+    `hits` counts texts found there or repeated in a call, `misses` embedded ones.
+    """
+
+    def __init__(self, embedder: Embedder, path: str | Path) -> None:
+        super().__init__(embedder)
+        self._cache = CacheFile(path)
+        self._lock = Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def clear_cache(self) -> int:
+        """Delete all vectors in the file; return how many there were."""
+        return self._cache.clear()
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """Return one unit vector per text, in order; only texts that are not in the file are embedded, each once."""
+        keys = ["\x1f".join((self.name, role, digest(text))) for text in texts]
+        by_key = dict(zip(keys, texts, strict=True))
+        stored = self._cache.get(list(by_key)) if by_key else {}
+        # A row of another width was left by a model that has changed under its name.
+        rows = {key: np.frombuffer(data, "<f4") for key, data in stored.items() if len(data) == 4 * self.dim}
+        missing = [key for key in by_key if key not in rows]
+        if missing:
+            made = self._embedder.embed([by_key[key] for key in missing], role=role)
+            fresh = dict(zip(missing, made, strict=True))
+            self._cache.put({key: np.asarray(row, "<f4").tobytes() for key, row in fresh.items()})
+            rows |= fresh
+        with self._lock:
+            self.hits += len(keys) - len(missing)
+            self.misses += len(missing)
+        return np.stack([rows[key] for key in keys]) if keys else np.zeros((0, self.dim), np.float32)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.protocols import LLM
 from clew.core.usage import Usage, UsageMeter, record_usage
-from clew.drivers.llm.streaming import TurnText
-from clew.drivers.llm.tool_calls import render_tools_as_text
+from clew.drivers.llm.turns import TurnText, render_tools_as_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
@@ -26,7 +25,7 @@ class HasAgentModel(Protocol):
     """An LLM that brings its own pydantic-ai model, with native tool calls."""
 
     def as_agent_model(self, *, on_text: OnText | None = None) -> "Model":
-        """A pydantic-ai model that retries, reports its usage and raises DriverFailed as the LLM does.
+        """Return a pydantic-ai model that retries, reports its usage and raises DriverFailed as the LLM does.
 
         `on_text`, where it is given, is called with each piece of text that the model writes, as it comes.
         """
@@ -42,7 +41,7 @@ class WrapsLLM(Protocol):
 
 
 def as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
-    """The pydantic-ai model of any LLM: its own, or that of the LLM it wraps, or one around its `complete`.
+    """Return the pydantic-ai model of any LLM: its own, or that of the LLM it wraps, or one around its `complete`.
 
     `on_text` is called with each piece of text that the model writes, as it comes.
     """
@@ -54,7 +53,7 @@ def as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
 
 
 def wrap_as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
-    """A pydantic-ai model around `llm.complete`: the prompt describes the tools, and a JSON reply calls one.
+    """Return a pydantic-ai model around `llm.complete`: the prompt describes the tools, and a JSON reply calls one.
 
     Any other reply is the answer. With `on_text` it is around `llm.stream`.
     """
@@ -82,7 +81,7 @@ def wrap_as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
 
 
 def _stream_turn(llm: LLM, prompt: str, system: str, max_tokens: int, on_text: OnText) -> str:
-    """The whole turn; `on_text` is called with each piece of the answer in it."""
+    """Return the whole turn; `on_text` is called with each piece of the answer in it."""
     turn, text = TurnText(), ""
     for piece in llm.stream(prompt, system=system, max_tokens=max_tokens):
         text += piece
@@ -92,7 +91,7 @@ def _stream_turn(llm: LLM, prompt: str, system: str, max_tokens: int, on_text: O
 
 
 def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:
-    """The tools that may be called now, in OpenAI's format."""
+    """Select the tools that may be called now, in OpenAI's format."""
     return [
         {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
         for tool in info.function_tools
@@ -101,7 +100,7 @@ def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:
 
 
 def _write_prompt(messages: "list[ModelMessage]", instructions: str, tools: list[dict[str, Any]]) -> tuple[str, str]:
-    """The system prompt and the prompt; a single message is the prompt itself, several are a transcript."""
+    """Return the system prompt and the prompt; a single message is the prompt itself, several are a transcript."""
     first = [{"role": "system", "content": instructions}] if instructions else []
     plain = render_tools_as_text([*first, *_to_openai_messages(messages)], tools)
     system = "\n\n".join(message["content"] for message in plain if message["role"] == "system")
@@ -132,7 +131,7 @@ def _to_openai_messages(messages: "list[ModelMessage]") -> list[dict[str, Any]]:
 
 
 def _parse_reply(text: str, tools: set[str]) -> "ModelResponsePart":
-    """A call of one of the tools, or the answer."""
+    """Parse a call of one of the tools, or the answer."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     found = JSON_OBJECT.search(text) if tools else None

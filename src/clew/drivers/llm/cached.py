@@ -10,7 +10,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, LLMFailure, complete_or_failure
 from clew.core.usage import Usage, record_usage
 from clew.drivers.cache import CacheFile
-from clew.drivers.llm.request import CompletionRequest, make_requests
+from clew.drivers.llm.requests import CompletionRequest, make_requests
 
 
 class CachedLLM:
@@ -44,11 +44,11 @@ class CachedLLM:
         return self._llm
 
     def clear_cache(self) -> int:
-        """Deletes all answers in the file; returns how many there were."""
+        """Delete all answers in the file; return how many there were."""
         return self._cache.clear()
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """The cached answer, or the model's."""
+        """Return the cached answer, or the model's."""
         request = CompletionRequest(prompt, system, max_tokens, temperature)
         found = self._look_up([request])
         if request in found:
@@ -67,7 +67,7 @@ class CachedLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure per prompt, in order; equal prompts are sent once."""
+        """Return one answer or failure per prompt, in order; equal prompts are sent once."""
         requests = make_requests(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
 
         def answer_and_store(request: CompletionRequest) -> str | LLMFailure:
@@ -89,11 +89,11 @@ class CachedLLM:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The cached answer in one piece, or the model's in several; that one is stored once it is complete."""
+        """Return the cached answer in one piece, or the model's in several; that one is stored once it is complete."""
         return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """The number of the model's tokens in a text."""
+        """Count the model's tokens in a text."""
         return self._llm.count(text)
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:

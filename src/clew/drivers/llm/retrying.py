@@ -17,9 +17,8 @@ from pydantic_ai.settings import ModelSettings
 
 from clew.core.errors import AttemptFailed, DriverFailed
 from clew.core.usage import Usage
-from clew.drivers.llm.concurrency import ConcurrencyLimit
-from clew.drivers.llm.errors import IncompleteStream, iterate_attempts
-from clew.drivers.llm.streaming import can_stream, extract_event_text
+from clew.drivers.llm.requests import ConcurrencyLimit, IncompleteStream, iterate_attempts
+from clew.drivers.llm.turns import can_stream, extract_event_text
 
 
 class RetryingModel(WrapperModel):
@@ -29,6 +28,7 @@ class RetryingModel(WrapperModel):
     stream, with the whole text.
     """
 
+    # The parameters are the parts of the ModelLLM that made it.
     def __init__(
         self,
         model: Model,
@@ -56,7 +56,7 @@ class RetryingModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The model's turn, retried while the provider fails."""
+        """Return the model's turn, retried while the provider fails."""
         settings = self._disable_client_retries(model_settings)
         on_text = self._on_text
         try:
@@ -82,7 +82,7 @@ class RetryingModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """The model's turn as a stream, retried only until it begins."""
+        """Open the model's turn as a stream, retried only until it begins."""
         settings = self._disable_client_retries(model_settings)
         async with self._limit, AsyncExitStack() as stack:
             try:
@@ -122,7 +122,10 @@ class RetryingModel(WrapperModel):
         parameters: ModelRequestParameters,
         on_text: Callable[[str], None],
     ) -> ModelResponse:
-        """The model's turn, told to `on_text` as it comes; once it has begun it is not repeated: it is paid for."""
+        """Return the model's turn, passing each piece to `on_text`.
+
+        Once it has begun it is paid for, and not repeated.
+        """
         given: list[str] = []
         begun = False
         now = asyncio.get_running_loop().time
@@ -154,7 +157,7 @@ class RetryingModel(WrapperModel):
         raise failure
 
     def _record_usage(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
-        """Records the usage of a turn: as the provider reports it, else an estimate."""
+        """Record the usage of a turn: as the provider reports it, else an estimate."""
         used = response.usage
         if used.input_tokens or used.output_tokens:
             self._on_usage(Usage(1, used.input_tokens, used.output_tokens))

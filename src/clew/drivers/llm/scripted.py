@@ -11,7 +11,7 @@ from clew.core.errors import DriverFailed
 from clew.core.parallel import run_parallel
 from clew.core.protocols import LLMFailure, complete_or_failure
 from clew.core.usage import Usage, record_usage
-from clew.drivers.llm.request import CompletionRequest, make_requests
+from clew.drivers.llm.requests import CompletionRequest, make_requests
 
 ScriptLine = str | DriverFailed
 WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it, and at the end the space after it
@@ -61,7 +61,7 @@ class ScriptedLLM:
         return self._max_active
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """The script's answer."""
+        """Return the script's answer."""
         request = CompletionRequest(prompt, system, max_tokens, temperature)
         return self._answer_request(request, self._take_next_line())
 
@@ -74,7 +74,7 @@ class ScriptedLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure per prompt, in order."""
+        """Return one answer or failure per prompt, in order."""
         requests = make_requests(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
         # Lines are assigned before the threads race for them, so that the nth prompt gets the nth line.
         answers = [partial(self._answer_request, request, self._take_next_line()) for request in requests]
@@ -84,18 +84,18 @@ class ScriptedLLM:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The script's answer, word by word."""
+        """Return the script's answer, word by word."""
         return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """The number of words in a text."""
+        """Count the words in a text."""
         return len(text.split())
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:
         yield from WORD.findall(self._answer_request(request, self._take_next_line()))
 
     def _take_next_line(self) -> ScriptLine | None:
-        """The next line of the list, the fixed answer, or None where a function answers."""
+        """Return the next line of the list, the fixed answer, or None where a function answers."""
         with self._lock:
             if self._answer_prompt is not None or self._fixed_answer is not None:
                 return self._fixed_answer

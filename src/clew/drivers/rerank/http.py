@@ -61,7 +61,7 @@ class HttpReranker:
         return f"HttpReranker({self._model!r} at {self._endpoint.host})"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers, in order, on the server's scale; of a long text the score of its best window.
+        """Score how well each text answers, on the server's scale; a long text has the score of its best window.
 
         A query is cut to half of the token limit; its start and its end are kept.
         """
@@ -79,7 +79,7 @@ class HttpReranker:
         return max_score_per_text(scores, [owner for owner, _ in pieces], len(texts))
 
     def calibrate(self, score: float) -> float:
-        """The score itself if the server gives probabilities; its logistic once a score was outside 0 to 1."""
+        """Return the score itself if the server gives probabilities; its logistic once a score was outside 0 to 1."""
         return logistic(score) if self._gives_logits else min(max(score, 0.0), 1.0)
 
     def _score_pieces(self, query: str, pieces: Sequence[str]) -> list[float]:
@@ -106,7 +106,7 @@ class HttpReranker:
         return {"model": self._model, "query": query, "documents": list(batch), "top_n": len(batch)}
 
     def _score_batch(self, body: dict[str, Any], count: int) -> list[float]:
-        """The scores of one batch, in the order of the texts sent."""
+        """Return the scores of one batch, in the order of the texts sent."""
         answer = self._endpoint.post(body)
         source = f"{self.name} at {self._endpoint.host}"
         try:
@@ -126,7 +126,7 @@ class HttpReranker:
 
 
 def make_http_reranker(config: RerankerConfig) -> HttpReranker:
-    """The reranker "http:MODEL", at the address in the settings."""
+    """Make the reranker "http:MODEL", at the address in the settings."""
     _, _, model = config.name.partition(":")
     if not model:
         raise SettingsError("reranker.name is 'http:'; add the model, as in http:rerank-v3.5")
@@ -140,13 +140,13 @@ def _make_texts_body(query: str, batch: Sequence[str]) -> dict[str, Any]:
 
 
 def _estimate_chars(text: str, max_bytes: int) -> int:
-    """The number of characters that have about `max_bytes`, at the mean of the text."""
+    """Estimate the number of characters that have about `max_bytes`, at the mean of the text."""
     size = len(text.encode())
     return len(text) if size <= max_bytes else max(1, max_bytes * len(text) // size)
 
 
 def _split_text(text: str, max_bytes: int) -> list[str]:
-    """The text in overlapping windows of about `max_bytes`."""
+    """Return the text in overlapping windows of about `max_bytes`."""
     room = _estimate_chars(text, max_bytes)
     overlap = _estimate_chars(text, OVERLAP * BYTES_PER_TOKEN)
     return [text[window] or " " for window in split_windows(len(text), room, overlap)]  # servers reject an empty text

@@ -23,17 +23,17 @@ class OverlapReranker:
     name = "overlap"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """For each text, in order, the share of the query's terms and, with less weight, word pairs in it."""
+        """Return for each text the share of the query's terms in it and, with less weight, of its word pairs."""
         query_terms, phrases = extract_terms(query, language=LANGUAGE).keys(), _find_phrases(query)
         return [_score_text(query_terms, phrases, text) for text in texts]
 
     def calibrate(self, score: float) -> float:
-        """The score itself, which is between 0 and 1."""
+        """Return the score itself, which is between 0 and 1."""
         return score
 
 
 def make_overlap_reranker(config: RerankerConfig) -> OverlapReranker:  # noqa: ARG001 - nothing can be set
-    """The reranker "overlap"."""
+    """Make the reranker "overlap"."""
     return OverlapReranker()
 
 
@@ -46,5 +46,5 @@ def _score_text(query_terms: Set[str], phrases: Set[tuple[str, str]], text: str)
 
 
 def _find_phrases(text: str) -> set[tuple[str, str]]:
-    """The pairs of adjacent words, without pairs of two function words."""
+    """Find the pairs of adjacent words, without pairs of two function words."""
     return {pair for pair in pairwise(tokenize_words(text)) if not _COMMON.issuperset(pair)}

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from clew.core.filter import Filter
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.stored import Hashes, PackedTerms, StagedModel
-from clew.core.types import Matrix, TermMatch, Vector
+from clew.core.types import Matrix, Vector
 
 DOCUMENT, PIECE, CHUNK, BLOCK, STAGED = 1, 2, 3, 4, 5
 Row = dict[str, Any]  # by the name of the column; what is missing is null
@@ -357,22 +357,41 @@ class RowCandidates:
     strengths: NDArray[np.float64]
 
 
-class Index(Protocol):
+class Effort(NamedTuple):
+    """How thoroughly vectors are compared: all of them, or by a graph that keeps so many candidates (or its usual)."""
+
+    is_exact: bool = False
+    breadth: int | None = None
+
+
+USUAL: Final = Effort()
+
+
+class Queries(NamedTuple):
+    """Queries that are searched together, a vector and its terms each, what to find for each, and more chunks by id."""
+
+    vectors: Matrix
+    terms: Sequence[PackedTerms]
+    rankings: Sequence[Ranking]
+    chunk_ids: Sequence[str] = ()
+    effort: Effort = USUAL
+
+
+class Ranks(Protocol):
     """Finds rows by vector and by terms. It follows the change number: at least up to the given head."""
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k chunks of greatest cosine, best first, ties by id."""
-
-    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The ids of the k documents whose own vector has the greatest cosine, best first, ties by id."""
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k chunks of greatest BM25 score that have any of the terms, best first, ties by id."""
 
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well the chunks that exist among the ids match terms, with the counts of the whole collection."""
+
+class Index(Ranks, Protocol):
+    """All that is searched in a collection."""
+
+    def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
+        """The ids of the k documents whose own vector has the greatest cosine, best first, ties by id."""
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms, counted up to `at_most`."""
@@ -380,18 +399,8 @@ class Index(Protocol):
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of the chunks that exist among the ids, by id."""
 
-    def candidates(
-        self,
-        head: Head,
-        vectors: Matrix,
-        terms: Sequence[PackedTerms],
-        rankings: Sequence[Ranking],
-        chunk_ids: Sequence[str],
-        *,
-        is_exact: bool,
-        breadth: int | None,
-    ) -> list[RowCandidates]:
-        """What the rankings of each query find, and these chunks as far as they exist, each once."""
+    def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
+        """What the rankings of each query find, and the chunks as far as they exist, each once."""
 
 
 class Backend(Protocol):
@@ -438,10 +447,10 @@ class Backend(Protocol):
     def reopen(self, embedder: Embedder) -> "Backend":
         """The same collection for the model that it has by now, in place of this; StoreMismatch if it is another."""
 
-    def compact(self, *, erase: bool) -> Purge:
-        """Removes from the disk what deletions left there; what was done, and what has to be done again.
+    def compact(self) -> Purge:
+        """Removes from the disk what deletions left there, down to the bytes; what was done, and what is to be again.
 
-        erase: Also what only a search of the bytes could find; others may read and write meanwhile, or wait for it.
+        Others may read and write meanwhile, or wait for it.
         """
 
     def flush(self, *, with_graph: bool = True) -> None:

@@ -218,7 +218,7 @@ class BaseBackend:
         """The kind of the index; the size is not known."""
         return "exact, by scanning", 0
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
         return Purge()
 

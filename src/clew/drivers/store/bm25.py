@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.stored import Counts
-from clew.core.types import TermMatch
 
 Floats = NDArray[np.float64]
 TermPlaces = Sequence[tuple[NDArray[Any], NDArray[np.float32]]]  # of each term, the places of chunks and its counts
@@ -86,8 +85,3 @@ def score_terms(found: TermPlaces, weights: Floats, norms: Floats) -> TermScores
     counts = np.concatenate([counts for _, counts in found]) if found else np.empty(0, np.float32)
     each = np.repeat(weights, [len(places) for places, _ in found])
     return TermScores(places, each, each * saturate(counts, norms[places]), weights.sum() or 1.0)
-
-
-def make_matches(ids: Iterable[str], measured: tuple[Floats, Floats]) -> dict[str, TermMatch]:
-    """Return how well chunks match the terms of a query, by id."""
-    return dict(zip(ids, map(TermMatch, *(each.tolist() for each in measured)), strict=True))

@@ -10,7 +10,6 @@ from clew.core.protocols import Embedder
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Vector
-from clew.drivers.store.term_ids import MAX_COUNT
 
 UNIT_TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
 
@@ -47,18 +46,6 @@ def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
     summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
     vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
     return replace(stored, vectors=vectors, summary_vector=summary)
-
-
-def are_terms_right(terms: PackedTerms) -> bool:
-    """Whether the hashes of a chunk's terms rise, each with a count, and its length is the sum of these.
-
-    The length is above the sum where a count stands for more than fits.
-    """
-    hashes, counts = terms.hashes, terms.counts
-    if len(hashes) != len(counts) or not counts.all() or not (hashes[:-1] < hashes[1:]).all():
-        return False  # compared, as a difference of two may not fit 64 bits
-    total = int(counts.sum(dtype=np.int64))
-    return terms.length == total or (terms.length > total and int(counts.max(initial=0)) == MAX_COUNT)
 
 
 def check_embeddings(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:

@@ -27,8 +27,8 @@ from clew.core.types import Chunk, Matrix
 from clew.core.workers import make_worker_name
 from clew.drivers.store import checks
 from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Snapshot, Transaction, select
-from clew.drivers.store.entries import add_vector_to_print
 from clew.drivers.store.named import claim_documents, end_claim_among, has_claims
+from clew.drivers.store.rows import add_vector_to_print
 
 PENDING = "pending"  # the beginning of the names of claims on vectors that are to be made
 WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
@@ -353,7 +353,7 @@ def other_model_error(place: str, name: str, dim: int, embedder: str, width: int
     """The error for a collection that was filled by another model than the one it is opened with."""
     return StoreMismatch(
         f"{place} was filled with {name} ({dim} dimensions) and cannot be searched or extended with {embedder} "
-        f"({width}); open it with {name}, or run `clew reembed --to {embedder}`"
+        f"({width}); open it with {name}, or run `clew reembed {embedder}`"
     )
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from clew.core.doctor import Area, Defect, Inspection, Remedy
 from clew.core.errors import CollectionDamaged
 from clew.core.ids import make_document_id
-from clew.core.stored import StoredDocument
+from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.thread import SEPARATOR, THREAD_KIND, is_thread
 from clew.core.time import from_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Section
-from clew.drivers.store import checksums, codec, write
+from clew.drivers.store import checksums, write
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import (
     BLOCK,
@@ -37,10 +37,10 @@ from clew.drivers.store.backend import (
     Transaction,
     select,
 )
-from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_right
+from clew.drivers.store.checks import UNIT_TOLERANCE
 from clew.drivers.store.checksums import ADVICE, UNCHECKED
-from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.read import read_chunks_by_id, read_stored_documents
+from clew.drivers.store.rows import MAX_COUNT, facets_to_json
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
 MAX_ROWS = 20_000  # chunks whose documents are counted at once
@@ -53,7 +53,7 @@ _PARTS = {PIECE: ("doc", "text"), BLOCK: ("doc",), CHUNK: ("doc", "length", "pen
 T = TypeVar("T")
 
 
-def inspect_collection(backend: Backend, max_chunks: int | None) -> Inspection:
+def inspect_collection(backend: Backend, *, max_chunks: int | None = None) -> Inspection:
     """What is wrong with the tables, each document and the index, and how much was checked."""
     try:
         with backend.read() as snapshot:
@@ -258,9 +258,9 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
     try:
         found = list(read_stored_documents(backend, [doc_id]))
     except UNREADABLE as error:
-        problem = str(error).removesuffix(f"; {ADVICE}")
-        if not isinstance(error, CollectionDamaged):
-            problem = f"the document {doc_id!r} cannot be read ({error})"
+        problem = f"the document {doc_id!r} cannot be read ({error})"
+        if isinstance(error, CollectionDamaged):
+            problem = error.message.removesuffix(f"; {ADVICE}")
         with backend.read() as snapshot:
             rows = Transaction(snapshot)
             records = rows.find(select(DOCUMENT, id=[doc_id]), made.RECORD)
@@ -311,7 +311,7 @@ def inspect_stored(stored: StoredDocument, *, is_pending: bool = False) -> Itera
     name, summary = f"the document {document.id!r}", stored.summary_vector
     misplaced = sum(chunk.text != document.text[chunk.start : chunk.end] for chunk in chunks)
     off = _count_wrong_lengths(stored.vectors)
-    are_terms_wrong = not all(map(are_terms_right, stored.terms))
+    are_terms_wrong = not all(map(_are_terms_right, stored.terms))
     is_cut_off = not _are_sections_in_order(document)
     is_misnumbered = any(chunk.index != number or chunk.total != len(chunks) for number, chunk in enumerate(chunks))
     lacks_vector = bool(document.summary and summary is None and chunks) and not is_pending
@@ -345,6 +345,18 @@ def _are_sections_in_order(document: Document) -> bool:
     return True
 
 
+def _are_terms_right(terms: PackedTerms) -> bool:
+    """Whether the hashes of a chunk's terms rise, each with a count, and its length is the sum of these.
+
+    The length is above the sum where a count stands for more than fits.
+    """
+    hashes, counts = terms.hashes, terms.counts
+    if len(hashes) != len(counts) or not counts.all() or not (hashes[:-1] < hashes[1:]).all():
+        return False  # compared, as a difference of two may not fit 64 bits
+    total = int(counts.sum(dtype=np.int64))
+    return terms.length == total or (terms.length > total and int(counts.max(initial=0)) == MAX_COUNT)
+
+
 def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
     """How many vectors are not of unit length, of those that are made."""
     vectors = vectors[~np.isnan(vectors).all(axis=1)]
@@ -362,8 +374,8 @@ def salvage(rows: Transaction, row: Row) -> tuple[Document | None, Remedy]:
     """
     doc, columns = [row["row"]], [row.get(name) for name in made.RECORD]
     stored = rows.find(replace(select(PIECE, doc=doc), order="n"), made.PIECE_COLUMNS)
-    record = _read_or_none(lambda: codec.parse_record(columns))
-    whole = _read_or_none(lambda: codec.build_document(columns, list(map(made.piece_columns, stored))))
+    record = _read_or_none(lambda: made.parse_record(columns))
+    whole = _read_or_none(lambda: made.build_document(columns, list(map(made.piece_columns, stored))))
     if whole and _are_sections_in_order(whole):
         return whole, "rechunk"
     found = rows.find(select(CHUNK, doc=doc), made.CHUNK_COLUMNS)
@@ -391,7 +403,7 @@ def _read_or_none(read: Callable[[], T]) -> T | None:
 def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], kind: str) -> DocumentRecord:
     """A record of what is certain: labels are not, so that only who has no filter sees the document."""
     title = next((section.label for section in sections if section.label), "")
-    channel = next((meta["channel"] for each in chunks if "channel" in (meta := codec.parse_meta(each["meta"]))), "")
+    channel = next((meta["channel"] for each in chunks if "channel" in (meta := made.parse_meta(each["meta"]))), "")
     uri = row["uri"] if row["id"] == make_document_id(str(row["uri"])) else ""
     return DocumentRecord(row["id"], title, uri, kind, meta={"channel": channel} if channel else {}, access=frozenset())
 
@@ -401,7 +413,7 @@ def _join_page(stored: Sequence[Row], pieces: Sequence[Row], chunks: Sequence[Ro
     text = "".join(each["text"] for each in pieces)
     if len(pieces) < len(stored) or len(text) < max((each["stop"] for each in chunks), default=0):
         return _join_chunks(chunks, "".join(str(each["text"]) for each in stored)) or text, ()
-    sections = _read_or_none(lambda: codec.join_pieces("", map(made.piece_columns, pieces))[1]) or ()
+    sections = _read_or_none(lambda: made.join_pieces("", map(made.piece_columns, pieces))[1]) or ()
     return text, sections if _are_sections_in_order(Document("", text, sections)) else ()
 
 
@@ -410,18 +422,18 @@ def _join_messages(pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, t
     said = {each["n"]: made.piece_columns(each) for each in pieces if _has_one_section(each)}
     for n in {each["piece"] for each in chunks} - said.keys():
         own = [each for each in chunks if each["piece"] == n]
-        text, meta = _join_chunks(own) + SEPARATOR, codec.parse_meta(own[0]["meta"])
+        text, meta = _join_chunks(own) + SEPARATOR, made.parse_meta(own[0]["meta"])
         if message := meta.get("message"):
             access = frozenset(map(str, meta["access"])) if "access" in meta else None
             author, at, guessed = str(meta.get("author", "")), from_iso(own[0]["at"]), bool(meta.get("guessed"))
             section = Section(0, len(text), "", None, message, author, at, None, guessed, access)
             reply = meta.get("reply_to")
-            said[n] = (n, text, codec.sections_to_json([section]), 0, 0, message, reply, None, 0, UNCHECKED)
-    return codec.join_pieces("", [said[n] for n in sorted(said)])
+            said[n] = (n, text, made.sections_to_json([section]), 0, 0, message, reply, None, 0, UNCHECKED)
+    return made.join_pieces("", [said[n] for n in sorted(said)])
 
 
 def _has_one_section(piece: Row) -> bool:
-    sections = _read_or_none(lambda: codec.parse_sections(piece["sections"])) or []
+    sections = _read_or_none(lambda: made.parse_sections(piece["sections"])) or []
     return [(each.start, each.end) for each in sections] == [(0, len(piece["text"]))]
 
 

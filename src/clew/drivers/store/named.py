@@ -296,7 +296,10 @@ class NamedRecords:
             if text:
                 values[f"{name}/0"] = text
 
-        self._backend.named(kind).change(write)
+        rows = self._backend.named(kind)
+        rows.change(write)
+        if kind == "erasing" and not text:  # what it named is erased
+            rows.purge()
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
         """Adds to the end of a text, at a cost that does not grow with it."""

@@ -1,4 +1,4 @@
-"""Reads of documents, chunks and vectors from a state of a collection, as they were put."""
+"""Reads of documents, threads, chunks and vectors from a state of a collection, as they were put."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,10 +12,12 @@ import numpy as np
 
 from clew.core.candidates import ThreadPlace
 from clew.core.facets import Condition, expand_document_filter, expand_filter
-from clew.core.filter import Filter
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import PackedTerms, StoredDocument
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Vector
-from clew.drivers.store import batches, checksums, codec
+from clew.core.thread_edit import ThreadPart, Waiting
+from clew.core.thread_view import Head, ThreadView, view_document
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section, Vector
+from clew.drivers.store import checksums
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import (
     BLOCK,
@@ -29,11 +31,11 @@ from clew.drivers.store.backend import (
     named_documents,
     select,
 )
-from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
 from clew.drivers.store.checks import not_found_error
-from clew.drivers.store.filtered import FilteredSnapshot
-from clew.drivers.store.redact import redact_document
+from clew.drivers.store.filtered import FilteredSnapshot, redact_document
+from clew.drivers.store.rows import DOCUMENT_PAGE, Piece, take_batch
 
+MAX_PART = 512  # messages of a part of a thread; where an edit needs more, the whole is read at once
 _PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
 Documents = Mapping[int, tuple[str, int, int]]  # id, characters and chunks of documents, by row
 Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
@@ -63,18 +65,18 @@ def read_document(snapshot: Snapshot, doc_id: str) -> Document:
     if isinstance(snapshot, FilteredSnapshot):
         if snapshot.shows_part(number):
             chunks = parse_chunks(snapshot.whole, snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS))
-            return redact_document(read_document(snapshot.whole, doc_id), codec.parse_record(columns), chunks)
+            return redact_document(read_document(snapshot.whole, doc_id), made.parse_record(columns), chunks)
         snapshot = snapshot.whole
-    return codec.build_document(columns, find_pieces(snapshot, (number,)))
+    return made.build_document(columns, find_pieces(snapshot, (number,)))
 
 
-def list_records(snapshot: Snapshot, where: Filter) -> Iterator[DocumentRecord]:
+def list_records(snapshot: Snapshot, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
     """The records of the documents that a filter admits, by uri and id."""
     alternatives = expand_document_filter(where)
     named = named_documents(alternatives)
     wanted = select(DOCUMENT, alternatives) if named is None else select(DOCUMENT, alternatives, id=named)
     found = snapshot.find(wanted, made.RECORD)
-    return iter([codec.parse_record(each) for each in sorted(found, key=itemgetter(2, 0))])  # by uri and id
+    return iter([made.parse_record(each) for each in sorted(found, key=itemgetter(2, 0))])  # by uri and id
 
 
 def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Documents) -> Before:
@@ -82,7 +84,7 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Docu
     pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}
     if not pieces:
         return {}
-    docs, blocks = {doc for doc, _ in pieces}, {n >> codec.BLOCK_BITS for _, n in pieces}
+    docs, blocks = {doc for doc, _ in pieces}, {n >> made.BLOCK_BITS for _, n in pieces}
     starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), ("doc", "block", "chars", "chunks")), documents)
     found = snapshot.find(select(BLOCK, doc=docs, block=blocks), made.BLOCK_COLUMNS)
     proved = {
@@ -92,7 +94,7 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Docu
     }
     before: dict[tuple[int, int], tuple[int, int]] = {}
     for doc, n in pieces:
-        block = (doc, n >> codec.BLOCK_BITS)
+        block = (doc, n >> made.BLOCK_BITS)
         if n in proved.get(block, ()):
             (chars, count), (more_chars, more_chunks) = starts[block], proved[block][n]
             before[doc, n] = chars + more_chars, count + more_chunks
@@ -134,7 +136,7 @@ def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Docum
     of = _find_documents(snapshot, chunks) if documents is None else documents
     try:
         before = add_up_before(snapshot, chunks, of)
-        parse = codec.parse_chunk
+        parse = made.parse_chunk
         return [parse(each, of[each[1]][0], of[each[1]][2], before.get((each[1], each[2]))) for each in chunks]
     except (KeyError, TypeError, ValueError) as error:  # of no document, or a text in place of a number
         raise checksums.damaged_error("the place of a chunk that was found") from error
@@ -198,7 +200,7 @@ def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
     found = snapshot.find(select(CHUNK, row=numbers), made.CHUNK_COLUMNS)
     wanted = select(DOCUMENT, row={doc for _, doc, *_ in found})
     documents = {columns[made.ROW]: columns for columns in snapshot.find(wanted, made.RECORD)}
-    records = {number: codec.parse_record(columns) for number, columns in documents.items()}
+    records = {number: made.parse_record(columns) for number, columns in documents.items()}
     chunks = parse_chunks(snapshot, found, {number: made.get_place(of) for number, of in documents.items()})
     return {row: Hit(chunk, records[doc], 0.0) for (row, doc, *_), chunk in zip(found, chunks, strict=True)}
 
@@ -221,7 +223,7 @@ def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> di
     return {chunk_id: vector for chunk_id, vector in found if vector is not None}
 
 
-def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
+def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
     """All documents, or those named, in the order they were added; one batch is in memory at a time."""
     named = () if doc_ids is None else (("id", "in", set(doc_ids)),)
     after = 0
@@ -252,7 +254,7 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
             if row[-1] is not None:
                 vectors[place] = row[-1]
         yield StoredDocument(
-            codec.build_document(columns, pieces.get(number, [])),
+            made.build_document(columns, pieces.get(number, [])),
             shown,
             vectors,
             tuple([PackedTerms(*row[-4:-1]) for row in own]),
@@ -260,60 +262,167 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
         )
 
 
-class ChunkScan:
-    """A scan over the chunks that a filter admits; each page is of one state."""
+def scan_chunks(backend: Backend, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+    """Every chunk that a filter admits by document id and index, in pages of one state each.
 
-    def __init__(self, backend: Backend, where: Filter) -> None:
-        self._backend, self._alternatives = backend, expand_filter(where)
+    A chunk that exists throughout comes exactly once.
+    """
+    alternatives = expand_filter(where)
+    after: str | None = None
+    is_last = not alternatives
+    while not is_last:
+        page = _read_chunk_page(backend, alternatives, after, made.MAX_CHUNKS)
+        is_last = len(page) < made.MAX_CHUNKS
+        if not is_last and page[0].doc_id == page[-1].doc_id:
+            after = page[0].doc_id
+            yield from _scan_document(backend, alternatives, after)
+            continue
+        if not is_last:  # its last document may go on after the page: the next page begins with it
+            page = [chunk for chunk in page if chunk.doc_id != page[-1].doc_id]
+        yield from page
+        after = page[-1].doc_id if page else None
 
-    def scan(self) -> Iterator[Chunk]:
-        """Every chunk by document id and index; one that exists throughout comes exactly once."""
-        after: str | None = None
+
+def _scan_document(backend: Backend, alternatives: Sequence[Condition], doc_id: str) -> Iterator[Chunk]:
+    """The chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
+    with backend.read() as snapshot:
+        found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
+        wanted = select(CHUNK, alternatives, doc=[row for (row,) in found])
+        rows = sorted(snapshot.find(wanted, ("row", "doc", "piece", "idx", "id")), key=made.order_of)
+    for start in range(0, len(rows), made.MAX_CHUNKS):
+        batch = [chunk_id for *_, chunk_id in rows[start : start + made.MAX_CHUNKS]]
+        with backend.read() as snapshot:
+            chunks = read_chunks_by_id(snapshot, batch, alternatives)
+        yield from (chunks[chunk_id] for chunk_id in batch if chunk_id in chunks)
+
+
+def _read_chunk_page(backend: Backend, alternatives: Sequence[Condition], after: str | None, limit: int) -> list[Chunk]:
+    """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
+    named = named_documents(alternatives)
+    conditions: tuple[Any, ...] = () if named is None else (("id", "in", named),)
+    page: list[Chunk] = []
+    with backend.read() as snapshot:
+        find = snapshot.find_stored if isinstance(snapshot, FilteredSnapshot) else snapshot.find
         while True:
-            page = self.read_chunk_page(after, batches.MAX_CHUNKS)
-            is_last = len(page) < batches.MAX_CHUNKS
-            if not is_last and page[0].doc_id == page[-1].doc_id:
-                after = page[0].doc_id
-                yield from self._scan_document(after)
-                continue
-            if not is_last:  # its last document may go on after the page: the next page begins with it
-                page = [chunk for chunk in page if chunk.doc_id != page[-1].doc_id]
-            yield from page
-            if is_last:
-                return
-            after = page[-1].doc_id
+            start = () if after is None else (("id", ">", after),)
+            wanted = Select(DOCUMENT, (*conditions, *start), order="id", limit=limit)
+            documents = {row: (doc_id, chars, count) for row, doc_id, chars, count in find(wanted, _PLACED)}
+            rows = snapshot.find(select(CHUNK, alternatives, doc=list(documents)), made.CHUNK_COLUMNS)
+            rows.sort(key=lambda row: (documents[row[1]][0], made.order_of(row)))
+            page += parse_chunks(snapshot, rows[: limit - len(page)], documents)
+            if len(page) >= limit or len(documents) < limit:
+                return page
+            after = max(doc_id for doc_id, *_ in documents.values())
 
-    def _scan_document(self, doc_id: str) -> Iterator[Chunk]:
-        """The chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
-        ids = self.read_chunk_ids(doc_id)
-        for start in range(0, len(ids), batches.MAX_CHUNKS):
-            batch = ids[start : start + batches.MAX_CHUNKS]
-            with self._backend.read() as snapshot:
-                chunks = read_chunks_by_id(snapshot, batch, self._alternatives)
-            yield from (chunks[chunk_id] for chunk_id in batch if chunk_id in chunks)
 
-    def read_chunk_page(self, after: str | None, limit: int) -> list[Chunk]:
-        """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
-        named = named_documents(self._alternatives)
-        conditions: tuple[Any, ...] = () if named is None else (("id", "in", named),)
-        page: list[Chunk] = []
-        with self._backend.read() as snapshot:
-            find = snapshot.find_stored if isinstance(snapshot, FilteredSnapshot) else snapshot.find
-            while True:
-                start = () if after is None else (("id", ">", after),)
-                wanted = Select(DOCUMENT, (*conditions, *start), order="id", limit=limit)
-                documents = {row: (doc_id, chars, count) for row, doc_id, chars, count in find(wanted, _PLACED)}
-                rows = snapshot.find(select(CHUNK, self._alternatives, doc=list(documents)), made.CHUNK_COLUMNS)
-                rows.sort(key=lambda row: (documents[row[1]][0], made.order_of(row)))
-                page += parse_chunks(snapshot, rows[: limit - len(page)], documents)
-                if len(page) >= limit or len(documents) < limit:
-                    return page
-                after = max(doc_id for doc_id, *_ in documents.values())
+class _PieceReader:
+    """Reads of the pieces of one thread; each is one statement."""
 
-    def read_chunk_ids(self, doc_id: str) -> list[str]:
-        """The ids of the chunks of a document, in order."""
-        with self._backend.read() as snapshot:
-            found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
-            wanted = select(CHUNK, self._alternatives, doc=[row for (row,) in found])
-            rows = snapshot.find(wanted, ("row", "doc", "piece", "idx", "id"))
-            return [chunk_id for *_, chunk_id in sorted(rows, key=made.order_of)]
+    def __init__(self, snapshot: Snapshot, doc: int, doc_id: str) -> None:
+        self._snapshot, self._doc, self._doc_id = snapshot, doc, doc_id
+
+    def by_message(self, ids: Sequence[str]) -> list[Piece]:
+        return self._fetch(("message", "in", set(ids)))
+
+    def children(self, ids: Sequence[str]) -> list[Piece]:
+        return self._fetch(("parent", "in", set(ids)))
+
+    def before(self, n: int | None, count: int) -> list[Piece]:
+        return self._fetch(*([] if n is None else [("n", "<", n)]), order="-n", limit=count)
+
+    def after(self, n: int | None, count: int) -> list[Piece]:
+        return self._fetch(*([] if n is None else [("n", ">", n)]), order="n", limit=count)
+
+    def _fetch(self, *conditions: Any, order: str = "n", limit: int | None = None) -> list[Piece]:
+        wanted = Select(PIECE, (("doc", "in", [self._doc]), *conditions), order=order, limit=limit)
+        found = self._snapshot.find(wanted, made.PIECE_COLUMNS)
+        if not all(map(made.matches_piece, found)):
+            raise checksums.damaged_error(f"the text of the document {self._doc_id!r}")
+        return [Piece._make(columns[:-2]) for columns in found]
+
+
+def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
+    """The named messages of a thread and all that an edit of them needs, or NotFound."""
+    *columns, revision = find_document(snapshot, doc_id, (*made.RECORD, "revision"))
+    reader = _PieceReader(snapshot, columns[made.ROW], doc_id)
+    found = {piece.n: piece for piece in _collect_pieces(reader, message_ids, reach)}
+    ordered = [found[n] for n in sorted(found)]
+    first, last = reader.after(None, 1), reader.before(None, 1)
+    checked = [(*piece, 0, checksums.UNCHECKED) for piece in ordered]
+    part = made.build_document(columns, checked, is_whole=False)
+    return ThreadPart(part, tuple(piece.n for piece in ordered), first[0].n, last[0].n, revision)
+
+
+def _collect_pieces(reader: _PieceReader, ids: Sequence[str], reach: int) -> list[Piece]:
+    near = 2 * reach
+    named = reader.by_message(ids)
+    found = {piece.message: piece for piece in (*named, *reader.after(None, len(ids) + 1), *reader.before(None, near))}
+    centres, level = list(named), list(named)
+    for _ in range(reach):
+        level = [piece for piece in reader.children([str(piece.message) for piece in level]) if piece not in centres]
+        if not level:
+            break
+        centres += level
+        if len(centres) * (near + 1) > MAX_PART:
+            return reader.after(None, 1 << 31)
+    for number, piece in enumerate(centres):
+        found.update((each.message, each) for each in (piece, *reader.before(piece.n, near)))
+        if number < len(named):
+            found.update((each.message, each) for each in reader.after(piece.n, near))
+    for _ in range(reach + len(ids) + 1):
+        missing = {piece.parent for piece in found.values() if piece.parent} - found.keys()
+        above = reader.by_message([parent for parent in missing if parent])
+        if not above:
+            break
+        found.update((piece.message, piece) for piece in above)
+    return list(found.values())
+
+
+def read_thread_view(snapshot: Snapshot, doc_id: str) -> ThreadView:
+    """A thread whose messages are parsed when they are asked for, or NotFound."""
+    columns = find_document(snapshot, doc_id, made.RECORD)
+    if isinstance(snapshot, FilteredSnapshot):
+        if snapshot.shows_part(columns[made.ROW]):
+            return view_document(read_document(snapshot, doc_id))
+        snapshot = snapshot.whole
+    return _build_view(columns, find_pieces(snapshot, [columns[made.ROW]]))
+
+
+def _build_view(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ThreadView:
+    """The view of a thread by its RECORD and the PIECE_COLUMNS of its pieces; of a page, from the whole.
+
+    A piece is compared with its checksum when its message is asked for.
+    """
+    ids = [row[5] for row in rows if row[5] is not None]
+    if len(ids) != len(rows):
+        return view_document(made.build_document(columns, rows))
+    record = made.parse_record(columns)
+    places: dict[str | None, int] = {message: place for place, message in enumerate(ids)}
+
+    def parse_section(place: int) -> Section:
+        *piece, doc, stored = rows[place]
+        checksums.check(f"the text of the document {record.id!r}", stored, doc, *piece)
+        return made.parse_sections(piece[2])[0]
+
+    def read_heads() -> Sequence[Head]:
+        try:
+            return made.parse_heads([row[2] for row in rows])
+        except (ValueError, TypeError, IndexError) as error:
+            raise checksums.damaged_error(f"the text of the document {record.id!r}") from error
+
+    answered = [places.get(row[6]) for row in rows]  # no place is kept for None, as for a message that is gone
+    texts = [row[1] for row in rows]
+    return ThreadView(record.id, record.title, record.meta, ids, texts, answered, parse_section, read_heads)
+
+
+def find_waiting_messages(snapshot: Snapshot, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
+    """The messages of a channel that answer those, which were not stored when they came, by the id of those."""
+    found = snapshot.find(select(PIECE, awaits=set(message_ids)), ("doc", "n", "message", "awaits"))
+    wanted = select(DOCUMENT, row={doc for doc, *_ in found})
+    documents = {row: of for row, *of in snapshot.find(wanted, ("row", "id", "meta"))}
+    waiting: dict[str, list[Waiting]] = {}
+    for doc, _, message, awaits in sorted(found):
+        doc_id, meta = documents[doc]
+        if json.loads(meta).get("channel") == channel:
+            waiting.setdefault(awaits, []).append(Waiting(message, doc_id))
+    return waiting

@@ -1,15 +1,421 @@
-"""Documents, pieces and chunks as rows, and back."""
+"""Documents as rows, and back: a piece for each message of a thread, else one, and the chunks as entries.
+
+A chunk's terms are two small arrays: a word is a 64-bit hash, and two of ten million words share one with a probability
+of about one in 400,000.
+"""
 
 import json
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from json.encoder import encode_basestring
+from math import isnan
 from operator import itemgetter
+from typing import Any, NamedTuple
 
-from clew.core.time import to_iso
-from clew.core.types import Chunk, Document, Vector
-from clew.drivers.store import checksums, codec
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from clew.core.errors import ConcurrentChange
+from clew.core.facets import collect_facets
+from clew.core.filter import Meta
+from clew.core.memo import Memo
+from clew.core.stored import Hashes, NewDocument, PackedTerms, StoredDocument
+from clew.core.text import Terms
+from clew.core.thread import is_thread
+from clew.core.thread_view import Head
+from clew.core.time import from_iso, to_iso, to_timestamp
+from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, Vector
+from clew.drivers.store import checks, checksums
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Columns, Row
-from clew.drivers.store.entries import Entry, facets_to_json
-from clew.drivers.store.pieces import Piece, Placed
+
+# A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
+# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
+# is null and its places are those in the page.
+BLOCK_BITS = 7  # a block is 128 messages
+_DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON; a set becomes a list, and what JSON cannot represent its text."""
+    return _ENCODER.encode(value)
+
+
+def meta_to_json(meta: Meta) -> str:
+    """The meta as a JSON object."""
+    return to_json(dict(meta)) if meta else "{}"
+
+
+def parse_meta(text: str) -> Meta:
+    """The meta of a JSON object."""
+    return dict(_DECODER.decode(text)) if text != "{}" else {}
+
+
+def headings_to_json(headings: Sequence[str]) -> str:
+    """Headings as a JSON list."""
+    return strings_to_json(headings) if headings else "[]"
+
+
+def strings_to_json(strings: Iterable[str]) -> str:
+    """Strings as a JSON list; the same as `to_json`, and faster."""
+    return f"[{','.join(map(encode_basestring, strings))}]"
+
+
+def access_to_json(access: Set[str] | None) -> str | None:
+    """Labels as a JSON list; None stays None."""
+    return None if access is None else to_json(sorted(access))
+
+
+def parse_access(text: str | None) -> frozenset[str] | None:
+    """The labels of a JSON list; None stays None."""
+    return None if text is None else frozenset(json.loads(text))
+
+
+def times_to_text(document: Document, created: str | None) -> tuple[str, str]:
+    """When a document was written first and last, as ISO 8601: as it says itself, else kept (`created`) or now."""
+    now = datetime.now(UTC).isoformat()
+    return to_iso(document.created) or created or now, to_iso(document.updated) or now
+
+
+def sections_to_json(sections: Sequence[Section]) -> str:
+    """Sections as a JSON list of lists."""
+    return to_json([_section_to_list(section) for section in sections])
+
+
+def _section_to_list(of: Section) -> list[Any]:
+    columns = [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
+    if of.awaits is not None:
+        return [*columns, None if of.access is None else sorted(of.access), of.awaits]
+    return columns if of.access is None else [*columns, sorted(of.access)]
+
+
+def parse_sections(text: str) -> list[Section]:
+    """The sections of a piece of a document, in order."""
+    return [_parse_section(*columns) for columns in _DECODER.decode(text)] if text != "[]" else []
+
+
+def parse_heads(sections: Iterable[str]) -> list[Head]:
+    """The head of each message, by the sections of its piece."""
+    return [Head(own[5], own[6], own[8]) for (own,) in json.loads(f"[{','.join(sections)}]")]
+
+
+def _parse_section(
+    start: int,
+    end: int,
+    label: str,
+    parent: int | None,
+    section_id: str,
+    author: str,
+    at: str | None,
+    page: int | None,
+    guessed: bool = False,
+    access: Sequence[str] | None = None,
+    awaits: str | None = None,
+) -> Section:
+    labels = None if access is None else frozenset(access)
+    return Section(start, end, label, parent, section_id, author, from_iso(at), page, guessed, labels, awaits)
+
+
+def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
+    """The text and the sections of the `rows.PIECE_COLUMNS` of a document; CollectionDamaged if one is not as written.
+
+    A message is stored with the id of its parent and with spans of its own.
+    """
+    texts: list[str] = []
+    sections: list[list[Any]] = []  # as columns
+    positions: dict[str, int] = {}
+    parents: dict[int, str] = {}
+    at = 0
+    for n, text, columns, chars, chunks, message, parent, awaits, doc, stored in pieces:
+        if not checksums.matches(stored, doc, n, text, columns, chars, chunks, message, parent, awaits):
+            raise checksums.damaged_error(f"the text of the document {doc_id!r}")
+        here = _DECODER.decode(columns) if columns != "[]" else []
+        if message is not None:
+            positions[message] = len(sections)
+            if parent is not None:
+                parents[len(sections)] = parent
+            for each in here:
+                each[0], each[1] = each[0] + at, each[1] + at
+        texts.append(text)
+        sections += here
+        at += len(text)
+    for position, parent in parents.items():
+        sections[position][3] = positions.get(parent)
+    return "".join(texts), tuple([_parse_section(*columns) for columns in sections])
+
+
+def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[int, int] | None) -> Chunk:
+    """A chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it, or its place, is not as written."""
+    _, _, piece, number, start, end, headings, context, at, meta, text, chunk_id, stored = columns
+    if not checksums.matches(stored, *columns[:-1]) or start is None:  # labels hide a place that cannot be added up
+        raise checksums.damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")
+    if piece is not None:
+        if before is None:
+            raise checksums.damaged_error(f"the place of the chunk {chunk_id!r} in the document {doc_id!r}")
+        chars, chunks = before
+        number, start, end = number + chunks, start + chars, end + chars
+    titles = _parse_headings(headings) if headings != "[]" else ()
+    said, about = datetime.fromisoformat(at) if at else None, _DECODER.raw_decode(meta)[0] if meta != "{}" else {}
+    return Chunk(chunk_id, doc_id, number, total, text, start, end, titles, context, said, about)
+
+
+def parse_record(columns: Sequence[Any]) -> DocumentRecord:
+    """A document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
+    return DocumentRecord(*_parse_record(columns))
+
+
+def _parse_record(columns: Sequence[Any]) -> tuple[Any, ...]:
+    """The fields of a record."""
+    *written, stored = columns
+    if not checksums.matches(stored, *written):
+        raise checksums.damaged_error(f"the document {columns[0]!r}")
+    meta, access, by, created, updated, _ = written[9:]
+    return (
+        *written[:9],
+        _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
+        None if access is None else parse_access(access),
+        by,
+        datetime.fromisoformat(created) if created else None,
+        datetime.fromisoformat(updated) if updated else None,
+    )
+
+
+def record_to_facets(columns: Sequence[Any]) -> str:
+    """The facets of a document as JSON, from `rows.RECORD` as it is; ValueError if it cannot be parsed."""
+    doc_id, _, _, kind, _, _, _, _, _, meta, access, *_ = columns
+    record = DocumentRecord(doc_id, kind=kind, meta=parse_meta(meta), access=parse_access(access))
+    return strings_to_json(sorted(collect_facets(record)))
+
+
+def build_document(columns: Sequence[Any], pieces: Sequence[Sequence[Any]], *, is_whole: bool = True) -> Document:
+    """The document of `rows.RECORD` and the `rows.PIECE_COLUMNS` of its text and sections.
+
+    is_whole: Whether these are all its pieces; CollectionDamaged if one is missing then, or has another size.
+    """
+    doc_id, title, uri, kind, digest, stamp, chars, _, summary, meta, *others = _parse_record(columns)
+    text, sections = join_pieces(doc_id, pieces)
+    if is_whole and (len(text) != chars or any(each[5] is not None and each[3] != len(each[1]) for each in pieces)):
+        raise checksums.damaged_error(f"the text of the document {doc_id!r}")
+    return Document(doc_id, text, sections, kind, title, uri, summary, meta, digest, stamp, *others)
+
+
+@lru_cache(4096)  # the chunks of a section have the same
+def _parse_headings(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+def _to_plain(value: Any) -> Any:
+    return sorted(value, key=str) if isinstance(value, (set, frozenset)) else str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_to_plain)
+
+
+class Piece(NamedTuple):
+    """A row of pieces, without its document."""
+
+    n: int
+    text: str
+    sections: str
+    chars: int = 0
+    chunks: int = 0
+    message: str | None = None
+    parent: str | None = None
+    awaits: str | None = None
+
+
+class Placed(NamedTuple):
+    """Where a chunk is stored: its piece, and number and span counted from the start of the piece; None: of a page."""
+
+    piece: int | None
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A document as pieces, and the places of its chunks."""
+
+    pieces: list[Piece]
+    places: list[Placed]
+
+
+def split_document(document: Document, chunks: Sequence[Chunk]) -> Split:
+    """One piece for each message of a thread, or one for a page."""
+    if _is_splittable(document, chunks):
+        return split_messages(document, range(len(document.sections)), range(len(document.sections)), chunks)
+    piece = Piece(0, document.text, sections_to_json(document.sections))
+    return Split([piece], [Placed(None, chunk.index, chunk.start, chunk.end) for chunk in chunks])
+
+
+def split_messages(
+    document: Document, numbers: Sequence[int], positions: Iterable[int], chunks: Sequence[Chunk]
+) -> Split:
+    """The messages at some positions of a thread as pieces with these numbers, and the places of their chunks."""
+    starts = [section.start for section in document.sections]
+    counts: dict[int, int] = {}
+    places: list[Placed] = []
+    for chunk in chunks:
+        position = bisect_right(starts, chunk.start) - 1
+        index = counts[position] = counts.get(position, -1) + 1
+        start = starts[position]
+        places.append(Placed(numbers[position], index, chunk.start - start, chunk.end - start))
+    pieces = []
+    for position in positions:
+        section = document.sections[position]
+        parent = None if section.parent is None else document.sections[section.parent].id
+        own = replace(section, start=0, end=section.end - section.start, parent=None)
+        pieces.append(
+            Piece(
+                numbers[position],
+                document.text[section.start : section.end],
+                sections_to_json([own]),
+                section.end - section.start,
+                counts.get(position, -1) + 1,
+                section.id,
+                parent,
+                section.awaits,
+            )
+        )
+    return Split(pieces, places)
+
+
+def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
+    """Whether the sections are messages that cover the whole text, each id once, and every chunk is of one of them."""
+    sections = document.sections
+    if not is_thread(document) or len({section.id for section in sections}) != len(sections):
+        return False
+    ends = [0, *(section.end for section in sections)]
+    if ends[-1] != len(document.text) or any(a != b.start for a, b in zip(ends, sections, strict=False)):
+        return False
+    if any(section.end <= section.start for section in sections):
+        return False
+    spans = ((bisect_right(ends, chunk.start), chunk.end) for chunk in chunks)
+    return all(position < len(ends) and end <= ends[position] for position, end in spans)
+
+
+def check_revision(doc_id: str, expected: int, stored: int) -> None:
+    """ConcurrentChange unless a thread has the revision that the caller has read; 0: it is not there."""
+    if expected != stored:
+        raise ConcurrentChange(
+            f"the thread {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
+        )
+
+
+MAX_COUNT = 65_535  # of one word in a chunk
+
+
+def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
+    """The terms as arrays, without words whose count is not positive; packed terms are returned as they are."""
+    if isinstance(terms, PackedTerms):
+        return terms
+    some = terms if min(terms.values(), default=1) > 0 else {word: count for word, count in terms.items() if count > 0}
+    hashes = np.fromiter(map(_HASHES.__getitem__, some), np.int64, len(some))
+    counts = np.fromiter(some.values(), np.int64, len(some))
+    order = hashes.argsort()
+    return PackedTerms(hashes[order], np.minimum(counts, MAX_COUNT)[order].astype(np.uint16), int(counts.sum()))
+
+
+def hash_terms(terms: Sequence[str]) -> Hashes:
+    """The number of each term, in their order."""
+    return np.array([_HASHES[term] for term in terms], np.int64)
+
+
+def _hash_word(word: str) -> int:
+    """A signed hash, as SQLite and PostgreSQL store numbers."""
+    digest = xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))
+    return digest - (1 << 64) if digest >> 63 else digest
+
+
+_HASHES = Memo(_hash_word, max_key=64)  # most words come again
+
+
+_VECTOR_BITS = (1 << 24) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A chunk ready to be written. Its fingerprint changes when anything that a search sees of it does."""
+
+    chunk: Chunk
+    seconds: float | None
+    facets: str
+    terms: PackedTerms
+    vector: Vector | None  # None: it is still to be made
+    fingerprint: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntries:
+    """A document ready to be written: the entries of its chunks, and the vector of its summary, if it is given."""
+
+    document: Document
+    entries: Sequence[Entry]
+    summary_vector: Vector | None = None
+
+
+def make_new_entries(new: NewDocument | StoredDocument, dim: int) -> DocumentEntries:
+    """A document as entries; DriverFailed unless each vector that is given is a unit vector of this width."""
+    vectors = checks.check_vectors(new.vectors, new.chunks, new.terms, dim)
+    summary = None if new.summary_vector is None else checks.check_vector(new.summary_vector, dim)
+    return DocumentEntries(new.document, make_entries(new.document, new.chunks, vectors, new.terms), summary)
+
+
+def make_entries(
+    document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
+) -> list[Entry]:
+    """The chunks of a document as entries; they are in its channel, since a filter by channel shows all or nothing."""
+    entries: list[Entry] = []
+    channel = document.meta.get("channel")
+    facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
+    for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
+        if channel is not None and chunk.meta.get("channel", channel) != channel:
+            chunk = replace(chunk, meta={**chunk.meta, "channel": channel})
+        packed, at, meta = pack_terms(chunk_terms), to_timestamp(chunk.at), repr(chunk.meta)
+        facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
+        filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")
+        words = xxh3_64_intdigest(b"\0".join([packed.hashes.tobytes(), packed.counts.tobytes(), filtered_by]))
+        vector = None if isnan(row[0]) else row
+        fingerprint = add_vector_to_print(words - (1 << 63), vector)
+        entries.append(Entry(chunk, at, facets, packed, vector, fingerprint))
+    return entries
+
+
+def add_vector_to_print(fingerprint: int, vector: Vector | None) -> int:
+    """A fingerprint whose last bits are those of the vector: 0 if there is none."""
+    own = 0 if vector is None else xxh3_64_intdigest(vector.tobytes()) & _VECTOR_BITS or 1
+    return fingerprint & ~_VECTOR_BITS | own
+
+
+def is_same_print(stored: int, entry: Entry) -> bool:
+    """Whether a search sees the same of a stored chunk; a vector that is still to be made is the one that is there."""
+    ignored = _VECTOR_BITS if entry.vector is None else 0
+    return stored & ~ignored == entry.fingerprint & ~ignored
+
+
+def facets_to_json(document: Document, chunk: Chunk | None = None) -> str:
+    """The facets of a chunk, or of a document alone, as a sorted JSON list."""
+    return strings_to_json(sorted(collect_facets(document, chunk)))
+
+
+# A batch of documents that are read never ends inside one, so that one which is replaced meanwhile is read once.
+DOCUMENT_PAGE = 256  # documents whose sizes are read at once
+MAX_CHUNKS, MAX_CHARS = 2000, 8_000_000  # of a batch, unless a single document has more
+
+
+def take_batch(sizes: Iterable[Sequence[int]]) -> list[int]:
+    """The first rows of `(row, chunks, chars)` that together stay within a batch; at least one if there are any."""
+    rows, chunks, chars = list[int](), 0, 0
+    for row, more_chunks, more_chars in sizes:
+        chunks, chars = chunks + more_chunks, chars + more_chars
+        if rows and (chunks > MAX_CHUNKS or chars > MAX_CHARS):
+            break
+        rows.append(row)
+    return rows
+
 
 RECORD = (
     *("id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access"),
@@ -30,7 +436,7 @@ def make_document_row(
     document: Document, chunks: int, *, row: int, created: str | None, revision: int, vector: Vector | None
 ) -> Row:
     """The row of a document."""
-    first, last = codec.times_to_text(document, created)
+    first, last = times_to_text(document, created)
     return seal_document(
         {
             "kind": DOCUMENT,
@@ -44,8 +450,8 @@ def make_document_row(
             "chars": len(document.text),
             "chunks": chunks,
             "summary": document.summary,
-            "meta": codec.meta_to_json(document.meta),
-            "access": codec.access_to_json(document.access),
+            "meta": meta_to_json(document.meta),
+            "access": access_to_json(document.access),
             "summary_by": document.summary_by,
             "created": first,
             "updated": last,
@@ -59,14 +465,14 @@ def make_document_row(
 def seal_document(row: Row) -> Row:
     """The row of a document with its facets, and the checksum of its columns."""
     columns = [row[name] for name in RECORD[:-1]]
-    facets = row.get("facets") or codec.record_to_facets(columns)
+    facets = row.get("facets") or record_to_facets(columns)
     pending = 1 if row["summary"] and row["chunks"] and row["vector"] is None else None
     return {**row, "facets": facets, "pending": pending, "sum": checksums.hash_values(*columns)}
 
 
 def make_piece_row(piece: Piece, doc: int) -> Row:
     """The row of a piece of a document; that of a message is in a block."""
-    block = None if piece.message is None else piece.n >> codec.BLOCK_BITS
+    block = None if piece.message is None else piece.n >> BLOCK_BITS
     columns = zip(PIECE_COLUMNS, (*piece, doc, checksums.hash_values(doc, *piece)), strict=True)
     return {"kind": PIECE, **dict(columns), "block": block}
 
@@ -81,7 +487,7 @@ def make_block_row(doc: int, block: int, sizes: Sequence[tuple[int, int, int]]) 
 def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
     """The row of a chunk."""
     chunk = entry.chunk
-    headings, at, meta = codec.headings_to_json(chunk.headings), to_iso(chunk.at), codec.meta_to_json(chunk.meta)
+    headings, at, meta = headings_to_json(chunk.headings), to_iso(chunk.at), meta_to_json(chunk.meta)
     return {
         "kind": CHUNK,
         "row": row,

@@ -6,24 +6,27 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Gone, Ranking
+from clew.core.candidates import Gone
 from clew.core.cosine import compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.parallel import run_parallel
 from clew.core.stored import Counts, Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch, Vector
+from clew.core.types import Matrix, Vector
 from clew.drivers.store import bm25
 from clew.drivers.store.backend import (
     CHUNK,
     DOCUMENT,
     Columns,
+    Effort,
     Head,
+    Queries,
+    Ranks,
     RowCandidates,
     RowScores,
     Snapshot,
@@ -31,8 +34,48 @@ from clew.drivers.store.backend import (
     select,
 )
 from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
-from clew.drivers.store.order import SLACK, select_candidates, top_k
 from clew.drivers.store.read import read_vectors_by_chunk_id
+
+SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
+MAX_KNOWN = 512  # searches whose results are kept: those of a batch, and what is asked for each of them
+T = TypeVar("T")
+
+
+def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
+    """The positions of all scores that may be among the k greatest, where each may be off by `slack`."""
+    if len(scores) <= k or k < 1:
+        return np.arange(len(scores) if k > 0 else 0)
+    kth = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return np.flatnonzero(scores >= kth - slack)
+
+
+def top_k(rows: Sequence[int], ids: Sequence[str], scores: Floats, k: int) -> list[tuple[int, float]]:
+    """The k best rows with their scores, in order."""
+    best = sorted(zip((-scores).tolist(), ids, rows, strict=True))[:k]
+    return [(row, -score) for score, _, row in best]
+
+
+class PrefixCache(Generic[T]):
+    """The results of the last searches, best first: a search for more of them also answers one for fewer."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[object, int, list[T]]] = {}
+
+    def get(self, key: bytes, how: object, k: int) -> list[T] | None:
+        """Return the first k results of a search; None if they are not known, or of one that was made otherwise."""
+        known = self._known.get(key)
+        return known[2][:k] if known and known[1] >= k and known[0] == how else None
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._known = {}
+
+    def put(self, key: bytes, how: object, k: int, found: list[T]) -> None:
+        """Keep the results of a search for k."""
+        if len(self._known) >= MAX_KNOWN:
+            self.clear()
+        self._known[key] = how, k, found
+
 
 SIGNALS = ("row", "doc", "id", "length", "terms", "counts")
 
@@ -112,6 +155,16 @@ def join_rankings(near: Sequence[RowScores], matching: Sequence[RowScores], othe
     return Joined(list(place_of), near_places, [[place_of[row] for row, _ in each] for each in matching], by_words)
 
 
+def search_rankings(
+    index: Ranks, head: Head, vector: Vector, terms: PackedTerms, queries: Queries
+) -> tuple[list[RowScores], list[RowScores]]:
+    """What each ranking finds by the vector and by the terms of one of the queries."""
+    wanted = queries.rankings
+    near = [index.nearest(head, vector, each.near, each.where, queries.effort) for each in wanted]
+    matching = [index.matching(head, terms, each.matching, each.where) if len(terms.hashes) else [] for each in wanted]
+    return near, matching
+
+
 class MatchedTerms(NamedTuple):
     """In how many chunks each term of a query is, and the best chunks: row, document and score."""
 
@@ -150,9 +203,7 @@ class ScanIndex:
         self._signals: tuple[tuple[int, int], Signals] | None = None  # at a change and a version
         self._documents: tuple[tuple[int, int], list[Columns], Matrix] | None = None
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k chunks of greatest cosine; chunks without a vector have none."""
         with self._read(head) as snapshot:
             rows = snapshot.find(select(CHUNK, expand_filter(where)), ("row", "id", "vector"))
@@ -204,15 +255,6 @@ class ScanIndex:
             known = self._signals = at, make_signals(snapshot.find(select(CHUNK), SIGNALS))
         return known[1]
 
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well the chunks that exist match terms, with the counts of the whole collection."""
-        with self._read(head) as snapshot:
-            signals = make_signals(snapshot.find(select(CHUNK, id=set(chunk_ids)), SIGNALS))
-            now, having = snapshot.head, self.count_having(head, terms.hashes, None) if len(terms.hashes) else ()
-        weights = bm25.weigh_terms(terms.counts, having, now.chunks)
-        scored = signals.score(signals.find_terms(terms.hashes), weights, now.average_length)
-        return bm25.make_matches(signals.ids, scored.measure(len(signals.ids)))
-
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms."""
         with self._read(head) as snapshot:
@@ -224,45 +266,19 @@ class ScanIndex:
         with self._read(head) as snapshot:
             return read_vectors_by_chunk_id(snapshot, chunk_ids)
 
-    def candidates(
-        self,
-        head: Head,
-        vectors: Matrix,
-        terms: Sequence[PackedTerms],
-        rankings: Sequence[Ranking],
-        chunk_ids: Sequence[str],
-        *,
-        is_exact: bool,
-        breadth: int | None,
-    ) -> list[RowCandidates]:
-        """What the rankings of each query find, and these chunks; queries are searched in parallel."""
-
-        def search(vector: Vector, words: PackedTerms) -> RowCandidates:
-            near = [
-                self.nearest(head, vector, each.near, each.where, is_exact=is_exact, breadth=breadth)
-                for each in rankings
-            ]
-            matching = [
-                self.matching(head, words, each.matching, each.where) if len(words.hashes) else [] for each in rankings
-            ]
-            return self._read_candidates(head, vector, words, near, matching, chunk_ids)
-
-        calls = [partial(search, vector, words) for vector, words in zip(vectors, terms, strict=True)]
+    def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
+        """What the rankings of each query find, and more chunks; queries are searched in parallel."""
+        pairs = zip(queries.vectors, queries.terms, strict=True)
+        calls = [partial(self._find_candidates, head, vector, terms, queries) for vector, terms in pairs]
         return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
 
-    def _read_candidates(
-        self,
-        head: Head,
-        vector: Vector,
-        terms: PackedTerms,
-        near: Sequence[RowScores],
-        matching: Sequence[RowScores],
-        chunk_ids: Sequence[str],
-    ) -> RowCandidates:
-        """The columns of rows that were found; Gone if one is not there any more."""
+    def _find_candidates(self, head: Head, vector: Vector, terms: PackedTerms, queries: Queries) -> RowCandidates:
+        """The candidates of one of the queries; Gone if a row that was found is not there any more."""
+        near, matching = search_rankings(self, head, vector, terms, queries)
         columns = (*SIGNALS, "meta", "vector")
         with self._read(head) as snapshot:
-            given = snapshot.find(select(CHUNK, id=set(chunk_ids)), columns) if chunk_ids else []
+            ids = set(queries.chunk_ids)
+            given = snapshot.find(select(CHUNK, id=ids), columns) if ids else []
             joined = join_rankings(near, matching, [row for row, *_ in given])
             known = {each[0]: each for each in given}
             more = select(CHUNK, row=[row for row in joined.rows if row not in known])

@@ -1,16 +1,17 @@
 """The store of one collection: every verb once, decided over the rows of a backend."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from functools import partial
-from typing import Final, ParamSpec
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec
+
+import numpy as np
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.candidates import Candidates, Gone, Ranking, ThreadPlace
-from clew.core.doctor import Defect, Inspection
 from clew.core.facets import expand_document_filter, expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import LANGUAGES
@@ -20,28 +21,29 @@ from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
-from clew.core.thread_view import ThreadView
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
-from clew.drivers.store import checks, embed, inspection, read, threads, write
+from clew.core.thread_edit import ThreadEdit
+from clew.core.types import Chunk, Document, Hit, Matrix, StoreStats, TermMatch, Vector
+from clew.drivers.store import checks, embed, inspection, read, write
 from clew.drivers.store.backend import (
     CHUNK,
     DOCUMENT,
     Backend,
+    Effort,
     Head,
     NamedRows,
+    Queries,
     RowCandidates,
     RowScores,
+    Snapshot,
     T,
     Transaction,
     Values,
     select,
 )
 from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.entries import make_entries, make_new_entries
 from clew.drivers.store.filtered import FilteredBackend
 from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents, has_claims
-from clew.drivers.store.term_ids import hash_terms, pack_terms
+from clew.drivers.store.rows import hash_terms, make_entries, make_new_entries, pack_terms
 
 DEFAULTS: Final = StoreConfig()
 P = ParamSpec("P")
@@ -105,33 +107,25 @@ class CountedRows:
         return result
 
 
-class StoreEraser:
-    """What an erasure needs beyond `drop`; see `Eraser`."""
+def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate["BackendStore", P], T]:
+    """Make a function that reads a state of a collection the method that reads it now."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend, self._text = backend, backend.named("erasing")
+    @wraps(read)
+    def method(store: "BackendStore", /, *args: P.args, **options: P.kwargs) -> T:
+        with store._backend.read() as snapshot:
+            return read(snapshot, *args, **options)
 
-    def pending(self) -> str:
-        """The text about an unfinished erasure, or an empty one."""
-        return str(self._text.read().get("", ""))
+    return method
 
-    def set_pending(self, text: str) -> None:
-        """Replaces the text about an unfinished erasure; an empty one deletes it, and its bytes."""
-        self._text.change(lambda values: values.update({"": text}) if text else values.clear())
-        if not text:
-            self._text.purge()
 
-    def drop_jobs(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
-        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not."""
-        return NamedJobs(self._backend.named("jobs")).drop(matches)
+def _hand_on(function: Callable[Concatenate[Backend, P], T]) -> Callable[Concatenate["BackendStore", P], T]:
+    """Make a function on a backend a method of the store over it."""
 
-    def purge(self) -> Purge:
-        """Overwrites what was deleted before."""
-        return self._backend.compact(erase=True)
+    @wraps(function)
+    def method(store: "BackendStore", /, *args: P.args, **options: P.kwargs) -> T:
+        return function(store._backend, *args, **options)
 
-    def notes(self) -> list[str]:
-        """What is beyond its reach."""
-        return self._backend.notes()
+    return method
 
 
 class BackendStore:
@@ -220,17 +214,10 @@ class BackendStore:
             lambda tx: write.put_document(tx, document, new.entries, expected_text=expected_text, summary_vector=vector)
         )
 
-    def put_many(self, documents: Sequence[NewDocument]) -> None:
+    def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
-
-    def put_stored(self, stored: StoredDocument) -> None:
-        """Replaces a document by one from another store, atomically."""
-        given = checks.check_stored_document(stored, self._backend.dim)
-        entries = make_entries(given.document, given.chunks, given.vectors, given.terms)
-        vector = given.summary_vector
-        self._backend.write(lambda tx: write.put_document(tx, given.document, entries, summary_vector=vector))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all or none; ConcurrentChange if one is not the one that was read."""
@@ -266,32 +253,16 @@ class BackendStore:
         free = claim_documents(self._backend.named("claims"), ids, owner=owner, seconds=seconds)
         return {ids[number] for number in free}
 
-    def eraser(self) -> StoreEraser:
-        """What takes deleted content from the disk."""
-        return StoreEraser(self._backend)
-
     # -- staged vectors
 
     def staged_model(self) -> StagedModel | None:
         """The model of the staged vectors, if there are any."""
         return self._read_head().staged
 
-    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
-        """Makes the vectors of another model that are missing, beside those in use; how many were made."""
-        return embed.stage_vectors(self._backend, embedder, on_progress)
-
-    def at_work(self) -> embed.Work:
-        """Tells others, until its block ends, that vectors will be made here."""
-        return embed.Work(self._backend)
-
-    def embed_pending(
-        self,
-        embedder: Embedder,
-        on_progress: Callable[[int, int, float], None] | None = None,
-        documents: Collection[str] | None = None,
-    ) -> tuple[int, dict[str, str]]:
-        """Makes the pending vectors, of all documents or of some; how many, and why not, by document."""
-        return embed.embed_pending(self._backend, embedder, on_progress, documents)
+    stage_vectors = _hand_on(embed.stage_vectors)
+    embed_pending = _hand_on(embed.embed_pending)
+    at_work = _hand_on(embed.Work)
+    discard_staged = _hand_on(embed.discard_staged_vectors)
 
     def switch_to_staged(self, embedder: Embedder) -> "BackendStore":
         """The same collection with the staged vectors in use; those used so far are then the staged ones."""
@@ -302,64 +273,19 @@ class BackendStore:
         """The same collection for the model that it has been switched to."""
         return BackendStore(self._backend.reopen(embedder))
 
-    def discard_staged(self) -> bool:
-        """Deletes the staged vectors; whether there were any."""
-        return embed.discard_staged_vectors(self._backend)
+    # -- reads, each of one state, except where they go through all of it
 
-    # -- reads
-
-    def document(self, doc_id: str) -> Document:
-        """The document with its text, or NotFound."""
-        with self._backend.read() as snapshot:
-            return read.read_document(snapshot, doc_id)
-
-    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-        """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
-        with self._backend.read() as snapshot:
-            return read.list_records(snapshot, where)
-
-    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """Every document, or those named, with everything stored of it, in batches, in the order they were added."""
-        return read.read_stored_documents(self._backend, doc_ids)
-
-    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-        """The named messages of a thread and all that an edit of them needs, or NotFound."""
-        with self._backend.read() as snapshot:
-            return threads.read_thread_part(snapshot, doc_id, message_ids, reach)
-
-    def thread_view(self, doc_id: str) -> ThreadView:
-        """A thread whose messages are parsed when they are asked for, or NotFound."""
-        with self._backend.read() as snapshot:
-            return threads.read_thread_view(snapshot, doc_id)
-
-    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-        """The messages of a channel that answer those, which were not stored when they came."""
-        with self._backend.read() as snapshot:
-            return threads.find_waiting_messages(snapshot, message_ids, channel)
-
-    def chunks(self, doc_id: str) -> list[Chunk]:
-        """The chunks of a document in order, or NotFound."""
-        with self._backend.read() as snapshot:
-            return read.read_document_chunks(snapshot, doc_id)
-
-    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """Those of the chunks that exist, by id."""
-        with self._backend.read() as snapshot:
-            return read.read_chunks_by_id(snapshot, chunk_ids)
-
-    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
-        """The k chunks of a channel that were added last, the last one at the end."""
-        with self._backend.read() as snapshot:
-            return read.read_latest_chunks(snapshot, channel, k)
-
-    def channels(self) -> list[str]:
-        """The channels that have chunks, by name."""
-        with self._backend.read() as snapshot:
-            return read.list_channels(snapshot)
-
-    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
-        """Every chunk that a filter admits, by document id and index, read in batches."""
-        return read.ChunkScan(self._backend, where).scan() if expand_filter(where) else iter(())
+    document = _read_state(read.read_document)
+    documents = _read_state(read.list_records)
+    thread_part = _read_state(read.read_thread_part)
+    thread_view = _read_state(read.read_thread_view)
+    waiting_messages = _read_state(read.find_waiting_messages)
+    chunks = _read_state(read.read_document_chunks)
+    chunks_by_id = _read_state(read.read_chunks_by_id)
+    latest_chunks = _read_state(read.read_latest_chunks)
+    channels = _read_state(read.list_channels)
+    stored_documents = _hand_on(read.read_stored_documents)
+    scan = _hand_on(read.scan_chunks)
 
     # -- searches
 
@@ -372,10 +298,8 @@ class BackendStore:
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, ties by id."""
         checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
-        where = self._where & where
-        return self._read_found(
-            lambda head: nearest(head, checked, k, where, is_exact=mode == "exact", breadth=breadth), k
-        )
+        where, effort = self._where & where, Effort(mode == "exact", breadth)
+        return self._read_found(lambda head: nearest(head, checked, k, where, effort), k)
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score, best first, ties by id."""
@@ -412,21 +336,25 @@ class BackendStore:
         """The candidates of each query; searched again where rows were removed before the index followed to them."""
         for vector in vectors:
             checks.check_vector(vector, self._backend.dim)
-        packed = [pack_terms(each) for each in terms]
         bounded = [each._replace(where=self._where & each.where) for each in rankings]
         if chunk_ids and self._where is not EVERYTHING:
             chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find others too
-        find = partial(self._backend.index.candidates, is_exact=mode == "exact", breadth=breadth)
+        packed, matrix = [pack_terms(each) for each in terms], np.ascontiguousarray(vectors, np.float32)
+        head, found = self._search(Queries(matrix, packed, bounded, chunk_ids, Effort(mode == "exact", breadth)))
+        return [self._read_later(head, each) for each in found]
+
+    def _search(self, queries: Queries) -> tuple[Head, list[RowCandidates]]:
+        """What the index finds, and as of which head; searched again where rows were removed meanwhile."""
         for attempt in range(MAX_ATTEMPTS):
             head = self._read_head(is_anew=attempt > 0)
             try:
-                found = find(head, vectors, packed, bounded, chunk_ids)
+                found = self._backend.index.candidates(head, queries)
             except Gone:
                 continue
-            places = ((len(near), asked.near) for each in found for near, asked in zip(each.near, bounded, strict=True))
-            is_short = any(got < min(wanted, head.chunks) for got, wanted in places)
+            places = (zip(each.near, queries.rankings, strict=True) for each in found)
+            is_short = any(len(near) < min(asked.near, head.chunks) for each in places for near, asked in each)
             if not is_short or self._backend.head().change == head.change:
-                return [self._read_later(head, each) for each in found]
+                return head, found
         raise damaged_error("the table of the chunks")
 
     def _read_later(self, head: Head, of: RowCandidates) -> Candidates:
@@ -471,7 +399,10 @@ class BackendStore:
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""
-        return self._backend.index.match_terms(self._read_head(), pack_terms(terms), chunk_ids)
+        nothing = np.zeros((1, self._backend.dim), np.float32)
+        _, (found,) = self._search(Queries(nothing, [pack_terms(terms)], (), chunk_ids))
+        matches = map(TermMatch, found.shares.tolist(), found.strengths.tolist())
+        return dict(zip(found.ids, matches, strict=True))
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
         """How many chunks of the whole collection have each of the terms, up to `at_most`."""
@@ -490,13 +421,8 @@ class BackendStore:
 
     # -- the collection
 
-    def inspect(self, *, max_chunks: int | None = None) -> Inspection:
-        """What is wrong with the tables, each document and the index, and how much was checked."""
-        return inspection.inspect_collection(self._backend, max_chunks)
-
-    def repair(self, defects: list[Defect]) -> None:
-        """Keeps what is sound of damaged documents, deletes what belongs to nothing, and adds up the counts again."""
-        inspection.repair_collection(self._backend, defects)
+    inspect = _hand_on(inspection.inspect_collection)
+    repair = _hand_on(inspection.repair_collection)
 
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""
@@ -539,6 +465,14 @@ class BackendStore:
     def reclaim_room(self, min_share: float) -> list[str] | None:
         """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
         return self._backend.reclaim_room(min_share)
+
+    def purge(self) -> Purge:
+        """Takes from the disk what deletions left there; what was done, and what has to be done again."""
+        return self._backend.compact()
+
+    def notes(self) -> list[str]:
+        """What is beyond the reach of a purge, as sentences."""
+        return self._backend.notes()
 
     def close(self) -> None:
         """Releases all resources; a closed store raises when it is used."""

@@ -8,12 +8,10 @@ from typing import Any
 from clew.core.thread_edit import ThreadEdit
 from clew.core.time import to_iso
 from clew.core.types import Document, Vector
-from clew.drivers.store import codec, pieces
 from clew.drivers.store import rows as made
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, STAGED, Row, Transaction, select
 from clew.drivers.store.checks import check_text_unchanged, not_found_error
-from clew.drivers.store.entries import DocumentEntries, Entry, is_same_print
-from clew.drivers.store.pieces import Piece, Placed
+from clew.drivers.store.rows import DocumentEntries, Entry, Piece, Placed, is_same_print
 
 _OLD = ("id", "doc", "print", "length", "pending", "text", "headings", "context", "sum")  # of a chunk that may stay
 _GONE = ("doc", "length", "pending")  # of a chunk that goes
@@ -45,7 +43,7 @@ def put_document(
         else:
             _drop_staged(tx, old)
     number = old["row"] if old else tx.number()
-    split = pieces.split_document(document, [entry.chunk for entry in entries])
+    split = made.split_document(document, [entry.chunk for entry in entries])
     created, revision = old["created"] if old else None, tx.head.change + 1
     row = made.make_document_row(document, len(entries), row=number, created=created, revision=revision, vector=vector)
     tx.add([row])
@@ -86,7 +84,7 @@ def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequenc
 
 def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_messages: bool = True) -> None:
     """Adds up again the blocks of messages that these numbers are in; a document of none has no blocks."""
-    blocks = {n >> codec.BLOCK_BITS for n in numbers}
+    blocks = {n >> made.BLOCK_BITS for n in numbers}
     if not blocks:
         return
     tx.remove(tx.find(select(BLOCK, doc=[doc], block=blocks), ("doc", "block")))
@@ -129,7 +127,7 @@ def replace_chunks(
 
 def _is_unchanged(row: Row, entry: Entry) -> bool:
     chunk = entry.chunk
-    shown = (chunk.text, codec.headings_to_json(chunk.headings), chunk.context)
+    shown = (chunk.text, made.headings_to_json(chunk.headings), chunk.context)
     return is_same_print(row["print"], entry) and shown == (row["text"], row["headings"], row["context"])
 
 
@@ -187,7 +185,7 @@ def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Ent
     found = _find_threads(tx, edits)
     for edit, _ in edits:
         stored = found.get(edit.document.id)
-        pieces.check_revision(edit.document.id, edit.revision, stored["revision"] if stored else 0)
+        made.check_revision(edit.document.id, edit.revision, stored["revision"] if stored else 0)
     for edit, _ in edits:
         if edit.removed:
             _remove_messages(tx, found[edit.document.id], edit.removed)
@@ -218,7 +216,7 @@ def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> 
 
 def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: Sequence[Entry]) -> None:
     """Writes the messages of an edit with their chunks; a thread that is left empty goes."""
-    split = pieces.split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
+    split = made.split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
     numbers, doc = {piece.n for piece in split.pieces}, document["row"]
     old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), _OLD_PIECE)
     old_chunks = tx.find(select(CHUNK, doc=[doc], piece=numbers), _OLD)

@@ -1,1 +1,1 @@
-"""Judged questions: reading them, making them from a collection, and finding what they name in it."""
+"""Judged questions: reading them, making them from a collection, and resolving their names in it."""

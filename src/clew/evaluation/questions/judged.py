@@ -1,19 +1,26 @@
-"""Judged questions: what is asked, and which documents or spans answer it.
+"""Judged questions: a question, and the documents or spans that answer it.
 
 They are read from and written to JSON Lines, and read from a folder in the format of BEIR: corpus.jsonl, queries.jsonl
 and qrels/SPLIT.tsv.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from clew.core.errors import SettingsError, SourceError
+from clew.core.errors import NotFound, SettingsError, SourceError
 from clew.core.ids import digest
+from clew.core.plural import format_count
+from clew.core.suggest import format_names
 from clew.core.types import Document, Message
+from clew.engine import Engine
+from clew.engine.names import find_message
+from clew.engine.sections import resolve_document_or_sections
+from clew.evaluation.measures import Span
 
 MAX_GRADE = 1_000_000
 _SPLITS = ("test", "dev", "train")  # of a BEIR folder, the first that is there
@@ -22,7 +29,7 @@ _TOO_DEEP = "it is nested too deep, or has a number of too many digits"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What answers a question: a part of a document, or a message by its id (`channel/id` where several have it).
+    """The answer of a question: a part of a document, or a message by its id (`channel/id` where several have it).
 
     The part is a verbatim quote, or its first and last position. Of a message it may be a quote, or all of it.
     """
@@ -51,7 +58,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question and what answers it; without an id it gets one made of the question and its history.
+    """A question and its evidence; without an id it gets one made of the question and its history.
 
     `relevant` are grades by document (its id, uri or path), `evidence` the spans that answer. `topics` are documents by
     topic, for questions that ask for several things. `answer` is a reference answer. `is_answerable` is False for a
@@ -84,7 +91,7 @@ class JudgedQuestion:
 
 
 def read_questions(path: str | Path) -> list[JudgedQuestion]:
-    """The judged questions of a JSON Lines file, or of a folder in the format of BEIR.
+    """Return the judged questions of a JSON Lines file, or of a folder in the format of BEIR.
 
     SourceError names the line that cannot be read and says why.
     """
@@ -108,7 +115,7 @@ def read_questions(path: str | Path) -> list[JudgedQuestion]:
 
 
 def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
-    """The values of a JSON Lines file, each with the number of its line; SourceError where a line is not JSON."""
+    """Yield the values of a JSON Lines file, each with the number of its line; SourceError where a line is not JSON."""
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -126,7 +133,7 @@ def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
 
 
 def parse_question(value: Any) -> JudgedQuestion:
-    """The question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
+    """Parse the question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
     if not isinstance(value, Mapping):
         raise SettingsError('a question is an object, such as {"question": "…", "relevant": ["handbook/keys.md"]}')
     try:
@@ -160,7 +167,7 @@ def parse_question(value: Any) -> JudgedQuestion:
 
 
 def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> None:
-    """Writes questions as the JSON Lines that `read_questions` reads."""
+    """Write questions as the JSON Lines that `read_questions` reads."""
     lines = [json.dumps(format_question(question), ensure_ascii=False) for question in questions]
     try:
         Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -169,7 +176,7 @@ def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> No
 
 
 def format_question(question: JudgedQuestion) -> dict[str, Any]:
-    """The question as a JSON object, without what is empty."""
+    """Format the question as a JSON object, without empty fields."""
     evidence = [
         {
             **({"document": each.document} if each.document else {"message": each.message}),
@@ -255,7 +262,7 @@ def _expect(value: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any
 
 
 def read_beir_questions(folder: Path) -> list[JudgedQuestion]:
-    """The questions of a BEIR folder that have a relevant document, in the order of the file."""
+    """Return the questions of a BEIR folder that have a relevant document, in the order of the file."""
     grades = _read_grades(_find_qrels(folder))
     found = []
     for id_, line in _read_beir_entries(folder / "queries.jsonl"):
@@ -272,7 +279,7 @@ def read_beir_questions(folder: Path) -> list[JudgedQuestion]:
 
 
 def read_beir_documents(folder: str | Path) -> Iterator[Document]:
-    """The documents of a BEIR folder, under the ids by which its questions name them, for `engine.add_documents`."""
+    """Yield the documents of a BEIR folder under the ids of its judgements, for `engine.add_documents`."""
     for id_, line in _read_beir_entries(Path(folder) / "corpus.jsonl"):
         title, text = str(line.get("title", "")).strip(), str(line.get("text", "")).strip()
         yield Document(id_, f"{title}\n\n{text}" if title else text, title=title, uri=id_)
@@ -295,7 +302,7 @@ def _find_qrels(folder: Path) -> Path:
 
 
 def _read_grades(path: Path) -> dict[str, dict[str, float]]:
-    """The grades by question; rows are question, document, grade, or those of TREC with a second column that is 0."""
+    """Read the grades by question; rows are question, document, grade, or TREC's with a second column of 0."""
     found: dict[str, dict[str, float]] = {}
     for number, row in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
         cells = row.split("\t") if "\t" in row else row.split()
@@ -312,3 +319,130 @@ def _read_grades(path: Path) -> dict[str, dict[str, float]]:
             )
         found.setdefault(question, {})[document] = grade
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The relevant documents and spans of a question by ids of the collection; an unknown name stays as it is."""
+
+    grades: Mapping[str, float]
+    spans: Sequence[tuple[str, Span]] = ()  # the document and the characters that answer
+    topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def resolve_questions(
+    engine: Engine, questions: Sequence[JudgedQuestion]
+) -> tuple[dict[str, Judgement], tuple[str, ...]]:
+    """Resolve the judgement of each question by its id, and notes on missing documents.
+
+    A document that is not there counts as not found. NotFound if not one of them is there.
+    """
+    names = _Names(engine)
+    judgements = {question.id: names.judge(question) for question in questions}
+    if names.missing and not names.found:
+        shown = format_names(sorted(names.missing))
+        raise NotFound(f"the collection has none of the documents that the questions name ({shown}); `clew list`")
+    notes = []
+    if names.missing:
+        count = format_count(len(names.missing), "document")
+        notes.append(
+            f"{count} of the questions not in the collection, so never found: {format_names(sorted(names.missing))}"
+        )
+    if names.unquoted:
+        count = format_count(len(names.unquoted), "quote")
+        notes.append(
+            f"{count} not in their documents as `clew read` prints them, so not measured; "
+            f"the questions are {format_names(names.unquoted)}"
+        )
+    return judgements, tuple(notes)
+
+
+class _Names:
+    """Looks up documents by id, uri, path or the end of a path, and counts the missing ones."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, list[str]] = {}
+        for record in engine.list():
+            self._known.setdefault(record.id, [record.id])
+            if record.uri:
+                self._known.setdefault(record.uri, [record.id])
+                parts = record.uri.split("/")
+                for start in range(1, len(parts)):
+                    self._known.setdefault("/…/" + "/".join(parts[start:]), []).append(record.id)
+        self._texts: dict[str, str] = {}
+        self.found = 0
+        self.missing: set[str] = set()
+        self.unquoted: list[str] = []
+
+    def judge(self, question: JudgedQuestion) -> Judgement:
+        grades: dict[str, float] = {}
+        for name, grade in question.relevant.items():
+            grades.update(dict.fromkeys(self._look_up(name), grade))
+        spans = []
+        for evidence in question.evidence:
+            place = self._place(evidence)
+            if place is not None:
+                spans.append(place)
+            elif question.id not in self.unquoted:
+                self.unquoted.append(question.id)
+            for id_ in [place[0]] if place else self._look_up(evidence.document or evidence.message):
+                if grades.get(id_, 0.0) <= 0:  # evidence makes its document relevant, whatever its grade
+                    grades[id_] = 1.0
+        topics = {
+            topic: [id_ for name in members for id_ in self._look_up(name)]
+            for topic, members in question.topics.items()
+        }
+        return Judgement(grades, tuple(spans), topics)
+
+    def _look_up(self, name: str) -> list[str]:
+        if name not in self._known:
+            ends = self._known.get(f"/…/{name}", [])
+            try:
+                self._known[name] = ends if len(ends) == 1 else resolve_document_or_sections(self._engine.opened, name)
+            except NotFound:
+                self._known[name] = []
+        if not self._known[name]:
+            self.missing.add(name)
+            return [name]
+        self.found += 1
+        return self._known[name]
+
+    def _place_message(self, evidence: Evidence) -> tuple[str, Span] | None:
+        """Return where a message stands, or the quote in it."""
+        try:
+            id_, section = find_message(self._engine.opened, evidence.message)
+        except NotFound:
+            self.missing.add(evidence.message)
+            self._known[evidence.message] = []
+            return None
+        self.found += 1
+        self._known[evidence.message] = [id_]
+        text = self._engine.opened.store.document(id_).text[section.start : section.end]
+        span = find_quote(text, evidence.quote.strip() or text.strip())
+        return (id_, (section.start + span[0], section.start + span[1])) if span else None
+
+    def _place(self, evidence: Evidence) -> tuple[str, Span] | None:
+        if evidence.message:
+            return self._place_message(evidence)
+        for id_ in self._look_up(evidence.document):
+            if evidence.document in self.missing:
+                continue
+            if id_ not in self._texts:
+                self._texts[id_] = self._engine.opened.store.document(id_).text
+            text = self._texts[id_]
+            if evidence.start is not None and evidence.end is not None:
+                end = min(evidence.end, len(text))
+                return (id_, (evidence.start, end)) if evidence.start < end else None
+            if (span := find_quote(text, evidence.quote)) is not None:
+                return id_, span
+        return None
+
+
+def find_quote(text: str, quote: str) -> Span | None:
+    """Find where a quote stands in a text, whatever its white space; None if it is not there."""
+    at = text.find(quote)
+    if at >= 0:
+        return at, at + len(quote)
+    found = re.search(r"\s+".join(map(re.escape, quote.split())), text)
+    return found.span() if found else None

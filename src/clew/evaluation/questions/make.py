@@ -67,14 +67,14 @@ def make_questions(
     feedback: Sequence[Mapping[str, Any]] | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[JudgedQuestion]:
-    """Questions with the spans that answer them, made from the documents that the filter admits, at most so many.
+    """Make questions with the spans that answer them, from the documents that the filter admits.
 
-    The sources are headings, titles, replies (questions in threads and what was answered) and the language model; by
+    The sources are headings, titles, replies (questions in threads and their answers) and the language model; by
     default the model, if the engine has one, else the other three. Questions that repeat their evidence word for word
-    are left out, and those that ask the same. The same collection and seed give the same questions.
+    are left out, and duplicates. The same collection and seed give the same questions.
 
-    The source feedback takes what users asked, with the documents that they found good and those that they did not;
-    `feedback` are their judgements, objects with question, good and documents, as a server keeps them.
+    The source feedback takes what users asked, with the documents that they found good or bad; `feedback` are their
+    judgements, objects with question, good and documents, as a server keeps them.
     """
     count = check_positive_count("count", count)
     llm = engine.opened.llm
@@ -109,7 +109,7 @@ def make_questions(
 
 
 def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
-    """A question for each heading with text below it, with what stands above where it says little by itself."""
+    """Yield a question for each heading with text below it, with the heading above where it says little by itself."""
     if document.kind == THREAD_KIND:
         return
     for place, section in enumerate(document.sections):
@@ -124,21 +124,21 @@ def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
 
 
 def make_from_titles(document: Document) -> Iterator[JudgedQuestion]:
-    """The title of a page as a question; what its text begins with answers it."""
+    """Yield the title of a page as a question; the beginning of its text answers it."""
     span = _find_body(document, 0, len(document.text), document.title)
     if document.kind != THREAD_KIND and span is not None and says_something(document.title):
         yield from _ask_for(document.title, "", document, span)
 
 
 def _ask_for(heading: str, above: str, document: Document, span: tuple[int, int]) -> Iterator[JudgedQuestion]:
-    """The question that a heading asks, unless what stands below repeats the heading."""
+    """Yield the question that a heading asks, unless the text below repeats the heading."""
     body = document.text[span[0] : span[1]]
     if not is_leaking(heading, body):
         yield from _judge(phrase_heading(heading, above, document.text), document, span)
 
 
 def make_from_replies(document: Document) -> Iterator[JudgedQuestion]:
-    """The questions that were asked in a thread, each with the first reply of somebody else."""
+    """Yield the questions that were asked in a thread, each with the first reply of somebody else."""
     answered: set[int] = set()
     for section in document.sections if document.kind == THREAD_KIND else ():
         parent = section.parent
@@ -165,14 +165,14 @@ _MAKERS: Final[dict[str, Callable[[Document], Iterator[JudgedQuestion]]]] = {
 
 
 def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collection[str]) -> Iterator[JudgedQuestion]:
-    """The questions with a document that more users found good than bad, or that was opened; those are relevant.
+    """Yield the questions with a document that more users found good than bad, or that was opened; those are relevant.
 
     Judgements are objects as `/v1/feedback` gives them. The same question, whatever its case and white space, is one. A
     document that is not among the known ones is left out. A question with bad judgements alone tells nothing that a
     ranking could be measured by, and is left out.
 
     To open is less than to find good: the grade is half, it takes two openings where the result was the first, and
-    what thumbs say of the document goes before. What was not opened is not judged by that.
+    thumbs on the document go before. Unopened results are not judged by that.
     """
     thumbs: dict[str, dict[str, int]] = {}
     openings: dict[str, dict[str, float]] = {}
@@ -203,7 +203,7 @@ def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collectio
 def _ask_model(
     llm: LLM, documents: Sequence[Document], count: int, seed: int, on_progress: OnProgress | None
 ) -> Iterator[JudgedQuestion]:
-    """The questions that a model writes for passages of the documents, drawn at random."""
+    """Yield the questions that a model writes for passages of the documents, drawn at random."""
     passages = [
         (document, span)
         for document in documents
@@ -234,7 +234,7 @@ def _judge(text: str, document: Document, span: tuple[int, int]) -> Iterator[Jud
 
 
 def _find_body(document: Document, start: int, end: int, label: str) -> tuple[int, int] | None:
-    """The text below a heading: without the line of the heading itself, cut after so many characters at a line or
+    """Find the text below a heading: without the line of the heading itself, cut after so many characters at a line or
     sentence; None if there is little."""
     text = document.text
     start = _skip_space(text, start, end)
@@ -261,19 +261,19 @@ def _read_evidence(question: JudgedQuestion, texts: dict[str, str]) -> str:
 
 
 def _spread(questions: Sequence[JudgedQuestion], count: int, seed: int) -> list[JudgedQuestion]:
-    """So many of the questions, drawn at random, in their order."""
+    """Draw some of the questions at random, in their order."""
     return [questions[at] for at in sorted(random.Random(seed).sample(range(len(questions)), count))]
 
 
 def _name_documents(question: JudgedQuestion, uris: dict[str, str]) -> JudgedQuestion:
-    """The question with addresses in place of ids, which say more to a reader."""
+    """Return the question with addresses in place of ids, which say more to a reader."""
     evidence = tuple(Evidence(uris[each.document], each.quote, each.start, each.end) for each in question.evidence)
     relevant = {uris[name]: grade for name, grade in question.relevant.items()}
     return replace(question, relevant=relevant, evidence=evidence)
 
 
 def is_leaking(question: str, evidence: str) -> bool:
-    """Whether a question repeats the evidence word for word: most of its words stand there in one piece."""
+    """Return whether a question repeats the evidence word for word: most of its words stand there in one piece."""
     words = [word.casefold() for word in tokenize_words(question)]
     text = [word.casefold() for word in tokenize_words(evidence)]
     longest = find_longest_run(words, text)
@@ -281,7 +281,7 @@ def is_leaking(question: str, evidence: str) -> bool:
 
 
 def find_longest_run(words: Sequence[str], text: Sequence[str]) -> int:
-    """How many words one after the other both have, at most."""
+    """Return how many words one after the other both have, at most."""
     longest, before = 0, [0] * (len(text) + 1)
     for word in words:
         now = [0] * (len(text) + 1)
@@ -294,7 +294,7 @@ def find_longest_run(words: Sequence[str], text: Sequence[str]) -> int:
 
 
 def drop_duplicates(questions: Sequence[JudgedQuestion], embedder: Embedder) -> list[JudgedQuestion]:
-    """The questions, of those that ask the same the first: with the same terms, or of nearly the same vector."""
+    """Return the questions without duplicates: with the same terms, or of nearly the same vector."""
     distinct: dict[frozenset[str], JudgedQuestion] = {}
     for question in questions:
         distinct.setdefault(frozenset(extract_terms(question.question)), question)
@@ -366,7 +366,7 @@ _WORD = re.compile(r"\w+")
 
 
 def says_something(heading: str) -> bool:
-    """Whether a heading names something that can be asked for: not "Overview", a version, a date or an identifier."""
+    """Return whether a heading names something to ask for: not "Overview", a version, a date or an identifier."""
     words = [word.casefold() for word in tokenize_words(heading)]
     told = [word for word in words if len(word) > 2 and word.isalpha() and word not in _STRUCTURE]
     is_code = len(heading.split()) == 1 and (heading[:1].islower() or not heading.replace("-", "").isalpha())
@@ -374,7 +374,7 @@ def says_something(heading: str) -> bool:
 
 
 def phrase_heading(heading: str, above: str, text: str) -> str:
-    """The question that a heading below another one asks in English, or the heading after the other where it is not.
+    """Phrase a heading below another one as a question in English; in another language, as both headings.
 
     `above` is named where the heading says little by itself. Words that the text writes small are written so.
     """
@@ -403,7 +403,7 @@ def phrase_heading(heading: str, above: str, text: str) -> str:
 
 
 def _write_small(phrase: str, written: Counter[str]) -> str:
-    """The phrase with the words small that the text mostly writes so; names and abbreviations stay."""
+    """Return the phrase with the words small that the text mostly writes so; names and abbreviations stay."""
     return " ".join(
         word.lower()
         if word[1:].islower() and written[word.strip(",;").lower()] >= max(1, written[word.strip(",;")])

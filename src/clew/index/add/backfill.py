@@ -23,7 +23,7 @@ CLAIM_SECONDS = 300.0  # for which a document is left to the run that summarises
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one document: its text and new summary, or why there is none; neither where none is wanted."""
+    """The outcome of one document: its text and new summary, or why there is none; neither where none is wanted."""
 
     record: DocumentRecord
     document: Document | None = None
@@ -46,7 +46,7 @@ class _Run:
     stopped: str = ""
 
     def report_progress(self) -> None:
-        """Calls `on_progress` with the counts so far."""
+        """Call `on_progress` with the counts so far."""
         done, spent = len(self.filled) + len(self.failed) + self.skipped, monotonic() - self.started
         if self.on_progress and done:
             failed = len(self.failed)
@@ -60,7 +60,7 @@ def generate_summaries(
     refresh: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Writes the summaries that are wanted; the report says of which documents, and which failed."""
+    """Write the summaries that are wanted; the report says of which documents, and which failed."""
     wanted = [record for record in store.documents() if is_summary_wanted(record, summariser.maker, refresh=refresh)]
     run = _Run(len(wanted), on_progress)
     owner, held = make_worker_name(), set[str]()
@@ -77,7 +77,7 @@ def generate_summaries(
             document = store.document(record.id)
             return _Outcome(record, document, summariser.summarise(document))
         except (DriverFailed, NotFound) as error:
-            return _Outcome(record, failure=str(error))
+            return _Outcome(record, failure=error.message)
 
     try:
         calls = [partial(summarise, record) for record in wanted]
@@ -105,9 +105,9 @@ def generate_summaries(
 
 
 def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> bool:
-    """Whether `maker` is to summarise a document: if it has no summary, or to `refresh` one of a lesser maker.
+    """Return whether `maker` is to summarise a document: if it has no summary, or to `refresh` one of a lesser maker.
 
-    A caller's own summary is never replaced; a model replaces extracts and what other models made.
+    A caller's own summary is never replaced; a model replaces extracts and the summaries of other models.
     """
     if not record.chunks:
         return False
@@ -115,7 +115,7 @@ def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> b
 
 
 def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
-    """Stores a summary, unless the text that it was made of has changed meanwhile."""
+    """Store a summary, unless the text that it was made of has changed meanwhile."""
     record, summary, document = outcome.record, outcome.summary, outcome.document
     name = record.uri or record.id
     if outcome.failure:
@@ -130,9 +130,9 @@ def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
         except ConcurrentChange:
             run.failed.append(SourceFailure(name, "it changed while it was summarised; run backfill again"))
         except (DriverFailed, NotFound) as error:
-            run.failed.append(SourceFailure(name, str(error)))
+            run.failed.append(SourceFailure(name, error.message))
 
 
 def find_records_without_contexts(store: Store) -> Sequence[DocumentRecord]:
-    """The records of documents of which a model failed to write contexts."""
+    """Find the records of documents of which a model failed to write contexts."""
     return [record for record in store.documents() if "contexts" in record.lacks]

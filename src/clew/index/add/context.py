@@ -1,25 +1,33 @@
-"""What the entry points of the write path work with."""
+"""The components of the write path, and the recipe they make: chunker, enrichers, summariser and fingerprint."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from clew.core.errors import SourceError
+from clew.core.errors import NotFound, SettingsError, SourceError
+from clew.core.ids import digest
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnWarning, PassedOver, SourceFailure
 from clew.core.settings import Settings
+from clew.core.types import Chunk, Document
 from clew.core.usage import CostBudget, Price, look_up_price
-from clew.index.add.moved import MovedFiles
-from clew.index.add.prepare import Recipe, Source
-from clew.index.add.recipe import make_recipe
+from clew.index.add.prepare import Recipe
 from clew.index.add.sections import SectionTracker
-from clew.index.add.sources import Found, Location, discover_sources, make_sources
+from clew.index.chunk import make_chunker
+from clew.index.chunk.build import get_component_name, make_validating_enricher
+from clew.index.enrich.context import collect_llm_contexts, make_heading_enricher, make_llm_enricher
+from clew.index.enrich.summary import Summariser
 from clew.index.walk.ignore import WalkRules
+from clew.index.walk.sources import Found, Location, Source, discover_sources, make_sources
+from clew.index.walk.sync import MovedFiles
+
+VERSION = "6"  # increased when the same file is read or chunked differently, so that the next `add` does it again
 
 
 @dataclass(frozen=True, slots=True)
 class IngestContext:
-    """What the write path works with: store, models, settings, and the caller's own components, if any.
+    """The parts of the write path: store, models, settings, and the caller's own components, if any.
 
     uris of files are relative to `root`; those of an upload (`is_upload`) do not stay there. `chunker` replaces the
     built-in chunker of pages, `enrichers` run after the built-in one, `readers` (by suffix) go before the others.
@@ -36,7 +44,7 @@ class IngestContext:
     readers: Mapping[str, Reader] = field(default_factory=dict)
 
     def make_budget(self, limit: float | None = None) -> CostBudget:
-        """A budget with nothing spent, at the prices of the settings."""
+        """Make a budget with nothing spent, at the prices of the settings."""
         prices = {self.embedder.name: Price(self.settings.embedder.price)}
         if self.llm:
             prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
@@ -45,7 +53,7 @@ class IngestContext:
     def make_recipe(
         self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning, moved: MovedFiles | None = None
     ) -> Recipe:
-        """The recipe of the settings and the caller's own components, with these models."""
+        """Make the recipe of the settings and the caller's own components, with these models."""
         return make_recipe(
             self.settings,
             embedder=embedder,
@@ -60,7 +68,7 @@ class IngestContext:
     def discover(
         self, locations: Sequence[Location], rules: WalkRules, passed_over: list[PassedOver]
     ) -> Iterator[Found]:
-        """What is found at the locations; what the rules keep out is added to `passed_over`."""
+        """Discover the sources at the locations; entries that the rules keep out are added to `passed_over`."""
         return discover_sources(
             locations,
             readers=self.readers,
@@ -70,7 +78,7 @@ class IngestContext:
         )
 
     def make_sources(self, found: Iterable[Found], on_warning: OnWarning) -> Iterator[Source | SourceError]:
-        """One Source per file, web page and thread."""
+        """Make one Source per file, web page and thread."""
         made = make_sources(found, root=self.root, settings=self.settings, readers=self.readers, on_warning=on_warning)
         if not self.is_upload:
             return made
@@ -79,7 +87,7 @@ class IngestContext:
     def split_or_track(
         self, sources: Iterable[Source | SourceError], tracker: SectionTracker, *, llm: LLM | None
     ) -> Iterator[Source | SourceError]:
-        """The sources, or their sections where the settings ask for them."""
+        """Return the sources, or their sections where the settings ask for them."""
         if not self.settings.ingestion.sections:
             return tracker.track_sources(sources)
         recipe = self.make_recipe(embedder=self.embedder, llm=llm, on_warning=ignore_warning)
@@ -87,4 +95,110 @@ class IngestContext:
 
 
 def ignore_warning(_: SourceFailure) -> None:
-    """An `on_warning` callback that does nothing."""
+    """Return an `on_warning` callback that does nothing."""
+
+
+def make_recipe(
+    settings: Settings,
+    *,
+    embedder: Embedder,
+    llm: LLM | None,
+    store: Store,
+    on_warning: OnWarning,
+    chunker: Chunker | None = None,
+    enrichers: Sequence[Enricher] = (),
+    moved: MovedFiles | None = None,
+) -> Recipe:
+    """Make the recipe (chunker, enricher, summariser, fingerprint) of the settings, with `llm` if they ask for one.
+
+    Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
+    the built-in one. `moved` finds the stored documents of moved files.
+    """
+    config, failed = settings.ingestion, set[str]()
+    summariser = Summariser(llm, config.max_concurrent) if config.summaries == "llm" else Summariser()
+    return Recipe(
+        chunker=make_chunker(config, embedder.count, settings.threads, page_chunker=chunker),
+        embedder=embedder,
+        language=config.language,
+        fingerprint=_make_recipe_fingerprint(settings, embedder, llm, chunker, enrichers),
+        on_warning=on_warning,
+        enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers, failed, moved),
+        summariser=summariser if config.summaries != "none" else None,
+        failed_contexts=failed,
+        moved=moved,
+    )
+
+
+def check_summary_model(settings: Settings, llm: LLM | None) -> None:
+    """Raise SettingsError if a model is to make the summaries and there is none."""
+    if settings.ingestion.summaries == "llm" and llm is None:
+        raise SettingsError(
+            'ingestion.summaries is "llm", and there is no language model; set llm.name, or '
+            'ingestion.summaries = "extractive"'
+        )
+
+
+def _make_recipe_fingerprint(
+    settings: Settings,
+    embedder: Embedder,
+    llm: LLM | None,
+    chunker: Chunker | None,
+    enrichers: Sequence[Enricher],
+) -> str:
+    """Make a digest of all that decides how a document is chunked and embedded.
+
+    Options added since the first release count only where they are used, so that older collections stay unchanged.
+    """
+    config = settings.ingestion
+    sizes = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language, settings.threads)
+    context = (llm.name if llm else "placed") if config.use_contextual_enrichment else ""
+    later = ["quality_filter"] if config.quality_filter else []
+    later += [f"chunker {get_component_name(chunker)}"] if chunker else []
+    later += [f"enricher {get_component_name(enricher)}" for enricher in enrichers]
+    return digest(VERSION, embedder.name, repr(sizes), context, *later)
+
+
+def _make_enricher_chain(
+    settings: Settings,
+    llm: LLM | None,
+    store: Store,
+    on_warning: OnWarning,
+    custom: Sequence[Enricher],
+    failed: set[str],
+    moved: MovedFiles | None,
+) -> Enricher | None:
+    """Make the built-in enricher, if it is on, and then the custom ones; None where there are none.
+
+    The ids of documents of which the model failed to write a context are added to `failed`.
+    """
+    steps: list[Enricher] = []
+    if settings.ingestion.use_contextual_enrichment:
+        steps.append(
+            make_llm_enricher(
+                llm,
+                recall=partial(_load_stored_contexts, store, moved),
+                on_warning=on_warning,
+                on_failure=failed.add,
+                max_concurrent=settings.ingestion.max_concurrent,
+                window=settings.llm.window,
+                keep_copy=bool(custom),
+            )
+            if llm
+            else make_heading_enricher()
+        )
+    steps += [make_validating_enricher(enricher) for enricher in custom]
+
+    def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
+        for step in steps:
+            chunks = step(document, chunks)
+        return chunks
+
+    return enrich if steps else None
+
+
+def _load_stored_contexts(store: Store, moved: MovedFiles | None, doc_id: str) -> dict[str, str]:
+    """Load the contexts that the stored chunks of a document have, empty for a new one whose file was not moved."""
+    try:
+        return collect_llm_contexts(store.chunks(moved.former.get(doc_id, doc_id) if moved else doc_id))
+    except NotFound:
+        return {}

@@ -1,6 +1,6 @@
-"""The entry points of the write path: what the engine's `add`, `plan`, `backfill` and `drop_messages` call.
+"""The entry points of the write path: the engine's `add`, `plan`, `backfill` and `drop_messages`.
 
-Each makes a recipe of the settings and a budget that every model call is charged to. `sources` finds what to add,
+Each makes a recipe of the settings and a budget that every model call is charged to. `walk` finds the sources,
 `prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.
 """
 
@@ -14,38 +14,25 @@ from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
 from clew.core.types import INCOMPLETE, Document, Message
-from clew.index.add import pipeline
 from clew.index.add.backfill import find_records_without_contexts, generate_summaries
-from clew.index.add.calibrate import calibrate_once
-from clew.index.add.context import IngestContext, ignore_warning
-from clew.index.add.embed import embed_pending, finish_write
-from clew.index.add.empty import list_empty_files, note_emptied_files
-from clew.index.add.ignored import (
-    list_files_skipped_by_default,
-    list_ignored_files,
-    note_dropped_files,
-    note_ignored_files,
-    note_skipped_files,
-)
-from clew.index.add.moved import MovedFiles
+from clew.index.add.context import IngestContext, check_summary_model, ignore_warning
+from clew.index.add.embed import calibrate_once, embed_pending, finish_write
+from clew.index.add.pipeline import RunPipeline, run_pipeline, run_pipeline_on_budget
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
-from clew.index.add.prepare import Source
-from clew.index.add.recipe import check_summary_model
-from clew.index.add.run import RunPipeline, run_pipeline_on_budget
 from clew.index.add.sections import SectionTracker
-from clew.index.add.sources import (
+from clew.index.enrich.summary import CALLER, Summariser
+from clew.index.read.sections import validate_document
+from clew.index.thread import incremental
+from clew.index.walk.ignore import make_walk_rules
+from clew.index.walk.sources import (
     Location,
+    Source,
     count_bytes,
     count_expected_documents,
     list_folders,
     report_found,
 )
-from clew.index.add.sync import Vanished, find_vanished_documents
-from clew.index.enrich.summary import CALLER, Summariser
-from clew.index.read.sections import get_source_uri
-from clew.index.read.validate import validate_document
-from clew.index.thread import incremental
-from clew.index.walk.ignore import make_walk_rules
+from clew.index.walk.sync import MovedFiles, Vanished, WalkedFolders
 
 
 def add_sources(
@@ -58,10 +45,10 @@ def add_sources(
     allow_mass_drop: bool = False,
     run: RunPipeline = run_pipeline_on_budget,
 ) -> Report:
-    """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
+    """Add files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
 
-    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` is what reads,
-    embeds and stores the sources: the pipeline of this process, or one of many.
+    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` reads, embeds and
+    stores the sources: the pipeline of this process, or one of many.
     """
     check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []
@@ -82,37 +69,17 @@ def add_sources(
         max_cost=max_cost,
         on_progress=on_progress,
     )
-    dropped = tracker.drop_stale(context.store, report)
-    vanished, empty = Vanished(), list_empty_files(passed_over, context.root)
-    ignored = list_ignored_files(passed_over, list_folders(locations), context.root)
+    dropped, added = tracker.drop_stale(context.store, report), frozenset(report.added)
+    walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over)
+    vanished = Vanished()
     if sync and not report.stopped:
-        vanished = find_vanished_documents(
-            context.store,
-            list_folders(locations),
-            root=context.root,
-            allow_mass_drop=allow_mass_drop,
-            added=frozenset(report.added),
-            moved=frozenset(moved.former.values()),
-            empty=empty,
-            ignored=ignored,
-        )
+        vanished = walked.find_vanished(allow_mass_drop=allow_mass_drop, added=added)
         dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
-    emptied = note_emptied_files(
-        context.store, empty - {get_source_uri(record) for record in vanished.held_back}, is_upload=context.is_upload
-    )
-    gone = note_dropped_files(vanished.dropped, ignored)
-    kept = [] if vanished.held_back or sync else note_ignored_files(context.store, ignored)
-    kept += note_skipped_files(
-        context.store, list_files_skipped_by_default(passed_over, list_folders(locations), context.root)
-    )
-    kept += moved.note_former_files(
-        added=frozenset(report.added),
-        dropped={record.id for record in (*vanished.dropped, *vanished.held_back)},
-    )
-    unmatched = [] if report.stopped or not list_folders(locations) else rules.note_unmatched()
+    changes = walked.note_changes(vanished, added=added, is_sync=sync, is_upload=context.is_upload)
+    unmatched = [] if report.stopped or not walked.folders else rules.note_unmatched()
     return replace(
         report,
-        noted=(*report.noted, *notes, *vanished.notes, *emptied, *gone, *kept, *unmatched),
+        noted=(*report.noted, *notes, *vanished.notes, *changes, *unmatched),
         dropped=dropped,
         passed_over=tuple(passed_over),
         held_back=tuple(record.uri for record in vanished.held_back),
@@ -122,7 +89,7 @@ def add_sources(
 def add_documents(
     context: IngestContext, documents: Iterable[Document], *, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Adds documents that a program made."""
+    """Add documents that a program made."""
     check_summary_model(context.settings, context.llm)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
@@ -141,7 +108,7 @@ def _run_and_calibrate(
     max_cost: float | None,
     on_progress: OnProgress | None,
 ) -> Report:
-    """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
+    """Return the report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget, started = context.make_budget(max_cost), monotonic()
     with finish_write(context.store, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
@@ -151,7 +118,7 @@ def _run_and_calibrate(
 
 
 def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
-    """Adds messages one by one, as they are sent."""
+    """Add messages one by one, as they are sent."""
     budget = context.make_budget()
     embedder = MeteredEmbedder(context.embedder, budget)
     report = incremental.add_messages(messages, store=context.store, embedder=embedder, settings=context.settings)
@@ -160,7 +127,7 @@ def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
 
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
-    """Removes messages from their threads; returns how many. Removes none if one of the ids is not stored."""
+    """Remove messages from their threads; return how many. Removes none if one of the ids is not stored."""
     return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
 
 
@@ -171,7 +138,10 @@ def plan_add_sources(
     sync: bool,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """What `add_sources` would do and cost; nothing is stored, and no model is called but a local embedder, timed."""
+    """Plan `add_sources`: its work and its cost.
+
+    Nothing is stored, and no model is called but a local embedder, timed.
+    """
     check_summary_model(context.settings, context.llm)
     llm = EstimatingLLM(context.llm) if context.llm else None
     notes: list[SourceFailure] = []
@@ -188,17 +158,8 @@ def plan_add_sources(
         total=None if context.settings.ingestion.sections else count_expected_documents(found),
         on_progress=on_progress,
     )
-    vanished = Vanished()
-    if sync:
-        vanished = find_vanished_documents(
-            context.store,
-            list_folders(locations),
-            root=context.root,
-            allow_mass_drop=False,
-            moved=frozenset(moved.former.values()),
-            empty=list_empty_files(passed_over, context.root),
-            ignored=list_ignored_files(passed_over, list_folders(locations), context.root),
-        )
+    walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over)
+    vanished = walked.find_vanished() if sync else Vanished()
     return replace(
         plan,
         dropped=tuple(record.uri for record in (*vanished.dropped, *vanished.held_back)),
@@ -210,7 +171,7 @@ def plan_add_sources(
 def backfill(
     context: IngestContext, *, refresh: bool, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Writes missing summaries and contexts that a model failed to write, and makes all vectors that are pending."""
+    """Write missing summaries and contexts that a model failed to write, and make all vectors that are pending."""
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
@@ -242,7 +203,7 @@ def backfill(
 
 
 def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder) -> Report:
-    """Writes the contexts that a model failed to write, of documents that these settings would chunk as they are."""
+    """Write the contexts that a model failed to write, of documents that these settings would chunk as they are."""
     lacking = find_records_without_contexts(context.store)
     if not lacking:
         return Report()
@@ -260,11 +221,11 @@ def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder
         else:
             reason = "it lacks contexts, and was added with other options; add it again with those"
             notes.append(SourceFailure(record.uri or record.id, reason))
-    report = pipeline.run_pipeline(sources, store=context.store, recipe=recipe)
+    report = run_pipeline(sources, store=context.store, recipe=recipe)
     return replace(report, noted=tuple(notes))
 
 
 def _read_stored(store: Store, doc_id: str) -> Document:
-    """A stored document as its source gave it: with a summary only if that is the caller's."""
+    """Return a stored document as its source gave it: with a summary only if that is the caller's."""
     document = store.document(doc_id)
     return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")

@@ -2,44 +2,129 @@
 
 Preparing runs ahead in a thread. The pages of a batch are stored in one transaction, and reported as added after it.
 Vectors that are known are kept; the others are made after all is stored, and until then words find the chunks. Whatever
-ends the work, what was stored stays, and the next run continues from there.
+ends the work, stored documents stay, and the next run continues from there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from time import monotonic
+from typing import Protocol
 
 import numpy as np
 
-from clew.core.errors import ClewError, ConcurrentChange, CostLimit, DriverFailed
+from clew.core.errors import ClewError, ConcurrentChange, CostLimit, DriverFailed, SourceError
+from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.parallel import prefetch
 from clew.core.protocols import Store
-from clew.core.report import OnProgress, Report, SourceFailure
+from clew.core.report import OnProgress, OnWarning, Report, SourceFailure, measure_progress
 from clew.core.stored import NewDocument
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Vector
-from clew.index.add.batches import prepare_sources
-from clew.index.add.counts import Run
-from clew.index.add.embed import find_known_vectors
+from clew.core.usage import CostBudget
+from clew.index.add.context import IngestContext
+from clew.index.add.embed import embed_pending, find_known_vectors
 from clew.index.add.prepare import (
     Given,
     Prepared,
     PrepareResult,
     Recipe,
-    Source,
     Unchanged,
     prepare_source_again,
+    prepare_sources,
 )
-from clew.index.chunk.terms import count_document_terms
+from clew.index.chunk.build import count_document_terms
 from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles
 
 MAX_PREFETCH = 8  # documents prepared ahead: few, since one may be large
 BATCH_CHUNKS = 64  # chunks stored together: enough for a transaction, few enough to show progress
 MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
 MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that the store may fail at before the work is given up
+
+
+@dataclass(slots=True)
+class Run:
+    """The counts of one run, and the documents that wait for the next batch."""
+
+    total: int | None
+    on_progress: OnProgress | None
+    total_bytes: int = 0
+    stored: set[str] = field(default_factory=set)  # the ids of documents
+    started: float = field(default_factory=monotonic)
+    done_bytes: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    skipped: int = 0
+    failed: list[SourceFailure] = field(default_factory=list)
+    chunks: int = 0
+    reused: int = 0
+    consecutive_failures: int = 0
+    incomplete: list[str] = field(default_factory=list)
+    waiting: deque[Prepared] = field(default_factory=deque)
+    waiting_chunks: int = 0
+    is_storing: bool = False  # whether an error comes from the models or the store, not from a source
+
+    def wait_for_batch(self, prepared: Prepared) -> None:
+        """Add a document to the waiting ones."""
+        self.waiting.append(prepared)
+        self.waiting_chunks += len(prepared.chunks)
+
+    def take_result(self, result: PrepareResult, store: Store) -> None:
+        """Add a prepared document to the waiting ones, and count any other result."""
+        if isinstance(result, Prepared):
+            self.wait_for_batch(result)
+        elif isinstance(result, Unchanged):
+            self.skipped += 1
+            self.done_bytes += result.size
+            if result.stamp:
+                store.set_stamp(result.id, result.stamp)
+        else:
+            self.failed.append(result)
+
+    def take_first(self) -> None:
+        """Remove the first of the waiting documents."""
+        self.waiting_chunks -= len(self.waiting.popleft().chunks)
+
+    def report_progress(self) -> None:
+        """Call `on_progress` with the counts so far."""
+        if self.on_progress is None:
+            return
+        done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
+        share = min(1.0, self.done_bytes / self.total_bytes) if self.total_bytes else None  # files differ in length
+        spent, counts = monotonic() - self.started, {"failed": len(self.failed), "chunks": self.chunks}
+        self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
+
+    def count_stored(self, put: Prepared, known: Container[str]) -> None:
+        """Count the first of the waiting documents, which was stored as `put`, and report it."""
+        self.take_first()
+        self.consecutive_failures = 0
+        self.stored.add(put.document.id)
+        (self.changed if put.record else self.added).append(put.uri_or_id)
+        self.incomplete += [put.uri_or_id] if put.incomplete else []
+        self.chunks += len(put.chunks)
+        self.reused += sum(chunk.id in known for chunk in put.chunks)
+        self.done_bytes += put.source.size if put.source else 0
+        self.report_progress()
+
+    def make_report(self, stopped: str) -> Report:
+        """Make the report: added, changed, skipped and failed documents, and why the run stopped early."""
+        return Report(
+            added=tuple(self.added),
+            changed=tuple(self.changed),
+            skipped=self.skipped,
+            failed=tuple(self.failed),
+            chunks=self.chunks,
+            reused=self.reused,
+            seconds=monotonic() - self.started,
+            stopped=stopped,
+            incomplete=tuple(self.incomplete),
+        )
 
 
 def run_pipeline(
@@ -52,11 +137,11 @@ def run_pipeline(
     on_progress: OnProgress | None = None,
     stored: set[str] | None = None,
 ) -> Report:
-    """Prepares and stores the sources in batches; one that fails is reported and the rest is added.
+    """Prepare and store the sources in batches; one that fails is reported and the rest is added.
 
-    Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
-    whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
-    Progress is reported in that time too, every second. The ids of what is changed are added to `stored`.
+    Where the cost limit stops it, stored documents are kept and the report says so. Read documents are stored whatever
+    comes after them: while a source takes long, and before an interrupt or an error of a later one is raised. Progress
+    is reported in that time too, every second. The ids of changed documents are added to `stored`.
     """
     run, stopped = Run(total, on_progress, total_bytes, set() if stored is None else stored), ""
     store_waiting = partial(_store_batch, store, recipe, run)
@@ -75,15 +160,7 @@ def run_pipeline(
     )
     try:
         for result in results:
-            if isinstance(result, Prepared):
-                run.wait_for_batch(result)
-            elif isinstance(result, Unchanged):
-                run.skipped += 1
-                run.done_bytes += result.size
-                if result.stamp:
-                    store.set_stamp(result.id, result.stamp)
-            else:
-                run.failed.append(result)
+            run.take_result(result, store)
             if run.waiting_chunks >= BATCH_CHUNKS:
                 store_waiting()
             run.report_progress()
@@ -107,7 +184,7 @@ def run_pipeline(
 
 
 def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
-    """Stores the waiting documents with the vectors that are known."""
+    """Store the waiting documents with the vectors that are known."""
     batch = list(run.waiting)
     run.is_storing = True
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
@@ -125,7 +202,7 @@ def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
 
 
 def _store_pages(pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> bool:
-    """Stores pages in one transaction; False if it failed: one by one, all but those that cannot be stored are."""
+    """Store pages in one transaction; False if it failed and they are to be stored one by one."""
     try:
         store.put_many([make_new_document(each, vectors, recipe) for each in pages])
     except DriverFailed:
@@ -141,7 +218,7 @@ def _store_one(
     recipe: Recipe,
     run: Run,
 ) -> None:
-    """Stores the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
+    """Store the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
     if clashes := _find_id_clashes(prepared, stored):
         run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
         rest = remove_messages_from_thread(prepared.document, clashes.keys())
@@ -158,7 +235,7 @@ def _store_one(
         put = _store_document_with_retry(prepared, known, store, recipe)
     except DriverFailed as error:
         run.take_first()
-        run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
+        run.failed.append(SourceFailure(prepared.uri_or_id, error.message))
         run.consecutive_failures += 1
         if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise
@@ -170,7 +247,7 @@ def _store_one(
 def _store_document_with_retry(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe
 ) -> Prepared:
-    """Stores a document and returns it; a thread that others changed meanwhile is prepared again with their changes."""
+    """Store a document and return it; a thread that others changed meanwhile is prepared again with their changes."""
     for _ in range(MAX_ATTEMPTS):
         try:
             store_document(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
@@ -187,12 +264,12 @@ def _store_document_with_retry(
 
 
 def _look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
-    """The vectors of a document that are known now."""
+    """Look up the vectors of a document that are known now."""
     return find_known_vectors([prepared], store.chunks_by_id([chunk.id for chunk in prepared.chunks]), store)
 
 
 def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
-    """Removes messages from a thread and returns how many; those that were embedded with them get new vectors."""
+    """Remove messages from a thread and return how many; messages embedded with them get new vectors."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
         if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
@@ -224,7 +301,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
 def store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
-    """Stores a document with its chunks and its summary, in one transaction."""
+    """Store a document with its chunks and its summary, in one transaction."""
     new = make_new_document(prepared, vectors, recipe)
     store.put(
         new.document, new.chunks, new.vectors, new.terms, expected_text=instead_of, summary_vector=new.summary_vector
@@ -232,7 +309,7 @@ def store_document(
 
 
 def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe: Recipe) -> NewDocument:
-    """A prepared document with its summary, the terms of its chunks, and the vectors that are known."""
+    """Make a prepared document with its summary, the terms of its chunks, and the vectors that are known."""
     chunks, summary = prepared.chunks, prepared.summary
     missing: Vector = np.full(recipe.embedder.dim, np.nan, np.float32)
     rows = [vectors.get(chunk.id, missing) for chunk in chunks]
@@ -246,7 +323,7 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
 
 
 def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
-    """The messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
+    """Find the messages of a thread that other threads of its channel have stored, by thread."""
     moved: dict[str, set[str]] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -256,14 +333,14 @@ def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dic
 
 
 def _find_messages_deleted_from(doc_id: str, source: Source | None, store: Store) -> set[str]:
-    """The messages of a stored thread that the export should have and does not."""
+    """Find the messages of a stored thread that the export should have and does not."""
     if source is None or source.exported_until is None:
         return set()
     return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
 
 
 def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, str]:
-    """The messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
+    """Find the messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
     clashes: dict[str, str] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -272,3 +349,78 @@ def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[st
             message = str(chunk.meta["message"])
             clashes[message] = explain_id_clash(message, home=str(home), channel=str(channel))
     return clashes
+
+
+class RunPipeline(Protocol):
+    """Reads, stores and embeds sources on a budget; the report also holds the failures of models."""
+
+    def __call__(
+        self,
+        context: IngestContext,
+        sources: Iterable[Source | SourceError],
+        *,
+        budget: CostBudget,
+        total: int | None = None,
+        total_bytes: int = 0,
+        on_progress: OnProgress | None = None,
+        moved: MovedFiles | None = None,
+    ) -> Report:
+        """Return the report of the run; its cost is added to the budget."""
+
+
+def make_metered_recipe(
+    context: IngestContext, budget: CostBudget, *, on_warning: OnWarning, moved: MovedFiles | None = None
+) -> Recipe:
+    """Make the recipe of the settings; every call of its models is charged to the budget."""
+    return context.make_recipe(
+        embedder=MeteredEmbedder(context.embedder, budget),
+        llm=MeteredLLM(context.llm, budget) if context.llm else None,
+        on_warning=on_warning,
+        moved=moved,
+    )
+
+
+def run_pipeline_on_budget(
+    context: IngestContext,
+    sources: Iterable[Given],
+    *,
+    budget: CostBudget,
+    total: int | None = None,
+    total_bytes: int = 0,
+    on_progress: OnProgress | None = None,
+    moved: MovedFiles | None = None,
+    documents: Collection[str] | None = None,
+) -> Report:
+    """Run the pipeline in this process, then make the pending vectors, of all documents or of some.
+
+    While other runs are at work, it makes the vectors of its own documents; the last one makes the rest. Prepared
+    documents are only stored and embedded.
+    """
+    notes: list[SourceFailure] = []
+    own: set[str] = set()
+    recipe = make_metered_recipe(context, budget, on_warning=notes.append, moved=moved)
+    embed = partial(embed_pending, context.store, recipe.embedder, on_progress)
+    with context.store.at_work() as work:
+        report = run_pipeline(
+            sources,
+            store=context.store,
+            recipe=recipe,
+            total=total,
+            total_bytes=total_bytes,
+            on_progress=on_progress,
+            stored=own,
+        )
+        if documents is not None:
+            parts = [embed(documents)]
+        elif work.has_others():
+            parts = [embed(own)]
+            parts += [] if work.leave() else [embed()]
+        else:
+            parts = [embed()]
+    return replace(
+        report,
+        noted=tuple(notes),
+        embedded=sum(part.embedded for part in parts),
+        failed=(*report.failed, *(failure for part in parts for failure in part.failed)),
+        stopped=report.stopped or parts[-1].stopped,
+    )

@@ -1,59 +1,45 @@
 """The dry run of the write path: what `add` would read, reuse, embed and ask a model, before any call is made."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from time import monotonic
 
 from clew.core.errors import SourceError
-from clew.core.protocols import LLM, Embedder, LLMFailure, Store
+from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import OnProgress, Plan, SourceFailure, measure_progress
 from clew.core.text import estimate_tokens
 from clew.core.usage import CostBudget, Usage
-from clew.index.add.batches import prepare_sources
-from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged
+from clew.index.add.prepare import Prepared, Recipe, Unchanged, prepare_sources
+from clew.index.walk.sources import Source
 
 USUAL_ANSWER_TOKENS = 100  # of a context or a summary
 SAMPLE_TEXTS = 16  # embedded to time a local embedder
 
 
-class EstimatingLLM:
+class EstimatingLLM(LLM):
     """A stand-in for a language model: it answers with placeholders and adds up the tokens of the real one."""
 
     def __init__(self, llm: LLM) -> None:
-        self.name = llm.name
-        self.usage = Usage()
+        self._name = llm.name
+        self._usage = Usage()
         self._lock = Lock()  # summaries are made in several threads
 
+    @property
+    def name(self) -> str:
+        """The name of the real model."""
+        return self._name
+
+    @property
+    def usage(self) -> Usage:
+        """The estimated usage so far."""
+        return self._usage
+
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
-        """A placeholder for the answer."""
+        """Return a placeholder for the answer."""
         used = Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
         with self._lock:
-            self.usage += used
+            self._usage += used
         return "?"
-
-    def complete_many(
-        self,
-        prompts: Sequence[str],
-        *,
-        system: str = "",
-        max_tokens: int = 300,
-        temperature: float = 0.0,
-        max_concurrent: int = 5,  # noqa: ARG002
-    ) -> list[str | LLMFailure]:
-        """One placeholder per prompt."""
-        return [
-            self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature) for prompt in prompts
-        ]
-
-    def stream(
-        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
-    ) -> Iterator[str]:
-        """The placeholder alone."""
-        yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
-
-    def count(self, text: str) -> int:
-        """An estimate of the tokens of a text."""
-        return estimate_tokens(text)
 
 
 def make_dry_run_plan(
@@ -66,7 +52,7 @@ def make_dry_run_plan(
     total: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """What adding the sources would do; `recipe` must have been made with the estimating `llm`, not the real one."""
+    """Plan the addition of the sources; `recipe` must be made with the estimating `llm`, not the real one."""
     added: list[str] = []
     changed: list[str] = []
     failed: list[SourceFailure] = []
@@ -122,7 +108,7 @@ class _EmbeddingTimer:
         self._seconds = 0.0
 
     def sample(self, texts: Sequence[str]) -> float:
-        """Embeds some of the texts if more are wanted; returns the seconds that it took."""
+        """Embed some of the texts if more are wanted; return the seconds that it took."""
         part = texts[: SAMPLE_TEXTS - self._texts] if self._is_local else ()
         if not part:
             return 0.0
@@ -138,14 +124,14 @@ class _EmbeddingTimer:
         return spent
 
     def estimate(self, tokens: int, *, reading: float) -> float | None:
-        """How long reading and embedding so many tokens takes; None if the speed is not known."""
+        """Return how long reading and embedding so many tokens takes; None if the speed is not known."""
         if not tokens:
             return reading
         return reading + self._seconds / self._tokens * tokens if self._tokens else None
 
 
 def _find_texts_to_embed(prepared: Prepared, store: Store) -> list[str]:
-    """The embed_text of the chunks that have no stored vector."""
+    """Find the embed_text of the chunks that have no stored vector."""
     known = set(store.vectors([chunk.id for chunk in prepared.chunks])) if prepared.record else set[str]()
     known |= {chunk.id for chunk in prepared.chunks if chunk.embed_text in prepared.moved_vectors}
     return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

@@ -1,35 +1,33 @@
-"""The first half of the write path, for one source: it is read, and unless it is unchanged chunked and enriched."""
+"""The first half of the write path: sources are read and, unless they are unchanged, chunked, enriched and summarised.
 
-from collections.abc import Callable, Mapping, Set
+Records are looked up and summaries asked for in batches. There is one result per source, in order, and no model is
+called except the one that enriches and summarises, so that this can run ahead of the embedder in a thread of its own.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from itertools import islice
 
-from clew.core.errors import ClewError, DriverMissing, NothingRecognised, SourceError
+from clew.core.errors import ClewError, CostLimit, DriverFailed, DriverMissing, NothingRecognised, SourceError
 from clew.core.filter import Filter
 from clew.core.ids import digest
+from clew.core.parallel import prefetch
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Vector
-from clew.index.add.moved import MovedFiles, collect_vectors_by_text
-from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary
+from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary, run_within_budget
 from clew.index.read.text.front_matter import parse_updated_time
 from clew.index.thread.threads import add_later_stored_messages
+from clew.index.walk.sources import Source
+from clew.index.walk.sync import MovedFiles, collect_vectors_by_text
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Something that can be added: its id and uri, the state of its file, and how to read it."""
-
-    id: str
-    uri: str
-    read: Callable[[], Document]
-    stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
-    size: int = 0  # of a file, in bytes
-    modified: datetime | None = None  # of a file: its time, which is that of a document that states none
-    exported_until: datetime | None = None  # of a thread: the time of the last message of its channel in the export
-    exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
-    is_loaded: bool = False  # a program made it: to read it ahead in another thread would only cost
+Read = Callable[[], Document]
+MAX_AHEAD = 1  # documents read before they are needed: one may be large
+LOOKUP_BATCH = 64  # sources whose records are fetched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +88,27 @@ Given = Source | SourceError | PrepareResult
 
 
 def explain_duplicate_id(source: Source) -> str:
-    """Why the second of two sources with one id is refused."""
+    """Explain why the second of two sources with one id is refused."""
     if source.exported_until is not None:
         return "an export that was given before has this thread too; add the newer of the two by itself"
     return f"another with its id {source.id!r} was given before it"
 
 
 def prepare_source_again(source: Source, *, store: Store, recipe: Recipe) -> PrepareResult:
-    """Prepares a source once more, now that its stored document has changed."""
+    """Prepare a source once more, now that its stored document has changed."""
     return prepare_source(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
 
 def _get_stamp(source: Source, recipe: Recipe) -> str:
-    """The stamp that a document of this file is stored with; empty if the source is no file."""
+    """Return the stamp that a document of this file is stored with; empty if the source is no file."""
     return f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
 
 
 def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
-    """Whether the file is stored as it is, so that it need not be read; a text without chunks is read, to see why."""
+    """Return whether the file is stored as it is and need not be read.
+
+    A text without chunks is read again, to see why.
+    """
     stamp = _get_stamp(source, recipe)
     if record is None or not stamp or (record.chars and not record.chunks):
         return False
@@ -122,32 +123,16 @@ def prepare_source(
     *,
     read: Callable[[], Document] | None = None,
 ) -> PrepareResult:
-    """Reads, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record.
+    """Read, chunk, enrich and summarise one source unless it is unchanged; `record` is its stored record.
 
     `read` returns its document where that is read ahead.
     """
     if has_stored_stamp(source, record, recipe):
         return Unchanged(source.uri, size=source.size)
-    stamp = _get_stamp(source, recipe)
-    replaced_text = None if source.exported_until is None else ""
-    is_complete = record is not None and not _lacks_summary(record, recipe)
     try:
-        document = (read or source.read)()
-        hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
-        is_indexed = record is not None and (record.chunks > 0 or not recipe.chunker(document))
-        if record is not None and is_indexed and is_complete and record.hash == hash_:
-            return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
-        if record is not None and source.exported_until is not None:
-            stored = store.document(record.id)
-            replaced_text = stored.text
-            if is_thread(stored):
-                document = add_later_stored_messages(document, stored, until=source.exported_until)
-                hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
-                if record.hash == hash_:
-                    return Unchanged(source.uri)
-        document = _date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
-        chunks = recipe.chunker(document)
+        prepared = _read_and_chunk(source, record, store, recipe, read or source.read)
     except NothingRecognised as error:
+        stamp = _get_stamp(source, recipe)
         if not stamp or (record is not None and record.chunks):
             return _make_failure(source, record, error.reason)
         if record is not None:
@@ -162,28 +147,61 @@ def prepare_source(
         raise
     except Exception as error:  # a bug in a reader must not stop the other sources
         return _make_failure(source, record, f"cannot be read: {type(error).__name__}: {error}")
-    prepared = Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
+    if isinstance(prepared, Unchanged):
+        return prepared
+    document = prepared.document
     moved = recipe.moved.find(document) if recipe.moved and record is None and source.modified else None
     if moved:
         prepared = replace(prepared, moved_vectors=collect_vectors_by_text(moved))
     if document.summary:
         prepared = replace(prepared, summary=Summary(document.summary, document.summary_by or CALLER))
-    if not is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
-        recipe.failed_contexts.discard(document.id)
-        try:
-            chunks = recipe.enricher(document, chunks) if recipe.enricher else chunks
-        except SourceError as error:
-            return _make_failure(source, record, error.reason)
-        if not chunks:
-            recipe.on_warning(SourceFailure(source.uri, "no search finds it: it was left with no chunks"))
-        if chunks is not prepared.chunks:
-            prepared = replace(prepared, chunks=chunks)
-        if document.id in recipe.failed_contexts:  # neither hash nor stamp: the next `add` asks for what is missing
-            marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
-            prepared = replace(prepared, document=marked, incomplete=True)
-        if chunks and not document.summary:
-            return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
+    if is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
+        return prepared
+    try:
+        prepared = _enrich(prepared, recipe)
+    except SourceError as error:
+        return _make_failure(source, record, error.reason)
+    if prepared.chunks and not document.summary:
+        return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
     return prepared
+
+
+def _read_and_chunk(
+    source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe, read: Callable[[], Document]
+) -> Prepared | Unchanged:
+    """Read and chunk one source, a thread with the later messages of the stored one."""
+    stamp, replaced_text = _get_stamp(source, recipe), None if source.exported_until is None else ""
+    document = read()
+    hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
+    is_same = record is not None and record.hash == hash_ and not _lacks_summary(record, recipe)
+    if record is not None and is_same and (record.chunks > 0 or not recipe.chunker(document)):
+        return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
+    if record is not None and source.exported_until is not None:
+        stored = store.document(record.id)
+        replaced_text = stored.text
+        if is_thread(stored):
+            document = add_later_stored_messages(document, stored, until=source.exported_until)
+            hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
+            if record.hash == hash_:
+                return Unchanged(source.uri)
+    document = _date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
+    chunks = recipe.chunker(document)
+    return Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
+
+
+def _enrich(prepared: Prepared, recipe: Recipe) -> Prepared:
+    """Return a page with its chunks enriched, marked as incomplete where a model failed."""
+    document = prepared.document
+    recipe.failed_contexts.discard(document.id)
+    if recipe.enricher:
+        prepared = replace(prepared, chunks=recipe.enricher(document, prepared.chunks))
+    if not prepared.chunks:
+        recipe.on_warning(SourceFailure(prepared.uri_or_id, "no search finds it: it was left with no chunks"))
+    if document.id not in recipe.failed_contexts:
+        return prepared
+    # Neither hash nor stamp: the next `add` asks for the missing contexts.
+    marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
+    return replace(prepared, document=marked, incomplete=True)
 
 
 def _make_failure(source: Source, record: DocumentRecord | None, reason: str) -> SourceFailure:
@@ -191,7 +209,10 @@ def _make_failure(source: Source, record: DocumentRecord | None, reason: str) ->
 
 
 def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Store, moved: Document | None) -> Prepared:
-    """The document with the summary that a model made of the same text, or an extractive one; else it may want one."""
+    """Return the document with a summary that a model made of the same text, or with an extract.
+
+    With a model, it is marked to want a summary.
+    """
     record, document = prepared.record or moved, prepared.document
     if record and record.summary and record.summary_by not in ("", EXTRACT, CALLER):
         stored = moved or store.document(record.id)
@@ -205,12 +226,15 @@ def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Sto
 
 
 def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
-    """Whether a stored page should have a summary and has none; one without chunks never gets any."""
+    """Return whether a stored page should have a summary and has none; one without chunks never gets any."""
     return recipe.summariser is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
 
 
 def _date_document(document: Document, modified: datetime | None) -> Document:
-    """The document with a time on every section, unless some have one: that of its metadata, else of its file."""
+    """Return the document with a time on every section, that of its metadata or its file.
+
+    A document with a time on any section stays as it is.
+    """
     if any(section.at for section in document.sections):
         return document
     at = parse_updated_time(document.meta) or modified
@@ -220,7 +244,7 @@ def _date_document(document: Document, modified: datetime | None) -> Document:
 
 
 def _fingerprint_document(document: Document) -> str:
-    """A digest of everything in a document: text, sections, title, uri, meta and who may see it."""
+    """Return a digest of everything in a document: text, sections, title, uri, meta and who may see it."""
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
         + ("" if s.access is None else f"\x1f{sorted(s.access)}")
@@ -231,3 +255,126 @@ def _fingerprint_document(document: Document) -> str:
     head = (document.kind, document.title, document.uri, document.summary, document.text)
     access = [] if document.access is None else [f"\x1d{sorted(document.access)}"]
     return digest(*head, *sections, "\x1e", *meta, *access)
+
+
+def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
+    """Prepare each source for storing (see `prepare_source`): one result per source, in order.
+
+    Results of another process are passed on. A model is asked for several summaries at a time. Where the budget ends,
+    the documents without one are left out.
+    """
+    waiting: list[PrepareResult] = []
+    try:
+        with closing(_prepare_each(sources, store, recipe)) as results:
+            for result in results:
+                waiting.append(result)
+                wanting = sum(isinstance(each, Prepared) and each.wants_summary for each in waiting)
+                if not wanting or len(waiting) >= LOOKUP_BATCH or _is_full(wanting, recipe):
+                    batch, waiting = waiting, []
+                    yield from _summarise_batch(batch, recipe)
+    except CostLimit:
+        yield from _summarise_batch(waiting, recipe)  # their contexts are paid for
+        raise
+    yield from _summarise_batch(waiting, recipe)
+
+
+def _is_full(wanting: int, recipe: Recipe) -> bool:
+    return recipe.summariser is not None and wanting >= recipe.summariser.max_concurrent
+
+
+def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator[PrepareResult]:
+    """Yield the results with the summaries that are still wanted.
+
+    Raises CostLimit at the end if some were not paid for.
+    """
+    if not any(isinstance(each, Prepared) and each.wants_summary for each in batch):
+        yield from batch
+        return
+    wanting = {
+        position: each for position, each in enumerate(batch) if isinstance(each, Prepared) and each.wants_summary
+    }
+    calls = [partial(_summarise_or_warn, each, recipe) for each in wanting.values()]
+    places = list(wanting)
+    summarised: dict[int, Prepared] = {}
+    limit: CostLimit | None = None
+    at_once = recipe.summariser.max_concurrent if recipe.summariser else 1
+    for number, made in run_within_budget(calls, max_concurrent=at_once):
+        if isinstance(made, CostLimit):
+            limit = made
+        else:
+            summarised[places[number]] = made
+    for position, each in enumerate(batch):
+        if position not in wanting:
+            yield each
+        elif position in summarised:
+            yield summarised[position]
+    if limit:
+        raise limit
+
+
+def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
+    """Return the document with its summary; without one, and a warning, where the model failed."""
+    assert recipe.summariser is not None
+    try:
+        summary = recipe.summariser.summarise(prepared.document)
+    except DriverFailed as error:
+        recipe.on_warning(SourceFailure(prepared.uri_or_id, f"no summary: {error}"))
+        return replace(prepared, wants_summary=False, incomplete=True)
+    return replace(prepared, wants_summary=False, summary=summary)
+
+
+def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Generator[PrepareResult, None, None]:
+    remaining = iter(sources)
+    seen: set[int] = set()
+    error: BaseException | None = None
+    while error is None:
+        batch: list[Given] = []
+        try:
+            batch.extend(islice(remaining, LOOKUP_BATCH))
+        except BaseException as raised:  # what came before it is prepared first
+            error = raised
+        if not batch:
+            break
+        ids = frozenset(source.id for source in batch if isinstance(source, Source))
+        records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
+        results: list[Source | PrepareResult] = []
+        for source in batch:
+            if isinstance(source, SourceError):
+                results.append(SourceFailure(source.source, source.reason))
+            elif not isinstance(source, Source):
+                results.append(source)
+            elif hash(source.id) in seen:
+                results.append(SourceFailure(source.uri, explain_duplicate_id(source)))
+            else:
+                seen.add(hash(source.id))
+                is_unchanged = has_stored_stamp(source, records.get(source.id), recipe)
+                results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
+        unread = [each.read for each in results if isinstance(each, Source) and not each.is_loaded]
+        with closing(_read_ahead(unread)) as reads:
+            for each in results:
+                if isinstance(each, Source):
+                    read = None if each.is_loaded else next(reads)
+                    yield prepare_source(each, records.get(each.id), store, recipe, read=read)
+                else:
+                    yield each
+    if error is not None:
+        raise error
+
+
+def _read_ahead(reads: Sequence[Read]) -> Generator[Read, None, None]:
+    """Yield a replacement for each call, made ahead in another thread: it returns or raises the same at once."""
+    if len(reads) < 2:
+        return (read for read in reads)
+    return prefetch((_run(read) for read in reads), max_ahead=MAX_AHEAD)
+
+
+def _run(read: Read) -> Read:
+    try:
+        document = read()
+    except Exception as error:
+        return partial(_raise, error)
+    return lambda: document
+
+
+def _raise(error: Exception) -> Document:
+    raise error

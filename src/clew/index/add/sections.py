@@ -10,20 +10,20 @@ from clew.core.filter import Filter
 from clew.core.protocols import Store
 from clew.core.report import Report
 from clew.core.types import Document
-from clew.index.add.prepare import Source
 from clew.index.read.sections import NUMBER, PARENT, TOTAL, is_section, make_section_name, split_into_sections
+from clew.index.walk.sources import Source
 
 
 @dataclass(slots=True)
 class SectionTracker:
-    """What one run of `add` was given: the sections of each source by number, and the sources that are whole."""
+    """The input of one `add`: the sections of each source by number, and the sources that are whole."""
 
     given: dict[str, dict[int, str]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
 
     def track_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """The same documents, noted as they pass."""
+        """Yield the same documents, noted as they pass."""
         for document in documents:
             if is_section(document.meta):
                 self._note(document)
@@ -32,7 +32,7 @@ class SectionTracker:
             yield document
 
     def track_sources(self, sources: Iterable[Source | SourceError]) -> Iterator[Source | SourceError]:
-        """The same sources, noted as they pass."""
+        """Yield the same sources, noted as they pass."""
         for source in sources:
             if isinstance(source, Source):
                 self.whole.add(source.id)
@@ -41,7 +41,7 @@ class SectionTracker:
     def split_sources(
         self, sources: Iterable[Source | SourceError], *, store: Store, fingerprint: str
     ) -> Iterator[Source | SourceError]:
-        """The sections of each file or page as sources of their own; threads, and pages of one section, stay whole.
+        """Yield the sections of each file or page as sources; threads, and pages of one section, stay whole.
 
         A file with the stamp of its stored sections is not read. One that cannot be read stays as it is, and reading it
         says why.
@@ -74,7 +74,7 @@ class SectionTracker:
                 yield Source(part.id, part.uri, partial(_return_document, part), *_list_file_state(source))
 
     def drop_stale(self, store: Store, report: Report) -> int:
-        """Drops what the given sections have replaced: further ones, others of the same number, the whole source.
+        """Drop documents that the given sections replace: further ones, others of the same number, the whole source.
 
         And the sections of a source that is now whole. Nothing if anything failed. Returns how many were dropped.
         """
@@ -93,7 +93,7 @@ class SectionTracker:
         return store.drop(sorted(stale)) if stale else 0
 
     def _find_sections_of_whole(self, store: Store) -> set[str]:
-        """The sections of the sources that were given whole; the first of each is looked up by its id."""
+        """Find the sections of the sources that were given whole; the first of each is looked up by its id."""
         first = frozenset(make_section_name(doc_id, 1) for doc_id in self.whole - self.totals.keys())
         found = (
             [record for record in store.documents(Filter(documents=first)) if is_section(record.meta)] if first else []
@@ -109,7 +109,7 @@ class SectionTracker:
 
     @staticmethod
     def _count_unchanged(source: Source, store: Store, fingerprint: str) -> int:
-        """How many sections are stored of a file that has not changed since; 0 if it has, or none are."""
+        """Return how many sections are stored of a file that has not changed since; 0 if it has, or none are."""
         if not source.stamp:
             return 0
         first = Filter(documents=frozenset({source.id, make_section_name(source.id, 1)}))
@@ -121,7 +121,7 @@ class SectionTracker:
 
 
 def _read_section(source: Source, number: int) -> Document:
-    """A section of a file that changed just now, or lacks its summary."""
+    """Return a section of a file that changed just now, or lacks its summary."""
     parts: Sequence[Document] = split_into_sections(source.read())
     if number > len(parts):
         raise SourceError(source.uri, "was changed while it was read; add it again")
@@ -129,7 +129,7 @@ def _read_section(source: Source, number: int) -> Document:
 
 
 def _list_file_state(source: Source) -> tuple[str, int, datetime | None]:
-    """What the sections of a file share with it: its stamp, no size, since it is not known which, and its time."""
+    """Return the stamp, size and time that sections share with their file; the size of a section is not known."""
     return source.stamp, 0, source.modified
 
 

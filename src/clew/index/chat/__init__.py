@@ -1,7 +1,7 @@
 """Readers of chat exports, the counterpart of `index.read`: an export becomes Messages by channel, sorted by time.
 
-The format of an export is detected from its contents; each format has a module. `tree` opens folders and zips,
-`json_stream` parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
+The format of an export is detected from its contents; each format has a module. `files` opens folders and zips and
+parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -13,13 +13,13 @@ from pathlib import Path
 from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat.discord import is_discord_export, read_discord_export
+from clew.index.chat.files import ExportFile, ExportTree, make_export_file, open_export_tree
 from clew.index.chat.jsonl import is_jsonl_export, read_jsonl_export
 from clew.index.chat.mbox import is_mbox, read_mbox
 from clew.index.chat.normalise import ExportNotes
-from clew.index.chat.slack.export import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
+from clew.index.chat.slack import find_slack_root, is_slack_channel, is_slack_day, read_slack_export
 from clew.index.chat.telegram import is_telegram_export, read_telegram_export
-from clew.index.chat.tree import ExportFile, ExportTree, make_export_file, open_export_tree
-from clew.index.chat.whatsapp.export import derive_channel_name, is_whatsapp_export, read_whatsapp_export
+from clew.index.chat.whatsapp import derive_channel_name, is_whatsapp_export, read_whatsapp_export
 from clew.index.chat.zulip import find_zulip_root, read_zulip_export
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import describe_os_error
@@ -35,7 +35,7 @@ _MAILBOX_SUFFIXES = frozenset(
 class ChatExport:
     """A chat export: its format, its path, and its messages by channel, sorted by time.
 
-    `notes` counts what was skipped or assumed, and has the failures of single lines; it is filled before the first
+    `notes` counts skipped and assumed parts, and has the failures of single lines; it is filled before the first
     channel is yielded and while the channels are read, and reset by each reading.
     """
 
@@ -45,7 +45,7 @@ class ChatExport:
     notes: ExportNotes = field(default_factory=ExportNotes, compare=False)
 
     def read_channels(self) -> Channels:
-        """Each channel that has messages, with its messages; a SourceError if none has.
+        """Yield each channel that has messages, with its messages; a SourceError if none has.
 
         Messages are sorted by time and then by id; one without a time stays after the one before it in the export.
         """
@@ -67,18 +67,16 @@ class ChatExport:
             )
 
 
-def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
-    """The chat export at a path, detected from its contents; None if there is none.
+def detect_export(path: Path, *, left_out: Set[str] = frozenset()) -> ChatExport | None:
+    """Detect the chat export at a path, detected from its contents; None if there is none.
 
-    Other files in its folder are not looked at, nor those that are `left_out`, by their paths in it. `include_direct`
-    also reads the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner
-    chose.
+    Other files in its folder are ignored, and those `left_out`, by their paths in it.
     """
     suffix = path.suffix.lower()
     try:
         if path.is_dir() or (suffix == ".zip" and path.is_file()):
             with wrap_library_errors(str(path), format_name="chat export"), open_export_tree(path, left_out) as tree:
-                return _detect_export_in_tree(path, tree, left_out, direct=include_direct)
+                return _detect_export_in_tree(path, tree, left_out)
         if not path.is_file():
             return None
         file = make_export_file(path)
@@ -104,10 +102,10 @@ def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExp
     return None
 
 
-def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str], *, direct: bool) -> ChatExport | None:
+def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str]) -> ChatExport | None:
     for kind, find_root, read_channels in (
         (SLACK, find_slack_root, read_slack_export),
-        ("zulip", find_zulip_root, partial(read_zulip_export, include_direct=direct)),
+        ("zulip", find_zulip_root, read_zulip_export),
         ("telegram", _find_telegram_root, _read_telegram_tree),
         ("whatsapp", _find_whatsapp_root, partial(_read_whatsapp_tree, path)),
         ("discord", _find_discord_root, _read_discord_tree),
@@ -135,7 +133,7 @@ def _read_export_tree(
     read_channels: Callable[[ExportTree, ExportNotes], Channels],
     notes: ExportNotes,
 ) -> Channels:
-    """The channels of a folder or zip, which is open while they are read."""
+    """Yield the channels of a folder or zip, which is open while they are read."""
     with open_export_tree(path, left_out) as tree:
         root = find_root(tree)
         if root is None:
@@ -153,7 +151,7 @@ def _read_telegram_tree(root: ExportTree, notes: ExportNotes) -> Channels:
 
 
 def _find_whatsapp_text(root: ExportTree) -> ExportFile | None:
-    """The WhatsApp text that a folder or zip holds beside its media.
+    """Find the WhatsApp text that a folder or zip holds beside its media.
 
     An iPhone names it _chat.txt, so it takes the name of its folder; another name counts only alone in a zip.
     """

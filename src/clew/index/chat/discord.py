@@ -6,13 +6,13 @@ from typing import Any
 
 from clew.core.errors import MalformedFile, SourceError
 from clew.core.types import Message
-from clew.index.chat.broken_files import read_until_failure
-from clew.index.chat.json_stream import open_json_scanner
+from clew.index.chat.files import ExportFile, open_json_scanner, read_until_failure
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
     NOTICES,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -27,7 +27,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile
 
 _MESSAGE_TYPES = frozenset({"Default", "Reply", "0", "19"})  # the exporter writes a type it does not know as its number
 _USER_MENTION = re.compile(r"<@!?(\d+)>")
@@ -35,7 +34,7 @@ _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 
 
 def is_discord_export(file: ExportFile) -> bool:
-    """Whether a file is an exported channel, detected from what comes before its messages."""
+    """Return whether a file is an exported channel, by the head before its messages."""
     try:
         return "channel" in _read_export_header(file)
     except MalformedFile:
@@ -43,7 +42,7 @@ def is_discord_export(file: ExportFile) -> bool:
 
 
 def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
+    """Yield each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
     of: dict[str, list[ExportFile]] = {}
     names: dict[str, str] = {}
     for file in files:
@@ -67,13 +66,13 @@ def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iter
         for file in of[key]:
             messages = _read_messages(file, channel=name, notes=notes)
             for message in read_until_failure(file, messages, notes, kind="discord"):
-                notes.count_event(REPEATED, message.id in found)
+                notes.count_event(REPEATED if found.get(message.id) == message else REPLACED, message.id in found)
                 found[message.id] = message
         yield name, sort_messages_by_time(found.values())
 
 
 def _read_export_header(file: ExportFile) -> dict[str, Any]:
-    """What comes before the messages of a file (guild and channel); empty if it is not an exported channel."""
+    """Read the guild and channel at the head of a file; empty if it is not an exported channel."""
     head: dict[str, Any] = {}
     with open_json_scanner(file, lenient=True) as scanner:
         if scanner.peek_character() != "{":
@@ -103,7 +102,7 @@ def _read_messages(file: ExportFile, *, channel: str, notes: ExportNotes) -> Ite
 
 
 def _parse_message(row: Mapping[str, Any], *, channel: str, notes: ExportNotes) -> Message | None:
-    """The message of a row; None if it has no text."""
+    """Parse the message of a row; None if it has no text."""
     text = _compose_message_text(row)
     if not text:
         return None
@@ -144,7 +143,7 @@ def _compose_message_text(row: Mapping[str, Any]) -> str:
 
 
 def _format_embed(embed: Mapping[str, Any], content: str) -> str:
-    """The text of an embed; only the title if it previews a link in the message."""
+    """Format the text of an embed; only the title if it previews a link in the message."""
     title, address = pick_first_name(embed.get("title")), as_text_or_empty(embed.get("url"))
     if address and address in content:
         return format_attachment_placeholder("link", title) if title else ""

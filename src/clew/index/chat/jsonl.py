@@ -15,9 +15,10 @@ from typing import IO, Any
 from clew.core.errors import SourceError
 from clew.core.thread import fill_in_message
 from clew.core.types import Message
+from clew.index.chat.files import ExportFile
 from clew.index.chat.normalise import (
     EMPTY,
-    REPEATED,
+    REPLACED,
     ExportNotes,
     as_text_or_empty,
     clean_message_text,
@@ -26,7 +27,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile
 
 TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names of one field: when it was written
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role", "access")
@@ -36,7 +36,10 @@ MAX_FIRST_LINES = 10  # looked at for the first object: some may be damaged
 
 
 def is_jsonl_export(file: ExportFile) -> bool:
-    """Whether the first object of a file, in one of its first lines, has a text and an author, a time or a channel."""
+    """Return whether the first object of a file has a text and an author, a time or a channel.
+
+    Some of the first lines may be damaged.
+    """
     with file.open() as stream:
         for line in islice(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), MAX_FIRST_LINES):
             if line.strip():
@@ -50,9 +53,9 @@ def is_jsonl_export(file: ExportFile) -> bool:
 
 
 def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages, in order of first appearance; of two messages with one id, the last counts.
+    """Yield each channel with its messages, in order of first appearance; of two messages with one id, the last counts.
 
-    What the last does not state is taken from the one before.
+    Fields that the last does not state are taken from the one before.
     """
     places: dict[str, array[int]] = {}
     earlier: dict[
@@ -79,7 +82,7 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
             except SourceError as error:
                 notes.add_failure(error)
                 continue
-            notes.count_event(REPEATED, is_repeated)
+            notes.count_event(REPLACED, is_repeated)
             notes.count_event(EMPTY, not message.text and not is_repeated)
             if message.text and is_repeated:
                 before = (places[channel][at], places[channel][at + 1])
@@ -94,7 +97,7 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
 
 
 def _skip_line(stream: IO[bytes]) -> int:
-    """Reads to the end of a line that is too long, and returns its remaining bytes."""
+    """Read to the end of a line that is too long, and return its remaining bytes."""
     skipped = 0
     while part := stream.readline(MAX_LINE_BYTES):
         skipped += len(part)
@@ -106,7 +109,7 @@ def _skip_line(stream: IO[bytes]) -> int:
 def _read_channel_messages(
     file: ExportFile, places: "array[int]", earlier: Mapping[int, list[tuple[int, int]]], notes: ExportNotes
 ) -> Iterator[Message]:
-    """The messages at the places; equal messages without an id of their own get their order appended to the id."""
+    """Yield the messages at the places; equal ones without an id of their own get a number appended."""
     made: dict[str, int] = {}
     with file.open() as stream:
         for start, number in zip(places[::2], places[1::2], strict=True):
@@ -124,12 +127,12 @@ def _read_message(stream: IO[bytes], start: int, number: int, file: ExportFile, 
 
 
 def _has_own_id(line: bytes) -> bool:
-    """Whether the line states an id."""
+    """Return whether the line states an id."""
     return bool(pick_first_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
 
 
 def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNotes) -> Message:
-    """The message of a line, or a SourceError with the line number and what is wrong."""
+    """Parse the message of a line; a SourceError names the line and the problem."""
     row = _parse_json_line(line, number, file)
     unknown = sorted(row.keys() - {*FIELDS, *TIME_FIELDS})
     if unknown:
@@ -164,7 +167,10 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
 
 
 def _parse_time(row: Mapping[str, Any], number: int, file: ExportFile, notes: ExportNotes) -> datetime | None:
-    """The time of a message, under whichever name it has; None if it states none, SourceError if it is not a time."""
+    """Parse the time of a message, under whichever name it has.
+
+    None if it states none, SourceError if it is not a time.
+    """
     given = {name: row[name] for name in TIME_FIELDS if row.get(name) not in (None, "")}
     if not given:
         return None

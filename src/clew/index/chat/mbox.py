@@ -1,13 +1,14 @@
 """mbox mailboxes: one channel per mailing list, threads by In-Reply-To and References.
 
-The file is read twice: once for the headers, which stay in memory, and then mail by mail in order of time.
+The file is read twice: once for the headers, which stay in memory, and then mail by mail in order of time. The text of
+a reply is its body without the quoted mail that it answers, which is a message of its own.
 """
 
 import email
 import email.policy
 import email.utils
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.errors import MessageError
@@ -18,19 +19,22 @@ from clew.core.errors import SourceError
 from clew.core.ids import digest
 from clew.core.time import EARLIEST
 from clew.core.types import Message
+from clew.index.chat.files import ExportFile
 from clew.index.chat.normalise import (
     EMPTY,
     REPEATED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
+    clean_message_text,
     ensure_time_zone,
+    format_attachment_placeholder,
     make_natural_sort_key,
     pick_first_name,
 )
-from clew.index.chat.quotes import extract_mail_body
-from clew.index.chat.tree import ExportFile
 from clew.index.read.guard import wrap_library_errors
+from clew.index.read.load import decode_with_fallbacks
+from clew.index.read.web.html import parse_html
 
 MAX_MAIL_BYTES = 100_000_000  # of one mail with its attachments
 MAX_HEADER_BYTES = 1_000_000
@@ -42,13 +46,26 @@ _HEADER_FIELD = re.compile(rb"[!-9;-~]+:|>From ")
 _MESSAGE_ID = re.compile(r"<([^<>\s]+)>")
 _LIST_ID = re.compile(r"<([^<>\s]+)>|^\s*([\w.-]+)\s*$")
 _REPLY_SUBJECT = re.compile(r"(?:re|aw|sv|antw|r|rif|ref)(?:\[\d+\])?\s*:\s*", re.IGNORECASE)
+_ESCAPED_FROM = re.compile(r"^>(>*From )", re.MULTILINE)
+_DATE_WROTE = re.compile(
+    r"(?:On|Am|Le|El|Il|Op|Em|Den|W dniu)\b.{3,300}(?:wrote|writes|schrieb.{0,120}|a écrit|escribió|ha scritto"
+    r"|schreef.{0,120}|escreveu|skrev.{0,120}|napisał.{0,40})\s?:",
+    re.DOTALL,
+)
+_NAME_WROTE = re.compile(r"\S.{0,120}\b(?:wrote|writes|schrieb|said)\s?:$")
+_FORWARD_RULE = re.compile(
+    r"\s*-{3,}\s*(?:Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original)\s*-{3,}\s*|_{20,}\s*",
+    re.IGNORECASE,
+)
+_FROM_FIELD = re.compile(r"(?:From|Von|De|Da|Van)\s?:\s.+")
+_SECOND_FIELD = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato|Verzonden|To|An)\s?:\s.+")
 
 
 class _MailPolicy(email.policy.EmailPolicy):
     """Mails as the standard library reads them, with header fields of limited length."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        """The decoded value of a header field."""
+        """Return the decoded value of a header field."""
         return super().header_fetch_parse(name, value[:MAX_FIELD_CHARS] if len(value) > MAX_FIELD_CHARS else value)
 
 
@@ -57,7 +74,7 @@ _POLICY = _MailPolicy()
 
 @dataclass(frozen=True, slots=True)
 class _MailHeader:
-    """What stays in memory of each mail: its position, id and time, and the ids that it answers."""
+    """The part of each mail that stays in memory: its position, id and time, and the ids that it answers."""
 
     start: int
     size: int
@@ -67,14 +84,14 @@ class _MailHeader:
 
 
 def is_mbox(file: ExportFile) -> bool:
-    """Whether a file begins like an mbox: a From line, then a header field."""
+    """Return whether a file begins like an mbox: a From line, then a header field."""
     with file.open() as stream:
         first, second = stream.readline(2000), stream.readline(2000)
     return bool(_FROM_LINE.match(first.rstrip())) and bool(_HEADER_FIELD.match(second))
 
 
 def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
-    """Each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
+    """Yield each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
     channels: dict[str, list[_MailHeader]] = {}
     known: set[str] = set()
     for channel, head in _scan_mail_headers(file, notes):
@@ -91,7 +108,7 @@ def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Itera
 
 
 def _scan_mail_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
-    """The channel and header of each mail: it begins at a From line between a blank line and a header field."""
+    """Yield the channel and header of each mail: it begins at a From line between a blank line and a header field."""
     with file.open() as stream:
         start = place = 0
         head = bytearray()
@@ -140,7 +157,7 @@ def _get_header_field(fields: "email.message.Message[str, str]", key: str) -> st
 
 
 def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime | None:
-    """When a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
+    """Parse when a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
     arrived = re.search(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d{2}:\d{2}:\d{2} \d{4}", envelope)
     for text, form in ((date, ""), (arrived[0].decode() if arrived else "", "%a %b %d %H:%M:%S %Y")):
         try:
@@ -154,7 +171,7 @@ def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime
 
 
 def _sort_headers_by_time(heads: list[_MailHeader]) -> list[_MailHeader]:
-    """Sorted by time, then by id; one without a time stays after the one before it in the file."""
+    """Sort headers by time, then by id; one without a time stays after its predecessor in the file."""
     keyed, last = [], (EARLIEST, "")
     for head in heads:
         last = (head.at, make_natural_sort_key(head.id)) if head.at else last
@@ -180,7 +197,7 @@ def _read_mails(
 
 
 def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
-    """The message of a mail; the first of a thread begins with the subject. None if it has no text."""
+    """Parse the message of a mail; the first of a thread begins with the subject. None if it has no text."""
     mail = cast(EmailMessage, email.message_from_bytes(data.partition(b"\n")[2], policy=_POLICY))
     subject = pick_first_name(_decode_header_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
@@ -200,8 +217,80 @@ def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str]
 
 
 def _decode_header_field(mail: EmailMessage, key: str) -> str:
-    """A header field, decoded; empty if it cannot be."""
+    """Return a header field, decoded; empty if it cannot be."""
     try:
         return str(mail.get(key, ""))
     except (MessageError, ValueError, LookupError, AttributeError, IndexError, TypeError):
         return ""
+
+
+def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
+    """Extract the text of a mail (of a reply, without quotes), then the names of its attachments."""
+    part = mail.get_body(preferencelist=("plain", "html"))
+    raw = part.get_payload(decode=True) if part is not None else None
+    text = ""
+    if part is not None and isinstance(raw, bytes):
+        text = decode_with_fallbacks(raw, charset=part.get_content_charset() or "")
+        if part.get_content_type() == "text/html":
+            blocks = parse_html(text, uri=uri).blocks
+            text = "\n\n".join(
+                _mark_lines_as_quoted(block.text) if block.kind == "quote" else block.text for block in blocks
+            )
+        else:
+            text = _ESCAPED_FROM.sub(r"\1", text.replace("\r\n", "\n"))
+    own = clean_message_text(strip_quoted_lines(text) if is_reply else text)
+    return clean_message_text("\n".join([own, *_list_attachments(mail)]))
+
+
+def _list_attachments(mail: EmailMessage) -> list[str]:
+    """List the placeholders of named attachments; one without a name is part of the text, or a footer."""
+    try:
+        names = [pick_first_name(part.get_filename()) for part in mail.iter_attachments()]
+    except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
+        return []
+    return [format_attachment_placeholder("file", name) for name in names if name]
+
+
+def _mark_lines_as_quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
+def strip_quoted_lines(text: str) -> str:
+    """Return the new lines of a reply, without quoted lines, attributions ("Ann wrote:") and the mail below."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if line.startswith((">", "|>")):
+            at += 1
+            continue
+        if _FORWARD_RULE.fullmatch(line) and _is_mail_header(lines[at + 1 : at + 4]):
+            break
+        if _FROM_FIELD.fullmatch(line.strip()) and _is_mail_header(lines[at : at + 3]):
+            break
+        size = _count_attribution_lines(lines, at)
+        at += size or 1
+        if not size:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _is_mail_header(lines: Sequence[str]) -> bool:
+    """Return whether the lines begin like the header of a quoted mail: From, then Date or To."""
+    filled = [line.strip() for line in lines if line.strip()]
+    return len(filled) >= 2 and bool(_FROM_FIELD.fullmatch(filled[0]) and _SECOND_FIELD.fullmatch(filled[1]))
+
+
+def _count_attribution_lines(lines: Sequence[str], at: int) -> int:
+    """Return how many lines from here are the attribution of a quote: 0, 1, or 2 or 3 if it was wrapped."""
+    for size in (1, 2, 3):
+        joined = " ".join(line.strip() for line in lines[at : at + size]).strip()
+        if not joined or any(line.startswith(">") for line in lines[at : at + size]):
+            return 0
+        if _DATE_WROTE.fullmatch(joined) or (size == 1 and _NAME_WROTE.fullmatch(joined)):
+            below = (lines[number] for number in range(at + size, len(lines)))
+            following = next((line for line in below if line.strip()), "")
+            if not following or following.startswith(">"):
+                return size
+    return 0

@@ -17,6 +17,7 @@ DELETED = "deleted messages"
 NOTICES = "service notices (joins, leaves, topics, calls)"
 MEDIA = "media files not in the export"
 REPEATED = "duplicate messages"
+REPLACED = "messages with the id of an earlier one (which they replace)"
 UNREADABLE = "entries that are not messages"
 EDITED = "edited messages (last version kept)"
 UTC_ASSUMED = "timestamps without a time zone (assumed UTC)"
@@ -31,6 +32,7 @@ _FOR_ONE = {
     NOTICES: "service notice (a join, leave, topic or call)",
     MEDIA: "media file not in the export",
     REPEATED: "duplicate message",
+    REPLACED: "message with the id of an earlier one (which it replaces)",
     UNREADABLE: "entry that is not a message",
     EDITED: "edited message (last version kept)",
     UTC_ASSUMED: "timestamp without a time zone (assumed UTC)",
@@ -43,7 +45,7 @@ MAX_FAILURES = 20  # of an export that are reported one by one
 
 
 class ExportNotes(Counter[str]):
-    """Counts of what was skipped or assumed while an export was read, and the failures: parts that cannot be read."""
+    """Counts of skipped and assumed parts of an export, and the failures: parts that cannot be read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,20 +53,20 @@ class ExportNotes(Counter[str]):
         self.unlisted_failures = 0
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forget everything."""
         super().clear()
         self.failures.clear()
         self.unlisted_failures = 0
 
     def add_failure(self, error: SourceError) -> None:
-        """Keeps a failure; from a certain number on they are only counted."""
+        """Keep a failure; from a certain number on they are only counted."""
         if len(self.failures) < MAX_FAILURES:
             self.failures.append(error)
         else:
             self.unlisted_failures += 1
 
     def describe(self) -> str:
-        """Name what was skipped or assumed, such as `2 deleted messages; 1 message without text`."""
+        """Name the skipped and assumed parts, such as `2 deleted messages; 1 message without text`."""
         return "; ".join(self._format_counts(what for what in sorted(self) if what not in _RESTRICTED))
 
     def describe_restricted(self) -> str:
@@ -75,7 +77,7 @@ class ExportNotes(Counter[str]):
         return [format_count(self[what], _FOR_ONE.get(what, what), what) for what in events]
 
     def count_event(self, event: str, condition: object = True) -> None:
-        """Counts the event if the condition holds."""
+        """Count the event if the condition holds."""
         if condition:
             self[event] += 1
 
@@ -88,7 +90,7 @@ _MIN_MILLISECONDS = 100_000_000_000  # from here on a number counts milliseconds
 
 
 def clean_message_text(text: str) -> str:
-    """The text without control characters and lone surrogates, with newlines as line endings, stripped."""
+    """Return the text without control characters and lone surrogates, with newlines as line endings, stripped."""
     if text.isprintable():  # the usual case: one line without special characters
         return text.strip()
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
@@ -98,7 +100,7 @@ def clean_message_text(text: str) -> str:
 
 
 def pick_first_name(*values: object) -> str:
-    """The first value that is a non-empty text or a number, on one line; empty if none is."""
+    """Pick the first value that is a non-empty text or a number, on one line; empty if none is."""
     for value in values:
         if isinstance(value, str) and (name := " ".join(clean_message_text(value).split())):
             return name
@@ -108,22 +110,22 @@ def pick_first_name(*values: object) -> str:
 
 
 def as_text_or_empty(value: object) -> str:
-    """The value if it is a text, else an empty one: an export need not keep to its format."""
+    """Return the value if it is a text, else an empty one: an export need not keep to its format."""
     return value if isinstance(value, str) else ""
 
 
 def as_object_or_empty(value: object) -> Mapping[str, Any]:
-    """The value if it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_object_list(value: object) -> list[Mapping[str, Any]]:
-    """The JSON objects of the value if it is a list, else none."""
+    """Return the JSON objects of the value if it is a list, else none."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def parse_epoch_time(value: object) -> datetime | None:
-    """The time of a Unix timestamp in seconds or milliseconds; None if it is not one."""
+    """Parse the time of a Unix timestamp in seconds or milliseconds; None if it is not one."""
     try:
         seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
         if math.isnan(seconds):
@@ -134,7 +136,7 @@ def parse_epoch_time(value: object) -> datetime | None:
 
 
 def parse_iso_time(value: object, notes: ExportNotes) -> datetime | None:
-    """The time of an ISO 8601 text; None if it is not one. Without a time zone it is taken as UTC and noted."""
+    """Parse the time of an ISO 8601 text; None if it is not one. Without a time zone it is taken as UTC and noted."""
     try:
         moment = datetime.fromisoformat(as_text_or_empty(value).strip())
         return ensure_time_zone(moment, notes).astimezone(UTC)
@@ -143,7 +145,7 @@ def parse_iso_time(value: object, notes: ExportNotes) -> datetime | None:
 
 
 def ensure_time_zone(moment: datetime, notes: ExportNotes) -> datetime:
-    """The time with a time zone: UTC if it has none, and that is noted."""
+    """Return the time with a time zone: UTC if it has none, and that is noted."""
     if moment.tzinfo is not None:
         return moment
     notes.count_event(UTC_ASSUMED)
@@ -151,12 +153,12 @@ def ensure_time_zone(moment: datetime, notes: ExportNotes) -> datetime:
 
 
 def make_natural_sort_key(name: str) -> str:
-    """A sort key that puts 9 before 10."""
+    """Make a sort key that puts 9 before 10."""
     return _DIGITS.sub(lambda digits: digits[0].zfill(20), name)
 
 
 def sort_messages_by_time(messages: Iterable[Message]) -> list[Message]:
-    """The messages sorted by time, then by id; one without a time stays after the one before it in the export."""
+    """Sort messages by time, then by id; one without a time stays after its predecessor in the export."""
     keyed: list[tuple[tuple[float, str, int], Message]] = []
     moment, name, behind = -math.inf, "", 0
     for message in messages:
@@ -170,16 +172,16 @@ def sort_messages_by_time(messages: Iterable[Message]) -> list[Message]:
 
 
 def disambiguate_names(names: Mapping[str, str]) -> dict[str, str]:
-    """The names by id; a name that several ids share is followed by its id."""
+    """Return the names by id; a name that several ids share is followed by its id."""
     shared = Counter(names.values())
     return {key: f"{name} ({key})" if shared[name] > 1 else name for key, name in names.items()}
 
 
 def format_attachment_placeholder(kind: str, name: str) -> str:
-    """The placeholder of an attachment in a text, such as [file: plan.pdf]."""
+    """Format the placeholder of an attachment in a text, such as [file: plan.pdf]."""
     return f"[{kind}: {name}]" if name else f"[{kind}]"
 
 
 def join_nonempty_lines(*texts: str) -> str:
-    """The non-empty texts, one per line."""
+    """Return the non-empty texts, one per line."""
     return "\n".join(text for text in map(str.strip, texts) if text)

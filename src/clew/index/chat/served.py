@@ -1,4 +1,4 @@
-"""Chat exports read in the reader process, within its limits: the caller's side, and what that process does.
+"""Chat exports read in the reader process, within its limits: the caller's side, and the side of that process.
 
 The process opens the export by its path, detects it again, and sends its channels in parts, so that neither side holds
 more than one channel.
@@ -20,8 +20,8 @@ from clew.index.chat import SLACK, SLACK_CHANNEL, SLACK_DAY, Channels, ChatExpor
 from clew.index.chat.normalise import ExportNotes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
-from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits
-from clew.index.read.process.stream import read_parts_in_process
+from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits, start_pages
+from clew.index.read.process.pool import read_parts_in_process
 
 MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look into is bounded by its size
 BYTES_PER_LIMIT = 10_000_000  # of an export, in the time limit of one file
@@ -32,7 +32,10 @@ _FIELDS = tuple(each.name for each in fields(Message))
 
 
 def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None:
-    """The chat export at a path; None if there is none. It is read, and detected if it is large, in another process."""
+    """Detect the chat export at a path, a large one in another process; None if there is none.
+
+    It is read in another process in any case.
+    """
     if _measure_export(path) <= MAX_DETECTED_HERE:
         found = detect_export(path)
         kind = found.kind if found else ""
@@ -43,12 +46,12 @@ def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None
 
 
 def make_served_export(path: Path, kind: str, *, limits: ReadLimits, left_out: Set[str] = frozenset()) -> ChatExport:
-    """A detected export, which is read in another process, without the paths in its folder that are left out."""
+    """Make a detected export, which is read in another process, without the paths in its folder that are left out."""
     return ChatExport(kind, path, partial(_read_in_process, path, kind, limits, frozenset(left_out)))
 
 
 def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[str], notes: ExportNotes) -> Channels:
-    """The channels of an export, each whole."""
+    """Yield the channels of an export, each whole."""
     messages: list[Message] = []
     for part in read_parts_in_process(_make_request(path, limits, left_out, kind=kind)):
         try:
@@ -66,37 +69,37 @@ def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[st
 def _make_request(
     path: Path, limits: ReadLimits, left_out: Set[str] = frozenset(), *, kind: str = ""
 ) -> wire.ReadRequest:
-    """The request for the kind of an export, or for its channels; its path may be relative to the folder of now."""
+    """Make the request for the kind of an export, or for its channels; the path may be relative."""
     options = {"folder": str(Path.cwd()), "left_out": json.dumps(sorted(left_out)), **({"kind": kind} if kind else {})}
     return wire.ReadRequest(wire.EXPORT, str(path), path.name, limits, options)
 
 
-def serve_export(path: str, options: Mapping[str, str]) -> Iterator[tuple[bytes, dict[str, Any] | int]]:
-    """What the reader process sends for the export at a path: its kind, or with `kind` its channels in parts."""
+def serve_export(path: str, options: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the replies for the export at a path: its kind, or with `kind` its channels in parts."""
     os.chdir(options["folder"])
     export = detect_export(Path(path), left_out=frozenset(json.loads(options["left_out"])))
     if "kind" not in options:
-        yield wire.PART, {"kind": export.kind if export else ""}
+        yield {"kind": export.kind if export else ""}
         return
     if export is None or export.kind != options["kind"]:
         raise SourceError(path, "changed while it was read; add it again")
-    yield wire.STEP, PAGES_PER_LIMIT * _measure_export(Path(path)) // BYTES_PER_LIMIT
+    start_pages(PAGES_PER_LIMIT * _measure_export(Path(path)) // BYTES_PER_LIMIT)
     with wrap_library_errors(path, format_name=f"{export.kind} export"):
         for channel, messages in export.read(export.notes):
             part: list[list[Any]] = []
             chars = 0
             for message in messages:
                 if len(part) >= PART_MESSAGES or chars >= PART_CHARS:
-                    yield wire.PART, {"channel": channel, "messages": part, "is_last": False, "notes": None}
+                    yield {"channel": channel, "messages": part, "is_last": False, "notes": None}
                     part, chars = [], 0
-                part.append(_encode_message(message))
+                part.append([getattr(message, name) for name in _FIELDS])
                 chars += len(message.text)
-            yield wire.PART, {"channel": channel, "messages": part, "is_last": True, "notes": _give_notes(export.notes)}
-    yield wire.PART, {"channel": "", "messages": [], "is_last": True, "notes": _give_notes(export.notes)}
+            yield {"channel": channel, "messages": part, "is_last": True, "notes": _give_notes(export.notes)}
+    yield {"channel": "", "messages": [], "is_last": True, "notes": _give_notes(export.notes)}
 
 
 def _measure_export(path: Path) -> int:
-    """About how many bytes there are to read."""
+    """Estimate the bytes to be read."""
     try:
         if not path.is_dir():
             return path.stat().st_size * (PACKED_RATIO if path.suffix.lower() == ".zip" else 1)
@@ -108,14 +111,6 @@ def _measure_export(path: Path) -> int:
         return size
     except (OSError, ValueError):  # reading it reports that
         return 0
-
-
-def _encode_message(message: Message) -> list[Any]:
-    values = [getattr(message, name) for name in _FIELDS]
-    at, access = _FIELDS.index("at"), _FIELDS.index("access")
-    values[at] = message.at.isoformat() if message.at else None
-    values[access] = None if message.access is None else sorted(message.access)
-    return values
 
 
 def _decode_message(values: list[Any], kind: str) -> Message:
@@ -131,7 +126,7 @@ def _give_notes(notes: ExportNotes) -> dict[str, Any]:
 
 
 def _take_notes(given: Mapping[str, Any] | None, notes: ExportNotes) -> None:
-    """Puts the notes of the reader process in the place of those that there are."""
+    """Replace the notes by those of the reader process."""
     if given is None:
         return
     notes.clear()

@@ -5,12 +5,13 @@ from typing import Any
 
 from clew.core.errors import MalformedFile
 from clew.core.types import Message
-from clew.index.chat.json_stream import JsonScanner, open_json_scanner
+from clew.index.chat.files import ExportFile, JsonScanner, open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
     NOTICES,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -25,7 +26,6 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile
 
 _PRIVATE_TYPES = ("personal_chat", "bot_chat", "saved_messages", "replies", "verify_codes")
 _GROUP_TYPES = ("private_group", "private_supergroup", "public_supergroup", "private_channel", "public_channel")
@@ -38,7 +38,7 @@ _MEDIA = {"photo": "photo", "file": "file", "contact_information": "contact", "l
 
 
 def is_telegram_export(file: ExportFile) -> bool:
-    """Whether a file is the export of a chat or of an account, detected from its first keys."""
+    """Return whether a file is the export of a chat or of an account, detected from its first keys."""
     try:
         with open_json_scanner(file, lenient=True) as scanner:
             return scanner.peek_character() == "{" and _has_telegram_shape(scanner)
@@ -61,7 +61,7 @@ def _has_telegram_shape(scanner: JsonScanner) -> bool:
 
 
 def _read_first_keys(scanner: JsonScanner) -> list[str]:
-    """The keys of an object up to the first that holds a list."""
+    """Return the keys of an object up to the first that holds a list."""
     keys = []
     for key in scanner.iter_keys():
         keys.append(key)
@@ -71,7 +71,7 @@ def _read_first_keys(scanner: JsonScanner) -> list[str]:
 
 
 def read_telegram_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each chat with its messages; ids are {chat id}/{message id}."""
+    """Yield each chat with its messages; ids are {chat id}/{message id}."""
     with open_json_scanner(file) as scanner:
         names: dict[str, str] = {}
         yield from _read_chat_lists(scanner, names, notes)
@@ -80,7 +80,10 @@ def read_telegram_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple
 def _read_chat_lists(
     scanner: JsonScanner, names: dict[str, str], notes: ExportNotes
 ) -> Iterator[tuple[str, list[Message]]]:
-    """The chats of an object: itself, or those of the lists in it. The name of a chat comes before its messages."""
+    """Yield the chats of an object: itself, or those of its lists.
+
+    The name of a chat comes before its messages.
+    """
     head: dict[str, Any] = {}
     for key in scanner.iter_keys():
         if key == "messages":
@@ -108,7 +111,7 @@ def _read_chat_messages(scanner: JsonScanner, *, chat: str, name: str, notes: Ex
             notes.count_event(EMPTY)
         else:
             message = _parse_message(row, text, chat=chat, name=name, notes=notes)
-            notes.count_event(REPEATED, message.id in found)
+            notes.count_event(REPEATED if found.get(message.id) == message else REPLACED, message.id in found)
             found[message.id] = message
     return sort_messages_by_time(found.values())
 
@@ -131,7 +134,7 @@ def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, n
 
 
 def _compose_message_text(row: Mapping[str, Any]) -> str:
-    """The text of a message, after its forwarding note and before its attachments."""
+    """Return the text of a message, after its forwarding note and before its attachments."""
     text = _join_entities(row.get("text")) or _join_entities(row.get("text_entities"))
     forwarded = pick_first_name(row.get("forwarded_from"), row.get("saved_from"))
     media = [
@@ -164,14 +167,14 @@ def _get_attachment_name(row: Mapping[str, Any], key: str) -> str:
 
 
 def _get_file_name(value: object) -> str:
-    """The name of a stored file; empty if the export left the file out, which it says in parentheses."""
+    """Return the name of a stored file; empty if the export left the file out, which it says in parentheses."""
     return (
         "" if as_text_or_empty(value).startswith("(") else pick_first_name(as_text_or_empty(value).rpartition("/")[2])
     )
 
 
 def _join_entities(value: object) -> str:
-    """The text of a string or of a list of entities, joined; a link is followed by its URL."""
+    """Return the text of a string or of a list of entities, joined; a link is followed by its URL."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):

@@ -14,12 +14,12 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
-from clew.index.chat.broken_files import read_until_failure
-from clew.index.chat.json_stream import json_starts_with, open_json_scanner
+from clew.index.chat.files import ExportFile, ExportTree, json_starts_with, open_json_scanner, read_until_failure
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
     REPEATED,
+    REPLACED,
     UNDATED,
     UNREADABLE,
     ExportNotes,
@@ -31,16 +31,15 @@ from clew.index.chat.normalise import (
     pick_first_name,
     sort_messages_by_time,
 )
-from clew.index.chat.tree import ExportFile, ExportTree
 from clew.index.read.web.html import parse_html
 
-DIRECT_SKIPPED = "direct messages (read only with include_direct)"
+DIRECT_SKIPPED = "direct messages (never read)"
 _MESSAGE_FILE = re.compile(r"messages-\d+\.json")
-_TABLES = ("zerver_stream", "zerver_recipient", "zerver_userprofile", "zerver_subscription")
+_TABLES = ("zerver_stream", "zerver_recipient")
 _USER_TABLES = ("zerver_userprofile", "zerver_userprofile_crossrealm", "zerver_userprofile_mirrordummy")
 _TEXT_FIELDS = ("id", "sender", "recipient", "subject", "content", "rendered_content")
 _KEPT_FIELDS = (*_TEXT_FIELDS, "date_sent", "pub_date", "last_edit_time")
-_PERSON, _STREAM = 1, 2  # types of a recipient; 3 is a group
+_STREAM = 2  # the type of a recipient; 1 is a person, 3 a group
 _MENTION = re.compile(r"@_?\*\*([^*|\n]+)(?:\|\d+)?\*\*")
 _STREAM_LINK = re.compile(r"#\*\*([^*\n]+)\*\*")
 _UPLOAD = re.compile(r"!?\[([^\[\]\n]*)\]\((/user_uploads/[^)\s\[]+)\)")
@@ -49,25 +48,16 @@ _LINK = re.compile(r"(?<!!)\[([^\[\]\n]+)\]\((https?://[^)\s\[]+)\)")
 
 @dataclass(frozen=True, slots=True)
 class _Realm:
-    """The tables of an organisation: users, and the name and type of each recipient."""
+    """The tables of an organisation: users, the name of each stream by recipient, and the direct recipients."""
 
     people: Mapping[int, str]
     bots: frozenset[int]
-    channels: Mapping[int, str]
+    streams: Mapping[int, str]
     direct: frozenset[int]
-    persons: Mapping[int, int]  # recipient of type person: the user
-
-    def get_channel_name(self, row: Mapping[str, Any]) -> str:
-        """The name of the stream or group that a message was sent to; between two people, both names."""
-        recipient = row["recipient"]
-        if recipient in self.persons:
-            pair = {self.persons[recipient], row["sender"]}
-            return ", ".join(sorted(self.people.get(one) or pick_first_name(one) for one in pair))
-        return self.channels.get(recipient) or f"recipient {recipient}"
 
 
 def find_zulip_root(tree: ExportTree) -> ExportTree | None:
-    """The folder with realm.json and the messages; None if there is none."""
+    """Find the folder with realm.json and the messages; None if there is none."""
     for root in tree.find_possible_roots():
         files = root.list_files()
         if (
@@ -79,33 +69,32 @@ def find_zulip_root(tree: ExportTree) -> ExportTree | None:
     return None
 
 
-def read_zulip_export(
-    root: ExportTree, notes: ExportNotes, *, include_direct: bool
-) -> Iterator[tuple[str, list[Message]]]:
-    """Each stream with its messages; the first message of a topic begins with its name, the others reply to it."""
+def read_zulip_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+    """Yield each stream with its messages; direct messages are skipped: an export holds those of everyone.
+
+    The first message of a topic begins with its name, and the others reply to it.
+    """
     files = root.list_files()
     realm = _read_realm(files["realm.json"])
     with TemporaryFile() as spool:
-        places: dict[tuple[str, bool], array[int]] = {}  # by channel, and whether it is a stream
+        places: dict[str, array[int]] = {}  # by stream
         for name in filter(_MESSAGE_FILE.fullmatch, files):
             for row in read_until_failure(files[name], _read_message_rows(files[name], notes), notes, kind="zulip"):
-                is_stream = row["recipient"] not in realm.direct
-                if not is_stream and not include_direct:
+                recipient = row["recipient"]
+                if recipient in realm.direct:
                     notes.count_event(DIRECT_SKIPPED)
                     continue
-                places.setdefault((realm.get_channel_name(row), is_stream), array("q")).append(spool.tell())
+                channel = realm.streams.get(recipient) or f"recipient {recipient}"
+                places.setdefault(channel, array("q")).append(spool.tell())
                 spool.write(json.dumps(row).encode() + b"\n")
-        for (channel, is_stream), starts in places.items():
+        for channel, starts in places.items():
             found: dict[int, dict[str, Any]] = {}
             for start in starts:
                 spool.seek(start)
                 row = json.loads(spool.readline())
-                notes.count_event(REPEATED, row["id"] in found)
+                notes.count_event(REPEATED if found.get(row["id"]) == row else REPLACED, row["id"] in found)
                 found[row["id"]] = row
-            yield (
-                channel,
-                _rows_to_messages(found, realm, channel=channel, is_stream=is_stream, uri=root.uri, notes=notes),
-            )
+            yield channel, _rows_to_messages(found, realm, channel=channel, uri=root.uri, notes=notes)
 
 
 def _read_realm(file: ExportFile) -> _Realm:
@@ -113,7 +102,6 @@ def _read_realm(file: ExportFile) -> _Realm:
     bots: set[int] = set()
     streams: dict[int, str] = {}
     recipients: dict[int, tuple[int, int]] = {}
-    members: dict[int, set[int]] = {}
     with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
             if key not in (*_TABLES, *_USER_TABLES) or scanner.peek_character() != "[":
@@ -128,24 +116,20 @@ def _read_realm(file: ExportFile) -> _Realm:
                     bots |= {number} if each.get("is_bot") is True else set()
                 elif key == "zerver_stream":
                     streams[number] = pick_first_name(each.get("name"), number)
-                elif key == "zerver_recipient":
+                else:
                     recipients[number] = (each.get("type", 0), each.get("type_id", 0))
-                elif isinstance(each.get("recipient"), int) and isinstance(each.get("user_profile"), int):
-                    members.setdefault(each["recipient"], set()).add(each["user_profile"])
-    names: dict[str, str] = {}
-    for recipient, (kind, target) in recipients.items():
-        if kind == _STREAM:
-            names[str(recipient)] = streams.get(target) or f"stream {target}"
-        elif kind != _PERSON:
-            names[str(recipient)] = ", ".join(sorted(people.get(one, str(one)) for one in members.get(recipient, ())))
+    names = {
+        str(recipient): streams.get(target) or f"stream {target}"
+        for recipient, (kind, target) in recipients.items()
+        if kind == _STREAM
+    }
     channels = {int(key): name for key, name in disambiguate_names(names).items()}
     direct = frozenset(recipient for recipient, (kind, _) in recipients.items() if kind != _STREAM)
-    persons = {recipient: target for recipient, (kind, target) in recipients.items() if kind == _PERSON}
-    return _Realm(people, frozenset(bots), channels, direct, persons)
+    return _Realm(people, frozenset(bots), channels, direct)
 
 
 def _read_message_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[str, Any]]:
-    """The messages of a file, reduced to the fields in use."""
+    """Yield the messages of a file, reduced to the fields in use."""
     with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
             if key != "zerver_message" or scanner.peek_character() != "[":
@@ -162,7 +146,6 @@ def _rows_to_messages(
     realm: _Realm,
     *,
     channel: str,
-    is_stream: bool,
     uri: str,
     notes: ExportNotes,
 ) -> list[Message]:
@@ -178,8 +161,8 @@ def _rows_to_messages(
         at = parse_epoch_time(row["date_sent"] if row["date_sent"] is not None else row["pub_date"])
         notes.count_event(UNDATED, at is None)
         notes.count_event(EDITED, row["last_edit_time"] is not None)
-        topic = pick_first_name(as_text_or_empty(row["subject"])) if is_stream else ""
-        first = topics.setdefault(topic.lower(), number) if is_stream else number
+        topic = pick_first_name(as_text_or_empty(row["subject"]))
+        first = topics.setdefault(topic.lower(), number)
         sender = row["sender"]
         messages.append(
             Message(
@@ -196,7 +179,7 @@ def _rows_to_messages(
 
 
 def clean_zulip_markup(content: str) -> str:
-    """The text of a message with mentions, streams, uploads and links as plain text."""
+    """Return the text of a message with mentions, streams, uploads and links as plain text."""
     text = _MENTION.sub(r"@\1", unescape(content))
     text = _STREAM_LINK.sub(r"#\1", text)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)
@@ -204,5 +187,5 @@ def clean_zulip_markup(content: str) -> str:
 
 
 def _extract_html_text(html: str, *, uri: str) -> str:
-    """The text of a message that is stored only as HTML."""
+    """Extract the text of a message that is stored only as HTML."""
     return clean_message_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""

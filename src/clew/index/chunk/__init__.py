@@ -8,11 +8,9 @@ from clew.core.settings import ConversationConfig, IngestionConfig, ThreadConfig
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.custom import make_validating_chunker
+from clew.index.chunk.build import make_validating_chunker
 from clew.index.chunk.messages import make_message_chunker
-from clew.index.chunk.paragraphs import chunk_markdown, make_paragraph_chunker
-from clew.index.chunk.quality import merge_and_drop_chunks
-from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.pages import chunk_markdown, make_paragraph_chunker, make_structure_chunker, merge_and_drop_chunks
 
 
 def make_chunker(
@@ -22,7 +20,7 @@ def make_chunker(
     *,
     page_chunker: Chunker | None = None,
 ) -> Chunker:
-    """The chunker of the settings, for pages and threads; sizes are tokens by `count`.
+    """Make the chunker of the settings, for pages and threads; sizes are tokens by `count`.
 
     `page_chunker` replaces the built-in chunker of pages. The quality filter is for pages alone: a message is a chunk
     however short it is.
@@ -48,5 +46,5 @@ def make_chunker(
 
 
 def make_query_splitter(config: ConversationConfig, *, count: TokenCounter) -> Callable[[str], list[str]]:
-    """A function that splits a conversation asked as a query into texts of at most `config.max_tokens`."""
+    """Make a function that splits a conversation asked as a query into texts of at most `config.max_tokens`."""
     return partial(chunk_markdown, max_tokens=config.max_tokens, overlap_tokens=config.overlap_tokens, count=count)

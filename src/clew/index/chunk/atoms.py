@@ -1,14 +1,19 @@
-"""The second pass of the structure chunker: blocks become atoms, the smallest spans that a chunk is made of.
+"""The second and third pass of the structure chunker: blocks become atoms, and atoms are packed into spans that fit.
 
-An atom is a sentence, or a table or code block that fits a chunk. Only what is larger is split further: tables by rows,
-code by blank lines and then lines, text by lines and words, and a word that is too long by characters.
+An atom, the smallest span a chunk is made of, is a sentence, or a table or code block that fits a chunk. Only larger
+ones are split further: tables by rows, code by blank lines and then lines, text by lines and words, and a word that is
+too long by characters. Neighbouring spans overlap by whole sentences.
 """
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from operator import le
 from typing import NamedTuple
 
+from clew.core.errors import SettingsError
 from clew.core.sentences import split_sentences
 from clew.index.chunk.blocks import ChunkBlock
 
@@ -18,7 +23,7 @@ TokenCounter = Callable[[Sequence[str]], list[int]]
 # so that a list is split between items before it is split inside one.
 SEPARATE = -1  # always a boundary: the atom before belongs to another group
 MAX_DEPTH = 15
-LEAD_IN = 16  # after a paragraph that introduces what follows
+LEAD_IN = 16  # after a paragraph that introduces the next block
 ROW = 17  # between the rows of a table, and at blank lines in code
 SENTENCE = 18
 LINE = 19
@@ -36,6 +41,10 @@ _PIECES_PER_CHUNK = 16  # how finely an oversized sentence is split
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE_END = re.compile(r"\n\s*")
 _SPACE = re.compile(r"\s+")
+Span = tuple[int, int]
+Fits = Callable[[int, int, int], bool]  # (low, high, limit): whether atoms low..high have at most `limit` tokens
+
+_SAMPLE_SIZE = 64  # spans that are counted to decide whether the others must be
 
 
 class Atom(NamedTuple):
@@ -50,7 +59,7 @@ class Atom(NamedTuple):
 
 
 def count_tokens(texts: Sequence[str], count: TokenCounter) -> list[int]:
-    """The tokens of each text, at least one per `MAX_CHARS_PER_TOKEN` characters."""
+    """Return the tokens of each text, at least one per `MAX_CHARS_PER_TOKEN` characters."""
     if not texts:
         return []
     return [max(n, -(-len(text) // MAX_CHARS_PER_TOKEN)) for n, text in zip(count(texts), texts, strict=True)]
@@ -59,7 +68,7 @@ def count_tokens(texts: Sequence[str], count: TokenCounter) -> list[int]:
 def split_blocks_into_atoms(
     text: str, groups: Sequence[Sequence[ChunkBlock]], *, size: int, count: TokenCounter
 ) -> tuple[list[Atom], list[int]]:
-    """The atoms of groups of neighbouring blocks, and the tokens of each with the white space after it.
+    """Return the atoms of groups of neighbouring blocks, and the tokens of each with the white space after it.
 
     All fit the size; the first of each group is SEPARATE. They are counted in one batch, which is faster.
     """
@@ -75,7 +84,7 @@ def split_blocks_into_atoms(
 def split_oversized_atoms(
     text: str, given: Sequence[Atom], *, size: int, count: TokenCounter
 ) -> tuple[list[Atom], list[int]]:
-    """The atoms with those larger than the size split, and the tokens of each."""
+    """Return the atoms with those larger than the size split, and the tokens of each."""
     atoms, counts = list(given), count_tokens(_slice_atoms_with_space(text, given, range(len(given))), count)
     while True:
         max_sizes = _compute_max_atom_sizes(atoms, counts, size)
@@ -102,7 +111,7 @@ def split_oversized_atoms(
 
 
 def _slice_atoms_with_space(text: str, atoms: Sequence[Atom], positions: Sequence[int]) -> list[str]:
-    """The text of some of the atoms, each with the white space up to the next atom of its group."""
+    """Return the text of some of the atoms, each with the white space up to the next atom of its group."""
     last = len(atoms) - 1
     return [
         text[atoms[i].start : atoms[i].end if i == last or atoms[i + 1].break_level == SEPARATE else atoms[i + 1].start]
@@ -111,7 +120,7 @@ def _slice_atoms_with_space(text: str, atoms: Sequence[Atom], positions: Sequenc
 
 
 def _compute_max_atom_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: int) -> list[int]:
-    """The maximum size of each atom: text after a heading leaves room for it, so that the two stay together."""
+    """Compute the maximum size of each atom: text after a heading leaves room for it, so that the two stay together."""
     max_sizes = []
     headings = 0
     for atom, tokens in zip(atoms, counts, strict=True):
@@ -123,7 +132,7 @@ def _compute_max_atom_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: 
 
 
 def _split_block_into_atoms(text: str, before: ChunkBlock | None, block: ChunkBlock) -> Iterator[Atom]:
-    """The atoms of a block; `before` is the block in front of it in its group."""
+    """Yield the atoms of a block; `before` is the block in front of it in its group."""
     level = min(block.depth, MAX_DEPTH)
     if before is None:
         level = SEPARATE
@@ -142,13 +151,13 @@ def _split_block_into_atoms(text: str, before: ChunkBlock | None, block: ChunkBl
 
 
 def _split_line_paragraphs(text: str, block: ChunkBlock) -> list[tuple[int, int]]:
-    """The lines of a block where each line is a paragraph, else the block as it is."""
+    """Return the lines of a block where each line is a paragraph, else the block as it is."""
     lines = [match.span() for match in _LINE.finditer(text, block.start, block.end)]
     return lines if any(end - start > _MAX_WRAPPED_LINE for start, end in lines) else [(block.start, block.end)]
 
 
 def _is_title_line(text: str, length: int, end: int) -> bool:
-    """Whether the line that ends there is a title: short, no full stop, right before a line that is a paragraph."""
+    """Return whether the line that ends there is a title: short, without a full stop, right before a paragraph."""
     following = _LINE.search(text, end)
     return (
         length <= _MAX_TITLE_CHARS
@@ -160,12 +169,12 @@ def _is_title_line(text: str, length: int, end: int) -> bool:
 
 
 def _split_sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """The spans of the sentences from `start` to `end`, as positions in the whole text."""
+    """Return the spans of the sentences from `start` to `end`, as positions in the whole text."""
     return [(start + low, start + high) for low, high in split_sentences(text[start:end])]
 
 
 def _split_at_coarsest_boundary(text: str, atom: Atom, tokens: int, max_size: int) -> list[Atom]:
-    """The atom split at the coarsest kind of boundary that it has; itself if it is one character."""
+    """Return the atom split at the coarsest kind of boundary that it has; itself if it is one character."""
     if atom.kind == "table" and not atom.table_header and len(rows := _split_table_rows(text, atom)) > 1:
         return rows
     if atom.kind == "paragraph" and len(spans := _split_sentences(text, atom.start, atom.end)) > 1:
@@ -181,7 +190,7 @@ def _split_at_coarsest_boundary(text: str, atom: Atom, tokens: int, max_size: in
 
 
 def _join_short_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
-    """Neighbouring words joined up to a length: counting each by itself would take long and gain little."""
+    """Join neighbouring words up to a length: counting each by itself would take long and gain little."""
     joined = [spans[0]]
     for start, end in spans[1:]:
         if end - joined[-1][0] <= length:
@@ -192,14 +201,14 @@ def _join_short_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tup
 
 
 def _make_atoms(text: str, atom: Atom, spans: Sequence[tuple[int, int]], level: int) -> list[Atom]:
-    """One atom per span that is not white space; all but the first get the break level."""
+    """Make one atom per span that is not white space; all but the first get the break level."""
     inside = [trimmed for start, end in spans if (trimmed := trim_span(text, start, end))]
     first, *rest = [atom._replace(start=start, end=end, repeatable=False) for start, end in inside]
     return [first, *(piece._replace(break_level=level) for piece in rest)]
 
 
 def trim_span(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The span without the white space at its ends, or None if there is nothing else."""
+    """Return the span without the white space at its ends, or None if there is nothing else."""
     inside = text[start:end]
     if not inside or inside.isspace():
         return None
@@ -207,7 +216,7 @@ def trim_span(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _split_table_rows(text: str, atom: Atom) -> list[Atom]:
-    """The rows of a table: the header stays with the line below it, and every row carries it."""
+    """Return the rows of a table: the header stays with the line below it, and every row carries it."""
     lines = text[atom.start : atom.end].split("\n")
     header = lines[0].strip()
     stops = [atom.start]
@@ -220,7 +229,7 @@ def _split_table_rows(text: str, atom: Atom) -> list[Atom]:
 
 
 def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
-    """A word in so many parts of about the same length; a combining mark stays with its letter."""
+    """Return a word in so many parts of about the same length; a combining mark stays with its letter."""
     length = atom.end - atom.start
     step = max(1, length // max(parts, 2))
     starts = [atom.start]
@@ -231,3 +240,117 @@ def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
         if starts[-1] < start < atom.end:
             starts.append(start)
     return list(zip(starts, [*starts[1:], atom.end], strict=True))
+
+
+def check_size_and_overlap(
+    *, size: int, overlap: int, names: tuple[str, str] = ("chunk_size", "chunk_overlap")
+) -> None:
+    """Raise a SettingsError for sizes with which chunking could not advance."""
+    if size < 1:
+        raise SettingsError(f"{names[0]} is {size}; it must be at least 1")
+    if not 0 <= overlap < size:
+        raise SettingsError(f"{names[1]} is {overlap}; it must be at least 0 and less than {names[0]}, which is {size}")
+
+
+def make_token_sum_check(counts: Sequence[int]) -> Fits:
+    """Make a size check that adds up the tokens of atoms; its spans are verified afterwards."""
+    sums = [0, *accumulate(counts)]
+    return lambda low, high, limit: sums[high] - sums[low] <= limit
+
+
+def make_exact_token_check(text: str, atoms: Sequence[Atom], counts: Sequence[int], count: TokenCounter) -> Fits:
+    """Make a size check that counts the joined text where rounding could explain the excess of the sum."""
+    sums = [0, *accumulate(counts)]
+
+    def fits(low: int, high: int, limit: int) -> bool:
+        beyond = sums[high] - sums[low] - limit
+        if 0 < beyond <= 2 * (high - low):
+            return count_tokens([text[atoms[low].start : atoms[high - 1].end]], count)[0] <= limit
+        return beyond <= 0
+
+    return fits
+
+
+def pack_atoms(atoms: Sequence[Atom], fits: Fits, *, size: int, overlap: int) -> list[Span]:
+    """Return the ranges of atoms that become spans; starts and ends strictly increase, so each range has a new atom."""
+    packed: list[Span] = []
+    first = last = 0
+    for low, high in _split_at_structure(atoms, fits, 0, len(atoms), size):
+        if atoms[low].break_level == SEPARATE:
+            packed.append((first, last))
+            first = low
+        elif not fits(first, high, size):
+            packed.append((first, last))
+            first = _find_overlap_start(atoms, fits, first, low, overlap)
+            while first < low and not fits(first, high, size):
+                first += 1
+        last = high
+    return [*packed, (first, last)][1:]  # the first atom is SEPARATE, so the first range is empty
+
+
+def _split_at_structure(atoms: Sequence[Atom], fits: Fits, low: int, high: int, size: int) -> Iterator[Span]:
+    """Yield ranges that fit, split only at the lowest break levels, so that structure stays together."""
+    if high - low <= 1:
+        if low < high:
+            yield low, high
+        return
+    easiest = min(atom.break_level for atom in atoms[low + 1 : high])
+    if easiest > 0 and fits(low, high, size):
+        yield low, high
+        return
+    boundaries = [low, *(i for i in range(low + 1, high) if atoms[i].break_level == easiest), high]
+    for start, stop in pairwise(boundaries):
+        yield from _split_at_structure(atoms, fits, start, stop, size)
+
+
+def _find_overlap_start(atoms: Sequence[Atom], fits: Fits, first: int, end: int, overlap: int) -> int:
+    """Find where the next span starts in order to repeat the last whole sentences; tables and code do not repeat."""
+    start = end
+    while start - 1 > first and atoms[start - 1].repeatable and fits(start - 1, end, overlap):
+        start -= 1
+    return start
+
+
+def split_oversized_spans(
+    text: str,
+    spans: Sequence[Span],
+    boundaries: Sequence[int],
+    *,
+    size: int,
+    count: TokenCounter,
+    sums: Sequence[int] = (),
+) -> list[Span]:
+    """Return the spans with those over the size split, at one of the `boundaries` where possible.
+
+    `sums` are the added-up tokens of the spans, all within the size. Where a sample shows that joined text never has
+    more tokens than its parts, the sums are trusted: counting is most of the work, and need not be done twice. A piece
+    inside another span, which an overlap can become, is dropped.
+    """
+    if sums and len(spans) > _SAMPLE_SIZE:
+        step = len(spans) // _SAMPLE_SIZE
+        sample = count_tokens([text[start:end] for start, end in spans[::step]], count)
+        if max(sums) <= size and all(map(le, sample, sums[::step])):
+            return list(spans)
+    fitting: list[Span] = []
+    unsure = list(spans)
+    while unsure:
+        halves: list[Span] = []
+        counts = count_tokens([text[start:end] for start, end in unsure], count)
+        for (start, end), tokens in zip(unsure, counts, strict=True):
+            if tokens <= size or end - start <= 1:
+                fitting.append((start, end))
+            else:
+                middle = _find_split_position(boundaries, start, end, start + max(1, (end - start) * size // tokens))
+                halves += [(start, start + len(text[start:middle].rstrip())), (middle, end)]
+        unsure = halves
+    fitting.sort(key=lambda span: (span[0], -span[1]))
+    reached = accumulate((end for _, end in fitting), max, initial=-1)
+    return [span for span, before in zip(fitting, reached, strict=False) if span[1] > before]
+
+
+def _find_split_position(boundaries: Sequence[int], start: int, end: int, guess: int) -> int:
+    """Find where to split a span in two: the last boundary before the guess, else the first after it."""
+    low, high = bisect_right(boundaries, start), bisect_left(boundaries, end)
+    if low == high:
+        return min(guess, end - 1)
+    return boundaries[max(bisect_right(boundaries, guess, low, high) - 1, low)]

@@ -29,7 +29,7 @@ class ChunkBlock:
 
 
 def find_document_blocks(document: Document) -> list[ChunkBlock]:
-    """The blocks of the document; together they cover everything that is not white space."""
+    """Find the blocks of the document; together they cover everything that is not white space."""
     sections = get_sections_or_whole(document)
     ends = [section.end for section in sections]
     return [
@@ -39,7 +39,7 @@ def find_document_blocks(document: Document) -> list[ChunkBlock]:
 
 
 def get_sections_or_whole(document: Document) -> tuple[Section, ...]:
-    """The sections of the document; one section without a label where it has none."""
+    """Return the sections of the document; one section without a label where it has none."""
     if document.sections or not document.text:
         return document.sections
     return (Section(0, len(document.text)),)
@@ -55,7 +55,7 @@ def _parse_by_format(document: Document, sections: Sequence[Section]) -> Iterabl
 
 
 def _parse_markdown_document(text: str, sections: Sequence[Section]) -> Iterable[MarkdownBlock]:
-    """The blocks of the Markdown parser.
+    """Parse the blocks of the Markdown parser.
 
     If one would reach into the next section (a code block that is never closed), each section is parsed by itself.
     """
@@ -71,7 +71,7 @@ def _parse_markdown_document(text: str, sections: Sequence[Section]) -> Iterable
 
 
 def _parse_plain_text(text: str, sections: Sequence[Section]) -> Iterator[MarkdownBlock]:
-    """The paragraphs of plain text, with the titles at the start of sections as headings."""
+    """Yield the paragraphs of plain text, with the titles at the start of sections as headings."""
     title_ends = {title.start: title.end for title in find_underlined_titles(text)}
     for section in sections:
         start = section.start

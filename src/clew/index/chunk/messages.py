@@ -1,10 +1,10 @@
 """The message chunker, for threads: each message is a chunk; a long one becomes several that overlap.
 
 The text is the message. Its context holds the channel, author and date, which are embedded with it, and quotes the
-messages before it, so that "that one is on Thursday, in the big hall" is found by the words of what it answers. These
-are indexed and not embedded: what a message says itself must find it first. A message without content of its own ("ok",
-"+1") quotes nothing, or it would be found instead of what it answers. Only earlier messages are in a context, so that a
-new message changes no other chunk.
+messages before it, so that "that one is on Thursday, in the big hall" is found by the words of the question. Quotes are
+indexed and not embedded: a message must be found by its own words first. A message without content of its own ("ok",
+"+1") quotes nothing, or it would be found instead of the message that it answers. Only earlier messages are in a
+context, so that a new message changes no other chunk.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from clew.core.small_talk import has_content
 from clew.core.thread import get_message_text
 from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.paragraphs import find_paragraph_spans
+from clew.index.chunk.pages import find_paragraph_spans
 
 
 def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: TokenCounter) -> Chunker:
-    """A chunker of threads; a message of more than `chunk_size` tokens becomes several chunks that overlap."""
+    """Make a chunker of threads; a message of more than `chunk_size` tokens becomes several chunks that overlap."""
 
     def chunk(document: Document) -> list[Chunk]:
         return chunk_messages(document, range(len(document.sections)), config=config, threads=threads, count=count)
@@ -32,7 +32,7 @@ def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: 
 def chunk_messages(
     document: Document, positions: Sequence[int], *, config: IngestionConfig, threads: ThreadConfig, count: TokenCounter
 ) -> list[Chunk]:
-    """The chunks of the messages at these positions of a thread, in order, numbered from 0."""
+    """Return the chunks of the messages at these positions of a thread, in order, numbered from 0."""
     made: list[Chunk] = []
     for position in positions:
         section = document.sections[position]
@@ -63,7 +63,7 @@ def chunk_messages(
 
 
 def build_message_context(document: Document, position: int, config: ThreadConfig) -> str:
-    """Channel, author and date, then quotes of the messages that this one answers or follows, the nearest last.
+    """Build the context: channel, author and date, then quotes of the messages it answers or follows, the nearest last.
 
     The date is written as people ask for it, and the earlier messages without their authors: both improved recall.
     """
@@ -81,7 +81,7 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
 
 
 def _find_context_messages(document: Document, position: int, max_messages: int) -> list[int]:
-    """The positions of the messages for the context: the reply chain first, then those right before, in order."""
+    """Find the positions of the messages for the context: the reply chain first, then those right before, in order."""
     chain: list[int] = []
     at = document.sections[position].parent
     while at is not None and len(chain) < max_messages:
@@ -94,7 +94,7 @@ def _find_context_messages(document: Document, position: int, max_messages: int)
 
 
 def _is_seen_with(document: Document, earlier: Section, section: Section) -> bool:
-    """Whether all who may see a message may see an earlier one: else the search would tell them what it says."""
+    """Return whether all who may see a message may see an earlier one, which its search would tell them."""
     before, own = (document.access if each.access is None else each.access for each in (earlier, section))
     return before is None or (own is not None and own <= before)
 

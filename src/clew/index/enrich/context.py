@@ -1,6 +1,6 @@
 """Contextual enrichment, the fourth step of the write path: `Chunk.context` says where a chunk stands in its document.
 
-It changes what is embedded and indexed, not what is stored and cited. Without a model the context is the title, the
+It changes the embedded and indexed text, not the stored and cited one. Without a model the context is the title, the
 heading path (in code, the enclosing definitions) and the opening of the section. With one the model writes it
 (Anthropic, "Contextual Retrieval", 2024) and sees as much of the document around the chunk as fits its window.
 
@@ -8,6 +8,7 @@ The key of a written context is a digest of the chunk and its neighbours, not of
 leaves it valid, and nothing is asked or embedded again.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from clew.core.report import OnWarning, SourceFailure
 from clew.core.sentences import split_sentences
 from clew.core.types import Chunk, Document, Section
 from clew.index.chunk.build import assign_chunk_indexes_and_ids
-from clew.index.enrich.scope import find_enclosing_definitions, find_first_definition
+from clew.index.read.text.code import read_code
 
 RecallContexts = Callable[[str], Mapping[str, str]]  # the stored contexts of a document by their keys
 
@@ -38,10 +39,23 @@ Here is the chunk to be placed within the whole document:
 
 Write one or two short sentences that say what this chunk is about and where it stands in the document, so that it can
 be found by search. Answer with the sentences alone."""
+_MAX_LABEL_CHARS = 120  # characters of a definition's line
+_MAX_LINES = 2_000  # looked at from one chunk: each chunk of a file that is one block would walk over all of it
+_WORD = re.compile(r"[^\W\d]")
+_COMMENT = re.compile(r"\s*(?:#|//|/\*|\*|--|;|@|\"\"\"|''')")
+_CONTROL = re.compile(  # opens a block, but names nothing
+    r"(?:if|elif|else|for|foreach|while|loop|do|switch|match|case|default|try|except|catch|finally|with|using|unsafe"
+    r"|return|yield|await|begin|synchronized)\b"
+)
+_ACCESS_LABEL = re.compile(r"\s*(?:public|private|protected)\s*:")  # is indented like its class, not like a member
+_CONTINUATION = re.compile(r"[)\]}>.,:+\-*/|&=?{(\[]|where\b")  # a line that continues the one above
+_SHARED_NAMES = re.compile(
+    r"(?:inline\s+)?(?:package|namespace|module|mod|use|using|import|from)\b|.*;$", re.IGNORECASE
+)
 
 
 def make_heading_enricher() -> Enricher:
-    """An enricher that needs no model: the context is the title, the headings and the opening of the section."""
+    """Make an enricher that needs no model: the context is the title, the headings and the opening of the section."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
         leads = _find_section_openings(document, chunks)
@@ -65,7 +79,7 @@ def make_llm_enricher(
     window: int = 24_000,
     keep_copy: bool = False,
 ) -> Enricher:
-    """An enricher whose contexts a model writes, at most `max_concurrent` at once; it sees `window` characters.
+    """Make an enricher whose contexts a model writes, at most `max_concurrent` at once; it sees `window` characters.
 
     A stored context with the same key is reused. Where the model fails, the context is a sentence that names the
     document, with a warning, and `on_failure` gets the document's id. `keep_copy` stores the context in the meta too,
@@ -104,7 +118,7 @@ def make_llm_enricher(
 
 
 def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
-    """The contexts that a model wrote for stored chunks, by their keys."""
+    """Collect the contexts that a model wrote for stored chunks, by their keys."""
     return {
         chunk.meta[CONTEXT_KEY]: chunk.meta.get(CONTEXT_COPY, chunk.context)
         for chunk in chunks
@@ -113,7 +127,7 @@ def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
 
 
 def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) -> list[str]:
-    """One key per chunk: a digest of its text, its neighbours' texts, its headings, the title and the model."""
+    """Make one key per chunk: a digest of its text, its neighbours' texts, its headings, the title and the model."""
     texts = ["", *(chunk.text for chunk in chunks), ""]
     return [
         digest("context", model, document.title, *chunk.headings, "\x1e", *texts[position : position + 3])
@@ -122,7 +136,7 @@ def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) 
 
 
 def _build_context_prompt(document: Document, chunk: Chunk, window: int) -> str:
-    """The prompt for one chunk.
+    """Build the prompt for one chunk.
 
     The document comes first, the same for all its chunks, so that a provider's prompt cache applies; one larger than
     the window is cut to the part around the chunk.
@@ -141,14 +155,14 @@ def _make_fallback_context(document: Document) -> str:
 
 
 def _format_heading_context(document: Document, chunk: Chunk, lead: str) -> str:
-    """The title and path of a chunk, the lead, and the context that it already has, one per line."""
+    """Format the title and path of a chunk, the lead, and the context that it already has, one per line."""
     names = (_find_document_title(document), *_find_heading_path(document, chunk))
     path = " > ".join(dict.fromkeys(name for name in names if name))
     return "\n".join(part for part in (path, lead, chunk.context) if part)
 
 
 def _find_document_title(document: Document) -> str:
-    """The title of the document; without one, its first heading, or the first definition of its code."""
+    """Find the title of the document; without one, its first heading, or the first definition of its code."""
     if document.title:
         return document.title
     label = next((section.label for section in document.sections if section.label), "")
@@ -156,7 +170,7 @@ def _find_document_title(document: Document) -> str:
 
 
 def _find_heading_path(document: Document, chunk: Chunk) -> tuple[str, ...]:
-    """The headings above a chunk; in code also the enclosing definitions that no heading names."""
+    """Find the headings above a chunk; in code also the enclosing definitions that no heading names."""
     if not _is_code(document):
         return chunk.headings
     lines = find_enclosing_definitions(document.text, chunk.start)
@@ -168,7 +182,7 @@ def _is_code(document: Document) -> bool:
 
 
 def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """For each chunk the opening of its section; empty where the chunk begins the section or contains the opening."""
+    """Find the opening of each chunk's section; empty where the chunk begins the section or contains it."""
     ends = [section.end for section in document.sections]
     leads = []
     for chunk in chunks:
@@ -182,8 +196,66 @@ def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[
 
 
 def _extract_first_sentences(text: str, chunk: Chunk) -> str:
-    """The first two sentences after a heading; empty where the chunk contains them."""
+    """Extract the first two sentences after a heading; empty where the chunk contains them."""
     body = text.split("\n", 1)[-1] if text.startswith("#") else text
     spans = split_sentences(body)
     opening = " ".join(body[start:end] for start, end in spans[:2])[:MAX_LEAD_CHARS].strip()
     return "" if opening and opening in chunk.text else opening
+
+
+def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
+    """Find the first lines of the definitions that enclose a position in code, from the outermost to the nearest."""
+    line_start = text.rfind("\n", 0, start) + 1
+    margin = _find_code_indent(text, line_start)
+    found: list[str] = []
+    end = line_start - 1
+    for _ in range(_MAX_LINES):
+        if margin <= 0 or end <= 0:
+            break
+        begin = text.rfind("\n", 0, end) + 1
+        line = text[begin:end].expandtabs(4)
+        end = begin - 1
+        words = line.strip()
+        if not words or _count_indent(line) >= margin or _COMMENT.match(words):
+            continue
+        if _CONTINUATION.match(words) or _ACCESS_LABEL.match(words) or words.endswith((";", ",")):
+            continue
+        margin = _count_indent(line)
+        if _WORD.search(words) and not _CONTROL.match(words) and not _is_continued_statement(words):
+            found.append(words.rstrip("{:( \t")[:_MAX_LABEL_CHARS])
+    return tuple(reversed(found))
+
+
+def find_first_definition(text: str) -> str:
+    """Find the first line of the first definition in a file of code, as a title for it; empty if it defines nothing.
+
+    Declarations, imports and packages are skipped: other files have them too.
+    """
+    labels = (section.label for section in read_code(text, uri="", name="").sections)
+    return next((label for label in labels if label and not _SHARED_NAMES.match(label)), "")
+
+
+def _is_continued_statement(words: str) -> bool:
+    """Return whether a line starts a call or an assignment that continues below, and so defines nothing."""
+    return words.endswith("=") or (" " not in words.partition("(")[0] and not words.endswith(("{", ":")))
+
+
+def _find_code_indent(text: str, start: int) -> int:
+    """Find the indentation of the first line of code from a position on; a comment belongs to the code below it."""
+    first = -1
+    for _ in range(_MAX_LINES):
+        if start >= len(text):
+            break
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end].expandtabs(4)
+        if line.strip():
+            if not _COMMENT.match(line) and not _ACCESS_LABEL.match(line) and _WORD.search(line):
+                return _count_indent(line)
+            first = _count_indent(line) if first < 0 else first
+        start = end + 1
+    return max(first, 0)
+
+
+def _count_indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,4 +1,4 @@
-"""Document summaries: two or three sentences on what a document is about, embedded to find whole documents."""
+"""Document summaries: two or three sentences on the subject, embedded to find whole documents."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -59,15 +59,15 @@ class Summariser:
         return self.llm.name if self.llm else EXTRACT
 
     def summarise(self, document: Document) -> Summary:
-        """The summary of a document; raises DriverFailed where the model fails."""
+        """Return the summary of a document; raise DriverFailed where the model fails."""
         made = generate_llm_summary(document, self.llm) if self.llm else make_extractive_summary(document)
         return Summary(made, self.maker)
 
 
 def run_within_budget(calls: Sequence[Callable[[], T]], *, max_concurrent: int) -> Iterator[tuple[int, T | CostLimit]]:
-    """The position and the result of each call as it is done; CostLimit for a call that the budget refused.
+    """Yield the position and the result of each call as it is done; CostLimit for a call that the budget refused.
 
-    A call reserves the most it may cost, so several at once are refused earlier than one by one: what was refused while
+    A call reserves the most it may cost, so several at once are refused earlier than one by one: a call refused while
     others ran is tried again alone. The first that is refused then stands for all that are left.
     """
     is_tight = Event()
@@ -96,7 +96,7 @@ def run_within_budget(calls: Sequence[Callable[[], T]], *, max_concurrent: int) 
 
 
 def make_extractive_summary(document: Document) -> str:
-    """An extractive summary: the title and the most central sentences of the document, in their order."""
+    """Make an extractive summary: the title and the most central sentences of the document, in their order."""
     text = document.text[:MAX_CHARS]
     spans = [(start, end) for start, end in split_sentences(text) if _is_informative_sentence(text[start:end])]
     central = sorted(_pick_central_sentences(text, spans))
@@ -106,7 +106,7 @@ def make_extractive_summary(document: Document) -> str:
 
 
 def generate_llm_summary(document: Document, llm: LLM) -> str:
-    """The summary that a model writes; `Document: name` if it is empty. A failure raises DriverFailed."""
+    """Generate the summary that a model writes; `Document: name` if it is empty. A failure raises DriverFailed."""
     text = document.text if len(document.text) <= MAX_CHARS else document.text[:MAX_CHARS] + TRUNCATED
     before, after = PROMPT.split("{text}")  # not format(): the text may hold braces
     answer = llm.complete(before + text + after, max_tokens=300, temperature=0.3).strip()
@@ -114,22 +114,22 @@ def generate_llm_summary(document: Document, llm: LLM) -> str:
 
 
 def _is_informative_sentence(sentence: str) -> bool:
-    """Whether a sentence makes sense by itself: not a heading, a row of a table, a fence or a single word."""
+    """Return whether a sentence makes sense by itself: not a heading, a row of a table, a fence or a single word."""
     if len(sentence) > MAX_SENTENCE_CHARS or sentence.lstrip().startswith(("#", "|", "```", ">", "- [", "<")):
         return False
     return len(sentence) >= MIN_SENTENCE_CHARS or _count_letters(sentence) >= MIN_SENTENCE_CHARS
 
 
 def _count_letters(sentence: str) -> int:
-    """The length of a sentence, as if it were written in letters."""
+    """Return the length of a sentence, as if it were written in letters."""
     _, runs = split_runs(sentence)
     return len(sentence) + (UNSPACED_WEIGHT - 1) * sum(map(len, runs))
 
 
 def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans with the highest mean frequency of their terms in the document, smoothed so that short ones do not win.
+    """Pick the spans whose terms are most frequent in the document, smoothed so that short ones do not win.
 
-    The first sentence counts a little more, since documents tend to open with what they are about.
+    The first sentence counts a little more, since documents tend to open with their subject.
     """
     if len(spans) <= MAX_SENTENCES:
         return spans

@@ -1,31 +1,97 @@
 """Readers, the first step of the write path: the bytes of a file become a Document, by the suffix of its name.
 
-`formats.READERS` is the table of the formats that Clew reads itself. A program adds a format, or replaces one, with a
-`Reader` of its own: `readers={".foo": read_foo}`. `load` opens and decodes files, `validate` checks and completes
-Documents made outside. The text of a Document is markdown, plain text or code; `meta["format"]` says which.
+`READERS` is the table of the formats that Clew reads itself. A program adds a format, or replaces one, with a `Reader`
+of its own: `readers={".foo": read_foo}`. `load` opens and decodes files, `sections` checks and completes Documents made
+outside. The text of a Document is markdown, plain text or code; `meta["format"]` says which.
 """
 
 import os
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import make_document_id
 from clew.core.protocols import Reader
 from clew.core.types import Document
-from clew.index.read.formats import READERS, TEXT_NAMES, TEXT_SUFFIXES, read_plain_bytes
+from clew.index.read.blocks import make_title_from_file_name
 from clew.index.read.guard import wrap_library_errors
-from clew.index.read.load import get_file_state, is_decodable_text, read_bytes_within_limit
-from clew.index.read.office.speech import AUDIO_SUFFIXES, is_speech_installed
-from clew.index.read.outline import make_title_from_file_name
-from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, is_ocr_installed
+from clew.index.read.load import decode_text, get_file_state, is_decodable_text, read_bytes_within_limit
+from clew.index.read.office.docling import FORMAT_NAMES, read_office, read_xml
+from clew.index.read.office.mail import read_mail
+from clew.index.read.office.recordings import AUDIO_SUFFIXES, is_speech_installed, read_captions, read_speech
+from clew.index.read.office.sheets import read_delimited
+from clew.index.read.pdf.document import read_pdf
+from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, is_ocr_installed, read_image
 from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
 from clew.index.read.process.pool import read_in_process
-from clew.index.read.validate import validate_document
+from clew.index.read.sections import validate_document
+from clew.index.read.text.code import LANGUAGES, read_code
+from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.notebook import read_notebook
+from clew.index.read.text.plain import read_plain_text, read_rst
+from clew.index.read.text.tex import read_tex
+from clew.index.read.web.html import read_html
 
 MAX_TEXT_HERE = 2_000_000  # bytes of Markdown and the like: a parser may need three hundred times as much memory
 
+
+class TextReader(Protocol):
+    """Makes a Document of decoded text; `name` is the file's name, used as the title where the text has none."""
+
+    def __call__(self, text: str, *, uri: str, name: str) -> Document: ...
+
+
+class FileReader(Protocol):
+    """Makes a Document of the bytes of a file; `name` is the file's name, for its suffix and as a title."""
+
+    def __call__(self, data: bytes, *, uri: str, name: str) -> Document: ...
+
+
+def _make_bytes_reader(reader: TextReader) -> FileReader:
+    """Make a reader of bytes that decodes them and passes the text to a reader of text."""
+
+    def read_text(data: bytes, *, uri: str, name: str) -> Document:
+        text = decode_text(data, uri=uri)
+        if not text.strip():
+            raise SourceError(uri, "is empty: it holds nothing but white space")
+        return reader(text, uri=uri, name=name)
+
+    return read_text
+
+
+read_plain_bytes = _make_bytes_reader(read_plain_text)
+_TEXT_READERS: dict[str, FileReader] = {
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), _make_bytes_reader(read_markdown)),
+    **dict.fromkeys((".txt", ".text", ".log", ".org", ".wiki", ".mediawiki", ".textile"), read_plain_bytes),
+    **dict.fromkeys((".conf", ".properties", ".graphql", ".tf", ".vue", ".svelte"), read_plain_bytes),
+    ".rst": _make_bytes_reader(read_rst),
+    **dict.fromkeys(LANGUAGES, _make_bytes_reader(read_code)),
+}
+# Files without a suffix that hold text by their names; others may be anything, also keys.
+TEXT_NAMES = frozenset(
+    (
+        *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
+        *("changes", "changelog", "history", "news", "todo", "install", "contributing", "security", "codeowners"),
+        *("makefile", "dockerfile", "containerfile", "jenkinsfile", "vagrantfile", "procfile", "gemfile", "rakefile"),
+    )
+)
+TEXT_SUFFIXES = frozenset(_TEXT_READERS)  # read in time and memory that grow with the size of the file alone
+READERS: dict[str, FileReader] = {
+    **_TEXT_READERS,
+    **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
+    **dict.fromkeys((".csv", ".tsv"), read_delimited),
+    **dict.fromkeys((".vtt", ".srt"), read_captions),
+    **dict.fromkeys(IMAGE_SUFFIXES, read_image),
+    **dict.fromkeys(AUDIO_SUFFIXES, read_speech),
+    **dict.fromkeys(FORMAT_NAMES, read_office),
+    **dict.fromkeys((".tex", ".ltx", ".latex"), _make_bytes_reader(read_tex)),
+    ".eml": read_mail,
+    ".ipynb": _make_bytes_reader(read_notebook),
+    ".pdf": read_pdf,
+    ".xml": read_xml,
+}
 # What is read from a folder: images and recordings only where what they need is installed. A file that is named by
 # itself is always tried.
 SUFFIXES = (
@@ -37,7 +103,7 @@ SLOW_SUFFIXES = ((".pdf",), (*IMAGE_SUFFIXES, *AUDIO_SUFFIXES))  # files that ma
 
 
 def has_known_format(name: str, suffixes: Set[str] = SUFFIXES) -> bool:
-    """Whether a file of this name is read from a folder: by its suffix, or as text by a name such as README."""
+    """Return whether a file of this name is read from a folder: by its suffix, or as text by a name such as README."""
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
     return suffix in suffixes if suffix else name.lower() in TEXT_NAMES
 
@@ -50,7 +116,7 @@ def read_file(
     readers: Mapping[str, Reader] | None = None,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
-    """The Document of a file, or a SourceError that says why it cannot be read.
+    """Return the Document of a file, or a SourceError that says why it cannot be read.
 
     `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text. Anything but short
     text is read in another process within `limits`; a program's own reader is called here.
@@ -72,7 +138,7 @@ def read_file(
 
 
 def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
-    """Raises a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
+    """Raise a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
     for suffix in readers:
         if suffix != Path(f"name{suffix}").suffix.lower() or len(suffix) < 2:
             raise SettingsError(
@@ -81,13 +147,18 @@ def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
 
 
 def get_reader_name(reader: Reader) -> str:
-    """The name of a reader for the stamp of its files, so that they are read again when another reader takes over."""
+    """Return the name of a reader for the stamp of its files: they are read again by another reader."""
+    if stamp := getattr(reader, "stamp", None):  # of a plugin
+        return str(stamp)
     named = reader if hasattr(reader, "__qualname__") else type(reader)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def _read_with_custom_reader(reader: Reader, data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a program's own reader; Clew sets its id and uri, and title and sections if it has none."""
+    """Read with a program's own reader.
+
+    Clew sets the id and uri, and title and sections where there are none.
+    """
     with wrap_library_errors(uri, format_name=f"{Path(name).suffix} file"):
         made = reader(data, uri)
     if not isinstance(made, Document | str):

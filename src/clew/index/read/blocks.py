@@ -1,19 +1,20 @@
-"""Blocks, the common output of the readers of rich formats, and how they become one markdown text with its sections.
+"""Blocks, the common output of the readers of rich formats, and the markdown text and sections they become.
 
-The text is what the chunker cuts and what is cited, so structure is written as markdown (`#`, pipes, fences, nested
-lists), and what only looks like markdown is escaped at the start of its line, where it would become structure. Inside a
-line nothing is changed, so that identifiers stay findable.
+The text is cut by the chunker and cited, so structure is written as markdown (`#`, pipes, fences, nested lists), and
+text that only looks like markdown is escaped at the start of its line, where it would become structure. Inside a line
+nothing is changed, so that identifiers stay findable.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any, Literal, NamedTuple
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
-from clew.index.read.outline import make_title_from_file_name
 
 BlockKind = Literal["heading", "paragraph", "list_item", "table", "code", "quote", "caption", "note", "formula"]
 MAX_HEADING_LEVEL = 6
@@ -25,6 +26,10 @@ _RULE_CHARACTERS = "-=*_:| \t"  # a line of nothing else would be a rule, an und
 _BACKTICK_RUNS = re.compile(r"`{3,}")
 _TRAILING_HASHES = re.compile(r"(#+)$")
 _CONTROL_CHARACTERS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF])
+MAX_TABLE_CHARS = 700  # about a chunk of the default size
+
+Row = Sequence[str]
+_SEPARATORS = re.compile(r"[\s_\-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class SourceBlock:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
-    """What a reader found in one source: its blocks, its title if it has one, and its metadata."""
+    """The content of one source: its blocks, its title if it has one, and its metadata."""
 
     blocks: Sequence[SourceBlock]
     title: str = ""
@@ -52,7 +57,7 @@ class ParsedSource:
 
 
 def build_document(page: ParsedSource, *, uri: str, name: str, source_format: str) -> Document:
-    """The Document of a parsed source, or a SourceError if it has no text."""
+    """Build the Document of a parsed source, or a SourceError if it has no text."""
     text, sections = assemble_text_and_sections(page.blocks)
     if not text.strip():
         raise SourceError(uri, "has no text that can be read: it is empty, or holds nothing but pictures")
@@ -68,7 +73,7 @@ def build_document(page: ParsedSource, *, uri: str, name: str, source_format: st
 
 
 def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tuple[Section, ...]]:
-    """The markdown text of the blocks, and the sections that partition it.
+    """Return the markdown text of the blocks, and the sections that partition it.
 
     A heading opens a section under the nearest heading above it of a lower level. Where the page changes inside a
     section, a section without a label continues it, so that every position has its page and its heading path.
@@ -109,12 +114,12 @@ def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tupl
 
 
 def collapse_whitespace(text: str) -> str:
-    """The text without control characters, every run of white space made one space."""
+    """Return the text without control characters, every run of white space made one space."""
     return " ".join((text if text.isprintable() else text.translate(_CONTROL_CHARACTERS)).split())
 
 
 def escape_paragraph(text: str) -> str:
-    """The lines of a paragraph, escaped so that none is parsed as markdown structure; blank lines are dropped."""
+    """Escape the lines of a paragraph so that none is parsed as markdown structure; blank lines are dropped."""
     lines = (line.strip() for line in text.translate(_CONTROL_CHARACTERS).splitlines())
     return "\n".join(_escape_line(line) for line in lines if line)
 
@@ -126,7 +131,7 @@ def _escape_line(line: str) -> str:
 
 
 def _render_block(block: SourceBlock, widths: list[int]) -> str:
-    """The block as markdown, empty if it has no text; `widths` are the marker widths of the open list items."""
+    """Render the block as markdown, empty if it has no text; `widths` are the marker widths of the open list items."""
     match block.kind:
         case "heading":
             label = _TRAILING_HASHES.sub(r"\\\1", collapse_whitespace(block.text))
@@ -170,3 +175,127 @@ def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
     widths.append(len(marker) + 1)
     hanging = indent + " " * widths[-1]
     return "\n".join([f"{indent}{marker} {lines[0]}", *(hanging + line for line in lines[1:])])
+
+
+def split_large_table(rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None) -> Iterator[SourceBlock]:
+    """Yield the table as one block, or a large one as several: split by rows, the header repeated in each.
+
+    A table with a header beyond MAX_TABLE_CHARS is first split into groups of columns, each with the first column.
+    Time and size grow with the number of filled cells, not with the rectangle around them.
+    """
+    filled = [_clean_cells(row) for row in rows]
+    head = _merge_header_rows(filled[:header_rows])
+    body = [row for row in filled[header_rows:] if row]
+    width = max(map(len, (head, *body)), default=0)
+    if not any(head) and not body:
+        return
+    head += [""] * (width - len(head))
+    if sum(map(len, head)) + 3 * width <= MAX_TABLE_CHARS:
+        yield from _split_table_by_rows(head, body, page=page, piece=MAX_TABLE_CHARS)
+        return
+    for columns, part in _split_table_by_columns(head, body, piece=MAX_TABLE_CHARS // 3):
+        yield from _split_table_by_rows(columns, part, page=page, piece=MAX_TABLE_CHARS)
+
+
+def format_table_row(cells: Iterable[str]) -> str:
+    """Format one row of a pipe table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def _clean_cells(row: Row) -> list[str]:
+    """Return the cells with collapsed white space and escaped pipes, without empty ones at the end."""
+    cells = [collapse_whitespace(cell).replace("|", "\\|") if cell else "" for cell in row]
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _merge_header_rows(rows: Sequence[Row]) -> list[str]:
+    """Return the header rows merged into one: the distinct texts above each column, joined."""
+    width = max(map(len, rows), default=0)
+    columns = [[row[at] if at < len(row) else "" for row in rows] for at in range(width)]
+    return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
+
+
+def _split_table_by_rows(head: Row, body: Sequence[Row], *, page: int | None, piece: int) -> Iterator[SourceBlock]:
+    named = max((at for at, cell in enumerate(head, 1) if cell), default=0)
+    top = len(format_table_row(head[:named])) + 4 * named
+    rows: list[Row] = []
+    size = top
+    for row in body:
+        line = 3 * len(row) + sum(map(len, row)) + 2
+        if rows and size + line > piece:
+            yield _render_pipe_table(head, named, rows, page)
+            rows, size = [], top
+        rows.append(row)
+        size += line
+    yield _render_pipe_table(head, named, rows, page)
+
+
+def _render_pipe_table(head: Row, named: int, rows: Sequence[Row], page: int | None) -> SourceBlock:
+    """Render one pipe table, as wide as its header has names or its rows have cells."""
+    top = head[: max([named, 1, *map(len, rows)])]
+    return SourceBlock("table", "\n".join(map(format_table_row, [top, ["-"] * len(top), *rows])), page=page)
+
+
+def _split_table_by_columns(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
+    """Yield groups of adjacent columns, each with the first column; rows that are empty in a group are dropped."""
+    spans: list[tuple[int, int]] = []
+    start = at = 1
+    size = 0
+    for at, cell in enumerate(head[1:], 1):
+        if at > start and size + len(cell) + 3 > piece:
+            spans.append((start, at))
+            start, size = at, 0
+        size += len(cell) + 3
+    spans.append((start, at + 1))
+    parts: list[list[Row]] = [[] for _ in spans]
+    for row in body:
+        for (low, high), part in zip(spans, parts, strict=True):
+            if low >= max(len(row), 2):
+                break
+            if any(row[low:high]) or low == 1:
+                part.append([row[0], *row[low:high]])
+    for (low, high), part in zip(spans, parts, strict=True):
+        if part or any(head[low:high]):
+            yield [head[0], *head[low:high]], part
+
+
+class Heading(NamedTuple):
+    """Where a section begins, its level and its label."""
+
+    start: int
+    level: int
+    label: str
+
+
+def build_sections_from_headings(
+    text: str, headings: Sequence[Heading], *, at: datetime | None = None
+) -> tuple[Section, ...]:
+    """Build one section from each heading to the next; together they partition the text, in order.
+
+    Text before the first heading is a section without a label; mere white space there belongs to the first section.
+    """
+    if not text:
+        return ()
+    starting = list(headings)
+    if not starting or text[: starting[0].start].strip():
+        starting.insert(0, Heading(0, 0, ""))
+    starts = [0, *(heading.start for heading in starting[1:]), len(text)]
+    sections: list[Section] = []
+    ancestors: list[tuple[int, int]] = []  # level and position of the open headings
+    for position, heading in enumerate(starting):
+        while ancestors and ancestors[-1][0] >= heading.level:
+            ancestors.pop()
+        parent = ancestors[-1][1] if ancestors else None
+        sections.append(Section(starts[position], starts[position + 1], heading.label, parent, at=at))
+        if heading.level:
+            ancestors.append((heading.level, position))
+    return tuple(sections)
+
+
+def make_title_from_file_name(name: str) -> str:
+    """Make a title from a file name: `getting-started_2.md` becomes "Getting started 2"."""
+    stem = PurePath(name).stem
+    words = _SEPARATORS.sub(" ", stem).strip()
+    return words[:1].upper() + words[1:] or name

@@ -29,7 +29,7 @@ PASSWORD_PROTECTED = "is password-protected; save a copy without a password and 
 
 @contextmanager
 def wrap_library_errors(uri: str, *, format_name: str) -> Iterator[None]:
-    """Raises every error of a library as a SourceError, including a Rust panic, which is a BaseException."""
+    """Raise every error of a library as a SourceError, including a Rust panic, which is a BaseException."""
     try:
         yield
     except ClewError:
@@ -47,13 +47,13 @@ def wrap_library_errors(uri: str, *, format_name: str) -> Iterator[None]:
 
 
 def shorten_error_message(error: BaseException) -> str:
-    """The first line of an error of a library, at most 160 characters."""
+    """Return the first line of an error of a library, at most 160 characters."""
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     return line if len(line) <= 160 else f"{line[:157]}…"
 
 
 def check_archive_safety(data: bytes, *, uri: str, format_name: str) -> None:
-    """Raises a SourceError for an archive that is a zip bomb, password-protected or broken.
+    """Raise a SourceError for an archive that is a zip bomb, password-protected or broken.
 
     Entries are unpacked as they are checked, because the sizes stated in an archive need not be true.
     """
@@ -103,7 +103,7 @@ def _check_unpacked_entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipI
 
 
 def check_xml_safety(chunks: Iterable[bytes], *, uri: str) -> Iterator[int]:
-    """Yields the size of each chunk; a SourceError where the XML is nested too deeply or declares dangerous entities.
+    """Yield the size of each chunk; a SourceError where the XML is nested too deeply or declares dangerous entities.
 
     XML that is not well-formed is left to the reader: parsing stops here, and the rest is only counted.
     """

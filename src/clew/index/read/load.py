@@ -1,4 +1,8 @@
-"""Loads one file for the readers: its bytes within the size limit, its state, and its decoded text."""
+"""Loads one file for the readers: its bytes within the size limit, its state, and its text in whatever encoding.
+
+charset-normalizer tells scripts apart, as Cyrillic from Japanese, and recognises binary data. Of the Latin
+encodings it prefers the rarer ones, so these are told apart here.
+"""
 
 import codecs
 import errno
@@ -10,7 +14,6 @@ from time import time_ns
 from typing import NamedTuple
 
 from clew.core.errors import SourceError
-from clew.index.read.encoding import detect_legacy_encoding
 
 SETTLED_NS = 2_000_000_000  # age of a modification time from which it can be relied on
 _NEWLINE = re.compile(r"\r\n?")
@@ -24,10 +27,25 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+MAX_HIGH_SHARE = 0.4  # of the letters of a Latin text that are not ASCII
+MAX_RUN_LENGTH = 1.8  # of those in a row, on average
+MAX_CONTROL_SHARE = 0.005  # of control characters in a text
+_CANDIDATES = (
+    *("cp1251", "koi8-r", "cp1253", "cp1255", "cp1256"),
+    *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
+)
+_SAMPLE_BYTES = 200_000
+# Letters of Polish, Hungarian and their neighbours are, read as Western European, signs in the middle of a word.
+_SIGN_IN_WORD = re.compile(r"[^\W\d_][³¹¿¥£¼¾][^\W\d_]")
+_MIN_SIGNS = 2
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_ASCII_LETTER = re.compile(rb"[A-Za-z]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_TRUNCATED = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]{1}|[\xf0-\xf4][\x80-\xbf]{1,2})\Z")
 
 
 def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
-    """The bytes of a regular file that is neither empty nor over the limit, which is checked before reading."""
+    """Return the bytes of a regular file that is neither empty nor over the limit, which is checked before reading."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -50,7 +68,7 @@ def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
 
 
 def decode_text(data: bytes, *, uri: str) -> str:
-    """The text with line endings made newlines.
+    """Return the text with line endings made newlines.
 
     The encoding is that of the byte order mark, else UTF-8, else a legacy one that is detected.
     """
@@ -68,7 +86,7 @@ def decode_text(data: bytes, *, uri: str) -> str:
 
 
 def is_decodable_text(data: bytes) -> bool:
-    """Whether the bytes are text, in UTF-8 or an encoding that is detected."""
+    """Return whether the bytes are text, in UTF-8 or an encoding that is detected."""
     try:
         decode_text(data, uri="")
     except SourceError:
@@ -77,7 +95,7 @@ def is_decodable_text(data: bytes) -> bool:
 
 
 def decode_with_fallbacks(data: bytes, *, charset: str = "") -> str:
-    """The text in the first of these that fits: byte order mark, `charset`, HTML or XML declaration, UTF-8, CP-1252."""
+    """Decode by the first that fits: byte order mark, `charset`, HTML or XML declaration, UTF-8, CP-1252."""
     declared = _META_CHARSET.search(data[:4096]) or _XML_CHARSET.search(data[:200])
     for encoding in (_detect_bom_encoding(data), charset, declared[1].decode() if declared else "", "utf-8"):
         try:
@@ -90,7 +108,7 @@ def decode_with_fallbacks(data: bytes, *, charset: str = "") -> str:
 
 
 def get_file_state(path: Path) -> tuple[int, ...]:
-    """Time, size and inode of a file, to see that it did not change while it was read; empty if it has no status."""
+    """Return time, size and inode of a file, to see that it did not change while it was read."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -99,7 +117,7 @@ def get_file_state(path: Path) -> tuple[int, ...]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file or folder at a path; one that may not be asked about counts as there."""
+    """Return whether there is a file or folder at a path; one that may not be asked about counts as there."""
     try:
         return path.exists()
     except OSError as error:
@@ -107,7 +125,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_file_there(path: Path) -> bool:
-    """Whether there is a file at a path; one that may not be asked about counts as there."""
+    """Return whether there is a file at a path; one that may not be asked about counts as there."""
     try:
         return path.is_file()
     except OSError as error:
@@ -115,7 +133,7 @@ def is_file_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is known to be a folder."""
+    """Return whether a path is known to be a folder."""
     try:
         return path.is_dir()
     except OSError:
@@ -134,7 +152,7 @@ class FileStatus(NamedTuple):
 
 
 def read_file_status(path: Path) -> FileStatus:
-    """The stamp, size and time of a file.
+    """Return the stamp, size and time of a file.
 
     A file modified in the last two seconds could change again within one tick of its clock, so its stamp is unique.
     """
@@ -150,7 +168,7 @@ def read_file_status(path: Path) -> FileStatus:
 
 
 def describe_os_error(error: OSError) -> str:
-    """The reason why a file or folder cannot be read, worded to follow its name."""
+    """Return the reason why a file or folder cannot be read, worded to follow its name."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "does not exist"
     if isinstance(error, PermissionError):
@@ -159,12 +177,12 @@ def describe_os_error(error: OSError) -> str:
 
 
 def describe_size_limit(size: int, limit: int) -> str:
-    """The reason for skipping a file over the size limit, worded to follow its name."""
+    """Return the reason for skipping a file over the size limit, worded to follow its name."""
     return f"is too large: {size:,} bytes, and the limit is {limit:,} (ingestion.max_file_bytes)"
 
 
 def _detect_bom_encoding(data: bytes) -> str:
-    """The encoding that a byte order mark names; empty without one."""
+    """Detect the encoding that a byte order mark names; empty without one."""
     return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "")
 
 
@@ -174,3 +192,46 @@ def _describe_decode_error(data: bytes, error: UnicodeDecodeError) -> str:
     if error.start >= len(data):
         return f"is not {name}: it ends in the middle of a character; {advice}"
     return f"is not {name}: byte 0x{data[error.start]:02x} at offset {error.start}; {advice}"
+
+
+def detect_legacy_encoding(data: bytes) -> str:
+    """Detect the encoding of a text that is not UTF-8; empty if it is none that is known, or UTF-8 that was cut off."""
+    if _is_truncated_utf8(data):
+        return ""
+    if _looks_latin(data[:_SAMPLE_BYTES]):
+        western = data.decode("cp1252", "replace")
+        if len(_SIGN_IN_WORD.findall(western)) >= _MIN_SIGNS and _decodes(data, "cp1250"):
+            return "cp1250"
+        return "cp1252" if _decodes(data, "cp1252") else "latin-1"
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[:_SAMPLE_BYTES], cp_isolation=list(_CANDIDATES)).best()
+    return best.encoding if best is not None and _decodes(data, best.encoding) else ""
+
+
+def _looks_latin(data: bytes) -> bool:
+    """Return whether the bytes are text whose letters beyond ASCII are few and stand alone, as accented ones do."""
+    runs = _HIGH_RUN.findall(data)
+    high, plain = sum(map(len, runs)), len(_ASCII_LETTER.findall(data))
+    is_text = len(_CONTROL.findall(data)) <= MAX_CONTROL_SHARE * len(data)
+    return is_text and bool(runs) and high <= MAX_HIGH_SHARE * (high + plain) and high <= MAX_RUN_LENGTH * len(runs)
+
+
+def _is_truncated_utf8(data: bytes) -> bool:
+    """Return whether all but the last character is UTF-8, and that one is cut off after more than its first byte."""
+    cut = _TRUNCATED.search(data[-4:])
+    if cut is None or len(cut[0]) < 2:
+        return False
+    try:
+        data[: -len(cut[0])].decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,17 +1,20 @@
-"""Sections of one source as documents of their own: a long source is split, and read again as one.
+"""Sections of one source as documents of their own, and the check of the sections of any document.
 
-Each knows the source that it is a part of by its `meta`: `parent` (the id of the source), `section_number` (from 1) and
-`sections` (how many there are). A source of one section stays whole, under its own id: its `sections` is 1.
+Each split section names its source in `meta`: `parent` (the id of the source), `section_number` (from 1) and
+`sections` (their number). A source of one section stays whole, under its own id: its `sections` is 1.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clew.core.errors import SettingsError
+from clew.core.errors import SettingsError, SourceError
 from clew.core.filter import Meta
-from clew.core.thread import is_thread
+from clew.core.sections import find_section_cycle
+from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import Document, DocumentRecord, Section
-from clew.index.read.validate import validate_document
+from clew.index.read.blocks import Heading, build_sections_from_headings
+from clew.index.read.text.front_matter import to_json_meta
+from clew.index.read.text.markdown import parse_markdown_blocks
 
 PARENT, NUMBER, TOTAL = "parent", "section_number", "sections"
 TITLE_SEPARATOR = " > "  # between the title of a source and that of its section
@@ -20,7 +23,7 @@ TITLE_SEPARATOR = " > "  # between the title of a source and that of its section
 def split_into_sections(
     document: Document, *, level: int | None = None, max_chars: int | None = None
 ) -> list[Document]:
-    """The sections of a long document as documents, in order, each with its parent and number in `meta`.
+    """Return the sections of a long document as documents, in order, each with its parent and number in `meta`.
 
     A new one begins at each heading of a `level`, or above it; by default that of the chapters, the first level with
     more than one heading. One longer than `max_chars` is cut after a paragraph. Their texts joined are that of the
@@ -44,30 +47,30 @@ def split_into_sections(
 
 
 def is_section(meta: Meta) -> bool:
-    """Whether a document with this meta is a section of another: it has a parent and is number n of N."""
+    """Return whether a document with this meta is a section of another: it has a parent and is number n of N."""
     number, total = meta.get(NUMBER), meta.get(TOTAL)
     return bool(meta.get(PARENT)) and isinstance(number, int) and isinstance(total, int) and number >= 1
 
 
 def make_section_name(name: str, number: int) -> str:
-    """The id or address of a section of the document with that id or address."""
+    """Make the id or address of a section of the document with that id or address."""
     return f"{name}#section-{number}" if name else ""
 
 
 def get_source_uri(record: DocumentRecord | Document) -> str:
-    """The address of the source that a document was read from; that of a section is without its number."""
+    """Return the address of the source that a document was read from; that of a section is without its number."""
     if not is_section(record.meta):
         return record.uri
     return record.uri.removesuffix(make_section_name("#", record.meta[NUMBER])[1:])
 
 
 def sort_sections(records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-    """The records of the sections among these, by number."""
+    """Return the records of the sections among these, by number."""
     return sorted((each for each in records if is_section(each.meta)), key=lambda each: int(each.meta[NUMBER]))
 
 
 def join_sections(parts: Sequence[Document]) -> Document:
-    """The document whose sections these are, in order; `meta["sections"]` is how many of them there are.
+    """Return the document whose sections these are, in order; `meta["sections"]` is how many of them there are.
 
     A blank line comes between two of them unless the first ends its line.
     """
@@ -98,7 +101,7 @@ def join_sections(parts: Sequence[Document]) -> Document:
 
 
 def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, int]]:
-    """The spans between the headings of a level and above; one that is a heading alone is joined with the next."""
+    """Return the spans between the headings of a level and above; a heading alone is joined with the next span."""
     depths = [len(document.heading_path(place)) for place in range(len(document.sections))]
     if level is None:
         several = (each for each in range(1, max(depths, default=0) + 1) if depths.count(each) > 1)
@@ -117,7 +120,7 @@ def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, i
 
 
 def _cut_after_paragraphs(text: str, span: tuple[int, int], max_chars: int) -> list[tuple[int, int]]:
-    """A span as several of at most `max_chars`, each ending with a paragraph, or else a line; a line is never cut."""
+    """Split a span into several of at most `max_chars`, after paragraphs or else lines; no line is cut."""
     start, end = span
     spans: list[tuple[int, int]] = []
     while end - start > max_chars:
@@ -166,7 +169,7 @@ def _make_section(document: Document, span: tuple[int, int], number: int, total:
 
 
 def _get_source_title(section: Document) -> str:
-    """The title of the source of a section: its own without the heading that was added to it."""
+    """Return the title of the source of a section: its own without the heading that was added to it."""
     labels = (each.label for each in section.sections if each.label)
     added = next((TITLE_SEPARATOR + each for each in labels if section.title.endswith(TITLE_SEPARATOR + each)), "")
     return section.title.removesuffix(added)
@@ -175,3 +178,37 @@ def _get_source_title(section: Document) -> str:
 def _shift_section(section: Section, by: int, first: int) -> Section:
     parent = None if section.parent is None else section.parent + first
     return replace(section, start=section.start + by, end=section.end + by, parent=parent)
+
+
+def validate_document(document: Document) -> Document:
+    """Check the sections of a document, or parse it as markdown if it has none; a SourceError says what is wrong."""
+    name = document.uri or document.id
+    if not document.id:
+        raise SourceError(name or "a document", "has no id; give it one that does not change with its text")
+    if not document.text.strip():
+        raise SourceError(name, "is empty")
+    given = to_json_meta(document.meta)
+    if not document.sections:
+        headings = [
+            Heading(part.start, part.level, part.label) for part in parse_markdown_blocks(document.text) if part.level
+        ]
+        title = document.title or next((heading.label for heading in headings if heading.level == 1), "")
+        meta = {"format": "markdown", **given}
+        return replace(document, sections=build_sections_from_headings(document.text, headings), title=title, meta=meta)
+    document = replace(document, meta=given)
+    if document.kind != THREAD_KIND and any(section.access is not None for section in document.sections):
+        raise SourceError(
+            name, "has labels of access on its sections, which only messages may have; give the document's"
+        )
+    at = 0
+    for position, section in enumerate(document.sections):
+        if section.start != at or section.end < section.start:
+            raise SourceError(name, f"has sections that do not cover its text in order: see section {position}")
+        if section.parent is not None and not 0 <= section.parent < len(document.sections):
+            raise SourceError(name, f"has a section with a parent that does not exist: see section {position}")
+        at = section.end
+    if at != len(document.text):
+        raise SourceError(name, f"has sections that end at {at}, but a text of {len(document.text)} characters")
+    if (cycle := find_section_cycle(document.sections)) is not None:
+        raise SourceError(name, f"has a section that is its own ancestor: see section {cycle}")
+    return document

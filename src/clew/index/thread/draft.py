@@ -1,4 +1,4 @@
-"""Drafts: what is to change in a stored thread, and the edit that writes it.
+"""Drafts: the changes of a stored thread, and the edit that writes them.
 
 A draft holds the messages around the change, not the whole thread. Besides the messages that change, those are written
 that are embedded together with them: the answers to them, and the few that follow.
@@ -23,14 +23,14 @@ from clew.core.thread import (
 )
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.types import Chunk, Document, Message, Vector
-from clew.index.chunk.terms import count_chunk_terms
+from clew.index.chunk.build import count_chunk_terms
 
 ChunkMessages = Callable[[Document, Sequence[int]], list[Chunk]]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of a draft: its place in the thread, itself (`reply_to` is in this thread), and what is said of it."""
+    """A message of a draft: its place in the thread, itself (`reply_to` is in this thread), and its reply state."""
 
     number: int
     message: Message
@@ -53,13 +53,13 @@ class Draft:
     name: str = ""  # of a new thread, where it is not named after its first message
 
     def load(self, store: Store, ids: Iterable[str], *, reach: int) -> None:
-        """Reads the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
+        """Read the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
         assert not self.touched
         part = self._read_part(store, ids, reach)
         self.part, self.last, self.entries = part, part.last, _list_entries(part)
 
     def load_rest(self, store: Store, *, reach: int) -> None:
-        """Reads all messages that are not in the part yet; what was changed stays as it is."""
+        """Read all messages that are not in the part yet; changed ones stay as they are."""
         if self.part is None or self.is_whole:
             return
         ids = [section.id for section in store.document(self.doc_id).sections]
@@ -76,22 +76,22 @@ class Draft:
         return part
 
     def append(self, message: Message, *, guessed: bool = False, awaits: str | None = None) -> None:
-        """Adds a message at the end."""
+        """Add a message at the end."""
         self.put(Entry(self.last + 1, message, guessed, awaits))
 
     def prepend(self, message: Message, *, awaits: str | None = None) -> None:
-        """Adds a message at the beginning."""
+        """Add a message at the beginning."""
         first = min((entry.number for entry in self.entries.values()), default=0)
         self.put(Entry(min(first, self.part.first if self.part else 0) - 1, message, awaits=awaits))
 
     def put(self, entry: Entry) -> None:
-        """Adds a message, or replaces it."""
+        """Add a message, or replaces it."""
         self.last = max(self.last, entry.number)
         self.entries[entry.message.id] = entry
         self.touched.add(entry.message.id)
 
     def take(self, message_id: str) -> Entry:
-        """Removes a message and returns it; the answers to it stay as they are."""
+        """Remove a message and return it; the answers to it stay as they are."""
         entry = self.entries.pop(message_id)
         self.touched.discard(message_id)
         if self.part is not None:  # of a new thread nothing is stored
@@ -99,7 +99,7 @@ class Draft:
         return entry
 
     def drop(self, ids: Iterable[str]) -> int:
-        """Removes messages, and makes the answers to them answers to their parents; how many were there.
+        """Remove messages, and make the answers to them answers to their parents; return how many there were.
 
         The answers to one that waits for its parent wait for that too.
         """
@@ -118,7 +118,10 @@ class Draft:
         return len(gone)
 
     def find_subtree(self, message_id: str) -> list[str]:
-        """A message and all that answer it, directly or not, in order; not those that wait for the same one as it."""
+        """List a message and all direct and indirect answers to it, in order.
+
+        Others that wait for the same message are not among them.
+        """
         found = {message_id}
         ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
         size = 0
@@ -134,7 +137,7 @@ class Draft:
         return not self.removed and all(self.entries[each].number > end for each in self.touched)
 
     def build_document(self) -> Document:
-        """The part as it will be."""
+        """Build the part as it will be."""
         ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
         messages = [entry.message for entry in ordered]
         guessed = {entry.message.id for entry in ordered if entry.guessed}
@@ -151,7 +154,7 @@ class Draft:
         return replace(document, text=text, sections=sections, title=title, summary="", summary_by="", hash="")
 
     def find_affected_positions(self, document: Document, *, reach: int) -> list[int]:
-        """The positions of the messages that change, that answer these, and that follow them or what is removed."""
+        """Find the messages that change, the answers to them, and the messages after a change or a removal."""
         ids = [section.id for section in document.sections]
         numbers = [self.entries[each].number for each in ids]
         before = {m.id: (m.text, m.access) for m in extract_messages(self.part.document)} if self.part else {}
@@ -189,11 +192,11 @@ class PlannedEdit:
     reused: Mapping[str, Vector]
 
     def list_new_texts(self) -> dict[str, str]:
-        """The texts that must be embedded, each with the id of its message."""
+        """List the texts that must be embedded, each with the id of its message."""
         return {chunk.embed_text: str(chunk.meta["message"]) for chunk in self.chunks if chunk.id not in self.reused}
 
     def build_edit(self, vectors: Mapping[str, Vector], *, dim: int, language: str) -> ThreadEdit:
-        """The edit of the thread, with the vectors of new texts."""
+        """Build the edit of the thread, with the vectors of new texts."""
         draft, part = self.draft, self.draft.part
         rows = [self.reused[c.id] if c.id in self.reused else vectors[c.embed_text] for c in self.chunks]
         return ThreadEdit(
@@ -210,7 +213,7 @@ class PlannedEdit:
 
 
 def plan_edit(draft: Draft, *, store: Store, chunk: ChunkMessages, reach: int) -> PlannedEdit:
-    """The edit that a draft needs: what it writes, and which stored vectors stay right."""
+    """Plan the edit of a draft: the messages to write, and the stored vectors that stay right."""
     document = draft.build_document()
     positions = draft.find_affected_positions(document, reach=reach)
     chunks = chunk(document, positions)

@@ -6,7 +6,7 @@ that cannot be stored, or has the id of a message of another channel, is reporte
 cannot be embedded is stored with its words, and its vector is pending.
 
 Others may write to the same threads: an edit is written only if its threads are as they were read, else it is planned
-again from what is stored then.
+again from the stored ones.
 """
 
 import random
@@ -42,7 +42,7 @@ class _Outcome:
 
 
 def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedder, settings: Settings) -> Report:
-    """Adds new and changed messages to their threads; the report says which were added, changed or failed."""
+    """Add new and changed messages to their threads; the report says which were added, changed or failed."""
     started = monotonic()
     everything = list(messages)
     check_messages(everything)
@@ -73,7 +73,7 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
 
 
 def drop_messages(ids: Sequence[str], *, store: Store, embedder: Embedder, settings: Settings) -> int:
-    """Removes messages from their threads, all or none; returns how many. NotFound if one of them is not stored."""
+    """Remove messages from their threads, all or none; return how many. NotFound if one of them is not stored."""
     writer = ThreadWriter(store, embedder, settings)
     threads = _find_threads(ids, store)
     if missing := [message_id for message_id in ids if message_id not in threads]:
@@ -92,7 +92,7 @@ def drop_messages(ids: Sequence[str], *, store: Store, embedder: Embedder, setti
 
 
 def attempts() -> Iterator[int]:
-    """The numbers of the attempts to write what others write too, with a pause of random length between them."""
+    """Yield the numbers of the attempts of concurrent writes, with a pause of random length between them."""
     for attempt in range(MAX_ATTEMPTS):
         if attempt:
             time.sleep(random.uniform(0, min(MAX_PAUSE, 0.001 * 2**attempt)))
@@ -100,14 +100,14 @@ def attempts() -> Iterator[int]:
 
 
 def _find_threads(ids: Sequence[str], store: Store) -> dict[str, str]:
-    """The ids of the threads that messages are in, by message."""
+    """Find the ids of the threads that messages are in, by message."""
     stored = store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
     chunks = {message_id: stored.get(make_first_chunk_id(message_id)) for message_id in ids}
     return {message_id: chunk.doc_id for message_id, chunk in chunks.items() if chunk}
 
 
 def _split_encodable(messages: Sequence[Message]) -> tuple[list[Message], list[SourceFailure]]:
-    """The messages that can be encoded as UTF-8, and failures for those with an unpaired surrogate."""
+    """Return the messages that can be encoded as UTF-8, and failures for those with an unpaired surrogate."""
     encodable: list[Message] = []
     failures: list[SourceFailure] = []
     for message in messages:
@@ -124,7 +124,7 @@ def _split_encodable(messages: Sequence[Message]) -> tuple[list[Message], list[S
 def _split_id_clashes(
     messages: Sequence[Message], stored: Mapping[str, Chunk]
 ) -> tuple[list[Message], list[SourceFailure]]:
-    """The messages with an id of their own, and failures for those whose id a message of another channel has."""
+    """Return the messages with an id of their own, and failures for those whose id a message of another channel has."""
     homes = {str(chunk.meta.get("message", "")): str(chunk.meta.get("channel", "")) for chunk in stored.values()}
     unique: list[Message] = []
     failures: list[SourceFailure] = []
@@ -150,7 +150,7 @@ class ThreadWriter:
         self.failed: dict[str, str] = {}
 
     def write_messages(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> _Outcome:
-        """Writes new and changed messages. What others removed after it was given as changed stays removed."""
+        """Write new and changed messages. Messages that others removed meanwhile stay removed."""
         outcome = _Outcome()
         pending = {message.id: message for message in messages}
         known = {message.id for message in messages if make_first_chunk_id(message.id) in stored}
@@ -192,7 +192,7 @@ class ThreadWriter:
         return _sort_outcome(outcome, messages)
 
     def drop(self, by_thread: Mapping[str, Sequence[str]]) -> int:
-        """Removes messages, given by thread, in one transaction; returns how many were there."""
+        """Remove messages, given by thread, in one transaction; return how many were there."""
         drafts = []
         dropped = 0
         for doc_id, ids in by_thread.items():
@@ -211,7 +211,7 @@ class ThreadWriter:
         return plan_edit(draft, store=self._store, chunk=self._chunk, reach=self._reach)
 
     def _embed_texts(self, edits: Iterable[Iterable[PlannedEdit]]) -> None:
-        """Embeds the new texts, together or, where that fails, one by one; after three failures in a row no more."""
+        """Embed the new texts, together or, where that fails, one by one; after three failures in a row no more."""
         texts = {text: key for group in edits for each in group for text, key in each.list_new_texts().items()}
         wanted, failures, reason = [text for text in texts if text not in self.vectors], 0, ""
         for at in range(0, len(wanted), BATCH_TEXTS):
@@ -248,7 +248,7 @@ class ThreadWriter:
 
 
 def _sort_outcome(outcome: _Outcome, messages: Sequence[Message]) -> _Outcome:
-    """The outcome with its messages in the order in which they were given."""
+    """Return the outcome with its messages in the order in which they were given."""
     places = {message.id: place for place, message in enumerate(messages)}
     for ids in (outcome.added, outcome.changed):
         ids.sort(key=lambda message_id: places[message_id])

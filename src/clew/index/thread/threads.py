@@ -32,7 +32,7 @@ def find_reply_parents(
     before: Sequence[Message] = (),
     awaited: Set[str] = frozenset(),
 ) -> list[Message | None]:
-    """The parent (stated or inferred) that each message replies to, or None where it starts a thread.
+    """Find the parent (stated or inferred) that each message replies to, or None where it starts a thread.
 
     A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
     same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`; a message
@@ -60,7 +60,7 @@ def find_reply_parents(
 
 
 def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) -> list[Thread]:
-    """The threads of a channel in the order of their first messages."""
+    """Build the threads of a channel in the order of their first messages."""
     check_messages(messages)
     roots: dict[str, str] = {}  # the first message of the thread that a message is in, by id
     grouped: dict[str, list[Message]] = {}
@@ -84,7 +84,10 @@ def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadCo
 
 
 def remove_messages_from_thread(document: Document, ids: Set[str]) -> Document | None:
-    """A thread without some of its messages, None if none is left; their replies become replies to their parents."""
+    """Return a thread without some messages, None if none is left.
+
+    Their replies become replies to their parents.
+    """
     messages = extract_messages(document)
     parents = {message.id: message.reply_to for message in messages}
     remaining = []
@@ -98,12 +101,12 @@ def remove_messages_from_thread(document: Document, ids: Set[str]) -> Document |
 
 
 def find_latest_message_time(messages: Iterable[Message]) -> datetime:
-    """The time of the latest message; EARLIEST if none has a time."""
+    """Find the time of the latest message; EARLIEST if none has a time."""
     return max((assume_utc(message.at) for message in messages if message.at), default=EARLIEST)
 
 
 def add_later_stored_messages(document: Document, stored: Document, *, until: datetime) -> Document:
-    """An exported thread plus the stored messages that are later than the whole export, or have no time."""
+    """Return an exported thread plus the stored messages that are later than the whole export, or have no time."""
     exported = {section.id for section in document.sections}
     later = [
         message
@@ -114,7 +117,7 @@ def add_later_stored_messages(document: Document, stored: Document, *, until: da
 
 
 def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: datetime) -> set[str]:
-    """The messages of a stored thread that were deleted: the export reaches past their time, but does not have them."""
+    """Find the deleted messages of a stored thread: those in the time of an export that lacks them."""
     return {
         message.id
         for message in extract_messages(stored)
@@ -125,7 +128,7 @@ def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: da
 def replace_thread_messages(
     document: Document, messages: Sequence[Message], *, more: Document | None = None
 ) -> Document:
-    """A thread's document with these messages instead, some of them of another one (`more`).
+    """Return a thread's document with these messages instead, some of them of another one (`more`).
 
     A generated title is generated again, and the summary goes, since it was made of the text before.
     """
@@ -146,7 +149,10 @@ def replace_thread_messages(
 
 
 def sort_messages_as_sent(messages: Iterable[Message]) -> list[Message]:
-    """The messages sorted by time (stable), each after its parent; one without a time stays after the one before it."""
+    """Sort messages by time (stable), each after its parent.
+
+    One without a time stays after the one before it.
+    """
     keyed: list[tuple[float, Message]] = []
     moment = -math.inf
     for message in messages:
@@ -157,7 +163,7 @@ def sort_messages_as_sent(messages: Iterable[Message]) -> list[Message]:
 
 
 def check_messages(messages: Iterable[Message]) -> None:
-    """Raises a SettingsError for what is not a valid Message, or has no channel."""
+    """Raise a SettingsError for an invalid Message, or one without a channel."""
     for message in messages:
         if not isinstance(message, Message):
             raise SettingsError(f"messages must be Message objects; got a {type(message).__name__}")
@@ -172,20 +178,20 @@ def check_messages(messages: Iterable[Message]) -> None:
 
 
 def explain_id_clash(message: str, *, home: str, channel: str) -> str:
-    """The reason for refusing a message whose id is taken by a message of another channel."""
+    """Return the reason for refusing a message whose id is taken by a message of another channel."""
     hint = f"make ids unique, for example {channel}/{message}"
     return f"a message of #{home} has the same id as {message} of #{channel}; {hint}"
 
 
 def _exceeds_time_gap(earlier: Message, later: Message, hours: float) -> bool:
-    """Whether two messages are out of order, or further apart than so many hours."""
+    """Return whether two messages are out of order, or further apart than so many hours."""
     if earlier.at is None or later.at is None:
         return False
     return not timedelta(0) <= assume_utc(later.at) - assume_utc(earlier.at) <= timedelta(hours=hours)
 
 
 def _move_replies_after_parents(messages: Sequence[Message]) -> list[Message]:
-    """The messages in the same order, except that one given before its parent is moved behind it."""
+    """Return the messages in the same order, except that one given before its parent is moved behind it."""
     known = {message.id: message for message in messages}
     ordered: dict[str, Message] = {}
     for message in messages:

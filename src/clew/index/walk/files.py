@@ -1,20 +1,36 @@
-"""File discovery, before the readers: the files and chat exports below the given paths, found one at a time."""
+"""The walk of a folder: the files and chat exports below the given paths, found one at a time.
+
+A chat export can be a folder: the walk notes which files belong to it, and which of them the rules keep out.
+"""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.report import PassedOver
-from clew.index.chat import ChatExport
-from clew.index.chat.served import detect_export_within
+from clew.core.settings import IngestionConfig
+from clew.index.chat import SLACK, SLACK_CHANNEL, ChatExport
+from clew.index.chat.served import detect_export_within, make_served_export
+from clew.index.chat.slack import TABLES, is_day_name
 from clew.index.read import SUFFIXES, has_known_format
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import ReadLimits
-from clew.index.walk.export_folder import ATTACHMENT, OpenExport, find_export_folder, may_be_export
-from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
+from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment, make_walk_rules
 
+_MARKERS = frozenset({*TABLES, "realm.json"})  # one of them, or a day of a channel, is in such a folder
+ATTACHMENT = "attachment of a chat export"
+_ZULIP = "zulip"  # the other formats are single files, whatever lies beside them
+_TABLE = {
+    SLACK: re.compile(
+        r"(users|org_users|channels|groups|dms|mpims|integration_logs|canvases|lists|file_conversations)\.json"
+    ),
+    SLACK_CHANNEL: re.compile("(?!)"),  # none
+    _ZULIP: re.compile(r"(realm|messages-\d+|attachment|analytics|migration_status)\.json"),
+}
+_ZULIP_ATTACHMENTS = frozenset({"uploads", "avatars", "emoji", "realm_icons"})
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
 UNKNOWN_FORMAT, LINK, SPECIAL = "unknown format", "symbolic link", "not a regular file"
@@ -26,6 +42,56 @@ Found = Path | ChatExport | SourceError | PassedOver
 DEFAULT_RULES = WalkRules()
 
 
+@dataclass(slots=True)
+class OpenExport:
+    """An export on the path of a walk, while its files are looked at."""
+
+    folder: Path
+    kind: str
+    prefix: str  # of its files' paths below the walked folder
+    limits: ReadLimits
+    left_out: set[str] = field(default_factory=set)
+    parts: int = 0
+    reason: str = ""  # why one of its tables is left out, and so all of it
+
+    def is_part(self, path: str) -> bool:
+        """Return whether the file at a path below the walked folder belongs to the export."""
+        folder, _, name = path[len(self.prefix) :].rpartition("/")
+        if is_day_name(name):
+            return "/" not in folder and self.kind == (SLACK if folder else SLACK_CHANNEL)
+        return not folder and _TABLE[self.kind].fullmatch(name) is not None
+
+    def has_attachments(self, path: str) -> bool:
+        """Return whether a folder at a path below the walked folder holds attachments, public or not."""
+        return self.kind == _ZULIP and path[len(self.prefix) :] in _ZULIP_ATTACHMENTS
+
+    def leave_out(self, path: str, reason: str) -> None:
+        """Keep a file or folder from being read, for a reason of the walk's rules."""
+        inside = path[len(self.prefix) :]
+        self.left_out.add(inside)
+        if "/" not in inside and _TABLE[self.kind].fullmatch(inside):
+            self.reason = self.reason or reason
+
+    def close(self) -> Iterator[ChatExport | PassedOver]:
+        """Yield the export, or a note that all of it is passed over because one of its tables is."""
+        if self.parts and self.reason:
+            yield PassedOver(f"{self.folder}/", self.reason, self.parts)
+        elif self.parts:
+            yield make_served_export(self.folder, self.kind, limits=self.limits, left_out=self.left_out)
+
+
+def may_be_export(names: Iterable[str], path: str, export: OpenExport | None) -> bool:
+    """Return whether a folder with these names may be an export; `export` is the one that the folder is within."""
+    days = (name for name in names if is_day_name(name) and not (export and export.is_part(path + name)))
+    return not _MARKERS.isdisjoint(names) or any(days)
+
+
+def find_export_folder(folder: Path, prefix: str, limits: ReadLimits) -> OpenExport | None:
+    """Find the chat export that a folder is, with whatever else lies in it; None if it is none."""
+    found = detect_export_within(folder, limits=limits)
+    return OpenExport(folder, found.kind, prefix, limits) if found and found.kind in _TABLE else None
+
+
 def find_files(
     paths: Iterable[Path],
     *,
@@ -33,12 +99,12 @@ def find_files(
     rules: WalkRules = DEFAULT_RULES,
     root: Path | None = None,
 ) -> Iterator[Found]:
-    """Each file once, in order; a path that cannot be opened comes as the SourceError that says why.
+    """Yield each file once, in order; a path that cannot be opened comes as the SourceError that says why.
 
     A file is returned as given. A folder is walked, sorted by name, for files with one of the suffixes and for exports;
-    one that is itself a chat export comes as a ChatExport, after what else lies in it. What the rules keep out comes as
-    PassedOver, and so do links, which are not followed, Clew's own folders and its settings file, which may hold a key.
-    The ignore files above a folder count up to its repository, or else up to `root`.
+    a folder that is itself a chat export comes as a ChatExport, after the other files in it. Entries that the rules
+    keep out come as PassedOver, and so do links, which are not followed, Clew's own folders and its settings file,
+    which may hold a key. The ignore files above a folder count up to its repository, or else up to `root`.
     """
     sources = list(paths)
     seen = _SeenPaths(sources)
@@ -72,7 +138,7 @@ class _SeenPaths:
         self._seen: set[str] = set()
 
     def add_source(self, real: Path) -> bool:
-        """Whether neither this path nor an export that contains it was found before."""
+        """Return whether neither this path nor an export that contains it was found before."""
         if str(real) in self._seen or (self._is_overlapping and any(str(each) in self._seen for each in real.parents)):
             return False
         if not real.is_dir():
@@ -80,7 +146,7 @@ class _SeenPaths:
         return True
 
     def filter(self, found: Iterable[Found]) -> Iterator[Found]:
-        """What was not found before."""
+        """Yield the entries that were not found before."""
         for each in found:
             if isinstance(each, Path | ChatExport) and self._is_overlapping:
                 key = str((each if isinstance(each, Path) else each.path).resolve())
@@ -103,7 +169,7 @@ def _walk_source(source: Path, real: Path, suffixes: Set[str], rules: WalkRules,
 
 
 def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator[Found]:
-    """The files of a folder and those below, depth first; only the folders on the current path are in memory."""
+    """Yield the files of a folder and those below, depth first; only the folders on the current path are in memory."""
     open_folders: list[_OpenFolder] = []
     yield from _enter_folder(folder, "", rules, open_folders)
     while open_folders:
@@ -150,7 +216,7 @@ class _OpenFolder:
 def _enter_folder(
     folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder], export: OpenExport | None = None
 ) -> Iterator[Found]:
-    """Opens a folder for the walk; yields what comes instead: an error, or why it is passed over."""
+    """Open a folder for the walk; yield an error or a note if it is passed over instead."""
     if path and folder.suffix in _OWN_SUFFIXES:
         yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
         return
@@ -179,7 +245,7 @@ def _enter_folder(
 
 
 def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> Found:
-    """The path of a file with one of the suffixes, or of an export; else why it is passed over or cannot be read."""
+    """Return the path of a file to be read, or why it is passed over or cannot be read."""
     try:
         entry.name.encode()
         if not entry.is_file(follow_symlinks=False):
@@ -195,7 +261,7 @@ def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLim
 
 
 def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> bool:
-    """Whether a file has one of the suffixes, or is a chat export."""
+    """Return whether a file has one of the suffixes, or is a chat export."""
     if has_known_format(entry.name, suffixes):
         return True
     suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
@@ -211,7 +277,7 @@ def _pass_over(entry: "os.DirEntry[str]", reason: str, *, is_folder: bool) -> Pa
 
 
 def count_files(folder: Path) -> int:
-    """How many files are below a folder, at most MAX_COUNTED_FILES; what may not be entered counts as empty."""
+    """Count the files below a folder, at most MAX_COUNTED_FILES; one without permission counts as empty."""
     count = 0
     for _, _, names in os.walk(folder):
         count += len(names)
@@ -221,5 +287,28 @@ def count_files(folder: Path) -> int:
 
 
 def _make_printable(path: str) -> str:
-    """A path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
+    """Make a path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
     return path.removeprefix("./").encode(errors="surrogateescape").decode(errors="replace")
+
+
+def find_reason_passed_over(file: Path, *, root: Path, config: IngestionConfig) -> str:
+    """Explain why adding a folder above a file would pass it over, such as "in .gitignore"; empty if not.
+
+    The walk begins at `root`, or at the folder of a file outside it.
+    """
+    real = Path(os.path.abspath(file))  # noqa: PTH100 (a link stays one)
+    top = root if real.is_relative_to(root) else real.parent
+    try:
+        rules, path = begin_walk(make_walk_rules(config), top, given=top, root=root), ""
+        folder = top
+        parts = real.relative_to(top).parts
+        for depth, name in enumerate(parts, 1):
+            with os.scandir(folder) as entries:
+                rules = rules.enter(list(entries), path)
+            is_folder = depth < len(parts)
+            if reason := rules.find_reason(name, path + name, is_folder=is_folder):
+                return reason
+            folder, path = folder / name, f"{path}{name}/"
+    except (OSError, SourceError):
+        return ""
+    return ""

@@ -1,7 +1,7 @@
 """Ignore rules of file discovery: which entries of a folder are passed over, and for which reason.
 
-In this order: `ingestion.exclude`, `.clewignore`, what is hidden or made by tools (dependencies, build output),
-`.gitignore`. A `!pattern` in a `.clewignore` keeps what the later rules would pass over.
+In this order: `ingestion.exclude`, `.clewignore`, hidden entries and those of tools (dependencies, build output),
+`.gitignore`. A `!pattern` in a `.clewignore` overrules the later rules.
 """
 
 import os
@@ -59,7 +59,7 @@ class IgnoreFile:
     skip: int = 0  # bytes cut from the path: the file is in a folder below it
 
     def check(self, path: bytes, *, is_folder: bool) -> bool | None:
-        """Whether the entry at a path is ignored; None if no pattern matches it."""
+        """Return whether the entry at a path is ignored; None if no pattern matches it."""
         return self.patterns.check(self.above + path[self.skip :], is_folder=is_folder)
 
 
@@ -77,7 +77,7 @@ class WalkRules:
     is_broken_export: bool = False  # a chat export whose tables cannot be read: its messages are no pages
 
     def find_reason(self, name: str, path: str, *, is_folder: bool) -> str:
-        """Why an entry is passed over, by its name and its path below the walked folder; empty if it is not."""
+        """Explain why an entry is passed over, by its name and its path below the walked folder; empty if it is not."""
         if self.exclude is not None and self.exclude.exclude(path, is_folder=is_folder):
             return EXCLUDED
         if self.is_ignoring and (reason := self._find_ignoring_rule(name, path, is_folder=is_folder)):
@@ -89,13 +89,16 @@ class WalkRules:
         return BROKEN_EXPORT if self.is_broken_export and name.endswith(".json") else ""
 
     def find_named_reason(self, file: Path) -> str:
-        """Why a file that is named by itself is passed over; only `exclude` and `include` can, by its path or name."""
+        """Explain why a file named by itself is passed over.
+
+        Only `exclude` and `include` can do that, by its path or name.
+        """
         if self.exclude is not None and self.exclude.match_named(file):
             return EXCLUDED
         return NOT_INCLUDED if self.include is not None and not self.include.match_named(file) else ""
 
     def note_unmatched(self) -> list[SourceFailure]:
-        """What is said of the patterns of `exclude` and `include` that have matched nothing."""
+        """Name the patterns of `exclude` and `include` that have matched nothing."""
         return [
             SourceFailure(text, f"as a pattern of {chosen.setting} it matched no file or folder that was looked at")
             for chosen in filter(None, (self.exclude, self.include))
@@ -115,7 +118,7 @@ class WalkRules:
         return BY_GIT if _check_files(self.git, os.fsencode(path), is_folder=is_folder) else ""
 
     def enter(self, entries: Sequence["os.DirEntry[str]"], path: str) -> "WalkRules":
-        """The rules inside a folder with these entries; `path` is its own below the walked folder, with a slash."""
+        """Return the rules inside a folder with these entries; `path` is its path below the walked folder."""
         if not self.is_ignoring:
             return self
         added: dict[str, tuple[IgnoreFile, ...]] = {GIT_FILE: (), CLEW_FILE: ()}
@@ -128,12 +131,12 @@ class WalkRules:
 
 
 def is_python_environment(names: Set[str]) -> bool:
-    """Whether a folder with files of these names is a Python environment."""
+    """Return whether a folder with files of these names is a Python environment."""
     return _ENVIRONMENT_FILE in names
 
 
 def make_walk_rules(config: IngestionConfig) -> WalkRules:
-    """The rules of the settings, before any folder is entered."""
+    """Make the rules of the settings, before any folder is entered."""
     return WalkRules(
         exclude=ChosenPatterns.parse("ingestion.exclude", config.exclude),
         include=ChosenPatterns.parse("ingestion.include", config.include),
@@ -143,7 +146,7 @@ def make_walk_rules(config: IngestionConfig) -> WalkRules:
 
 
 def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None) -> WalkRules:
-    """The rules for a walk of a folder: with the ignore files above it, up to its repository, or else up to `root`.
+    """Return the rules for a walk of a folder, with the ignore files above it, up to its repository or `root`.
 
     Where those would pass over the folder itself they do not count: whoever names it wants it.
     """
@@ -166,7 +169,7 @@ def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None
 
 
 def _load_files_above(files: Sequence[tuple[Path, Path]], folder: Path) -> tuple[IgnoreFile, ...]:
-    """The ignore files above a walked folder, but for those that would pass over it, or a folder on the way to it."""
+    """Load the ignore files above a walked folder, except those that would pass over the folder itself."""
     loaded: list[tuple[Path, PatternList]] = []
     for level in (*reversed(folder.parents), folder):
         if _find_first(each.check(_encode_below(level, base), is_folder=True) for base, each in reversed(loaded)):
@@ -182,22 +185,22 @@ def _encode_below(folder: Path, base: Path) -> bytes:
 
 
 def _check_files(files: Sequence[IgnoreFile], path: bytes, *, is_folder: bool) -> bool | None:
-    """Whether an entry is ignored by the nearest file with a pattern that matches it; None if there is none."""
+    """Return whether an entry is ignored by the nearest file with a pattern that matches it; None if there is none."""
     return _find_first(file.check(path, is_folder=is_folder) for file in reversed(files))
 
 
 def _find_first(answers: Iterable[bool | None]) -> bool | None:
-    """The first answer that is one."""
+    """Find the first answer that is one."""
     return next((answer for answer in answers if answer is not None), None)
 
 
 def _is_ignore_file(path: Path) -> bool:
-    """Whether there is a file, or a link, wherever that goes."""
+    """Return whether there is a file, or a link, wherever that goes."""
     return path.is_symlink() or path.is_file()
 
 
 def _load_patterns(file: Path) -> PatternList:
-    """The patterns of an ignore file; a SourceError if it cannot be read: nothing may be added that it keeps out.
+    """Load the patterns of an ignore file; a SourceError if it cannot be read: nothing may be added that it keeps out.
 
     A link is followed to a file; one that goes elsewhere cannot be read.
     """

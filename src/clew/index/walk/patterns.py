@@ -1,13 +1,212 @@
-"""Patterns of a .gitignore: the lines of an ignore file, and those that a user gives with `exclude` and `include`."""
+"""Patterns of a .gitignore, in an ignore file or given with `exclude` and `include`, matched as Git matches them.
+
+Git compares bytes: `?` and a class such as `[a-z]` stand for one byte, `*` for any number without a slash, and `**`
+between slashes for any number of folders. A pattern becomes a regular expression that never goes back over the match of
+a star: the first place where the text after a star fits is as good as any later one. So its time grows with pattern
+times path.
+"""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+import re
+import string
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from clew.core.errors import SettingsError
-from clew.index.walk.wildmatch import Wildcards
+
+_SPECIAL = frozenset(b"*?[\\")
+_ALL_BYTES = frozenset(range(256))
+_PRINTED, _SPACES = frozenset(range(0x20, 0x7F)), frozenset(b" \t\n\r")
+_NAMED_CLASSES = {
+    b"alnum": frozenset((string.ascii_letters + string.digits).encode()),
+    b"alpha": frozenset(string.ascii_letters.encode()),
+    b"blank": frozenset(b" \t"),
+    b"cntrl": frozenset((*range(0x20), 0x7F)),
+    b"digit": frozenset(string.digits.encode()),
+    b"graph": _PRINTED - _SPACES,
+    b"lower": frozenset(string.ascii_lowercase.encode()),
+    b"print": _PRINTED,
+    b"punct": frozenset(string.punctuation.encode()),
+    b"space": _SPACES,
+    b"upper": frozenset(string.ascii_uppercase.encode()),
+    b"xdigit": frozenset(string.hexdigits.encode()),
+}
+
+# The tokens of a pattern: these, and the regular expressions of single bytes.
+_STAR, _SLASH = b"*", b"/"
+_FOLDERS, _SOME_FOLDERS, _REST = b"**/", b"**\\/", b"**"  # any number of folders; at least one; whatever follows
+_DOUBLE_STARS = frozenset((_FOLDERS, _SOME_FOLDERS, _REST))
+
+
+class Wildcards:
+    """A pattern that a whole path must match."""
+
+    def __init__(self, pattern: bytes) -> None:
+        plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
+        self._prefix, self._rest = pattern[:plain], pattern[plain:]
+
+    def match(self, path: bytes) -> bool:
+        """Return whether the pattern matches the path."""
+        if not self._rest:
+            return path == self._prefix
+        if not path.startswith(self._prefix) or len(path) < self._min_length:
+            return False  # so no expression is made of a very long pattern
+        return self._expression is not None and self._expression.fullmatch(path, len(self._prefix)) is not None
+
+    @property
+    def problem(self) -> str:
+        """The problem of the pattern, in a few words; empty if nothing is."""
+        if not self._rest:
+            return "" if self._prefix else "it matches nothing"
+        if self._parsed is None:
+            return "it ends with a backslash, or a [class] in it is unknown or has no end"
+        return "a range in it runs from a later to an earlier character" if self._parsed.has_reversed_range else ""
+
+    @cached_property
+    def _parsed(self) -> "_Parsed | None":
+        """The tokens after the plain beginning; None if the pattern is malformed, and so matches nothing.
+
+        A `**` right after the plain beginning counts as if a slash were before it, as in Git.
+        """
+        try:
+            return _parse(self._rest)
+        except IndexError:  # it ends too early
+            return None
+
+    @cached_property
+    def _min_length(self) -> int:
+        """The length of the shortest path that may match."""
+        counted = self._parsed.tokens if self._parsed else ()
+        return len(self._prefix) + sum(token not in (_STAR, _FOLDERS, _REST) for token in counted)
+
+    @cached_property
+    def _expression(self) -> re.Pattern[bytes] | None:
+        return re.compile(_write_expression(self._parsed.tokens), re.DOTALL) if self._parsed else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    tokens: Sequence[bytes]
+    has_reversed_range: bool
+
+
+def _parse(pattern: bytes) -> _Parsed:
+    """Parse the tokens of a pattern; IndexError if it is malformed."""
+    tokens: list[bytes] = []
+    has_reversed_range = False
+    place = 0
+    while place < len(pattern):
+        byte = pattern[place : place + 1]
+        if byte == b"*":
+            start = place
+            while pattern[place : place + 1] == b"*":
+                place += 1
+            tokens.append(_read_stars(pattern, start, place))
+            place += {_FOLDERS: 1, _SOME_FOLDERS: 2}.get(tokens[-1], 0)
+            continue
+        if byte == b"[":
+            members, place, is_reversed = _read_class(pattern, place + 1)
+            has_reversed_range = has_reversed_range or is_reversed
+            tokens.append(_write_class(members - {ord("/")}))
+        elif byte == b"?":
+            tokens.append(b"[^/]")
+        else:
+            place += byte == b"\\"
+            tokens.append(re.escape(bytes((pattern[place],))))
+        place += 1
+    return _Parsed(tokens, has_reversed_range)
+
+
+def _read_stars(pattern: bytes, start: int, end: int) -> bytes:
+    """Return the token of the stars between two places: two or more between slashes stand for folders."""
+    if end - start == 1 or (start > 0 and pattern[start - 1 : start] != b"/"):
+        return _STAR
+    if end == len(pattern):
+        return _REST
+    if pattern.startswith(b"/", end):
+        return _FOLDERS
+    return _SOME_FOLDERS if pattern.startswith(b"\\/", end) else _STAR
+
+
+def _read_class(pattern: bytes, place: int) -> tuple[frozenset[int], int, bool]:
+    """Return the bytes of the class that begins at a place, where it ends, and whether a range of it runs backwards."""
+    is_negated = pattern[place] in b"!^"
+    place += is_negated
+    members: set[int] = set()
+    has_reversed_range = False
+    before = 0  # the byte that a range may begin with
+    is_first = True
+    while is_first or pattern[place] != ord("]"):
+        is_first = False
+        byte = pattern[place]
+        if byte == ord("-") and before and pattern[place + 1] != ord("]"):
+            place += 1 + (pattern[place + 1] == ord("\\"))
+            has_reversed_range = has_reversed_range or pattern[place] < before
+            members.update(range(before, pattern[place] + 1))
+            before = 0
+        elif byte == ord("[") and pattern[place + 1] == ord(":"):
+            end = pattern.find(b"]", place + 2)
+            name = pattern[place + 2 : end - 1]
+            if end < 0:
+                raise IndexError
+            if end < place + 3 or pattern[end - 1] != ord(":"):
+                members.add(byte)
+                before = byte
+            else:
+                if name not in _NAMED_CLASSES:
+                    raise IndexError
+                members |= _NAMED_CLASSES[name]
+                place, before = end, 0
+        else:
+            place += byte == ord("\\")
+            before = pattern[place]
+            members.add(before)
+        place += 1
+    return (_ALL_BYTES - members if is_negated else frozenset(members)), place, has_reversed_range
+
+
+def _write_class(members: Iterable[int]) -> bytes:
+    written = b"".join(rb"\x%02x" % byte for byte in sorted(members))
+    return b"[%s]" % written if written else b"(?!)"
+
+
+def _write_expression(tokens: Sequence[bytes]) -> bytes:
+    """Write the regular expression of a pattern: the text after a `**` is looked for folder by folder."""
+    written, start, opened = b"", 0, b""
+    for place, token in enumerate(tokens):
+        if token not in _DOUBLE_STARS:
+            continue
+        written += opened + _write_run(tokens[start:place]) + (b")" if opened else b"")
+        start = place + 1
+        opened = rb"(?>(?:[^/]*/)%s?" % (b"+" if token == _SOME_FOLDERS else b"*")
+        if token == _REST:
+            return written + b".*"
+    return written + opened + _write_run(tokens[start:]) + (rb"\Z)" if opened else rb"\Z")
+
+
+def _write_run(tokens: Sequence[bytes]) -> bytes:
+    """Write the regular expression of tokens without `**`: the text after a star is found at its first place.
+
+    After the last star before a slash, or before the end, it is where that is found last.
+    """
+    written = b""
+    place = 0
+    while place < len(tokens):
+        if tokens[place] != _STAR:
+            written += tokens[place]
+            place += 1
+            continue
+        end = next((each for each in range(place + 1, len(tokens)) if tokens[each] in (_STAR, _SLASH)), len(tokens))
+        after = b"".join(tokens[place + 1 : end])
+        if end < len(tokens) and tokens[end] == _STAR:
+            written += rb"(?>[^/]*?%s)" % after
+        else:
+            written += rb"(?>[^/]*%s)" % after
+        place = end
+    return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +220,14 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: bytes) -> "Pattern":
-        """The pattern of a line that is no comment."""
+        """Parse the pattern of a line that is no comment."""
         text = _trim_trailing_spaces(text.split(b"\0", 1)[0])
         is_negated, is_for_folders = text.startswith(b"!"), text.endswith(b"/")
         text = text.removeprefix(b"!").removesuffix(b"/")
         return cls(Wildcards(text.removeprefix(b"/")), is_negated, is_for_folders, b"/" in text)
 
     def match(self, path: bytes, *, is_folder: bool) -> bool:
-        """Whether the pattern matches this very entry, by its path below the folder of the ignore file."""
+        """Return whether the pattern matches this very entry, by its path below the folder of the ignore file."""
         if self.is_for_folders and not is_folder:
             return False
         return self.wildcards.match(path if self.is_path else path[path.rfind(b"/") + 1 :])
@@ -42,12 +241,12 @@ class PatternList:
 
     @classmethod
     def parse(cls, data: bytes) -> "PatternList":
-        """The patterns of an ignore file. A newline ends a pattern and no other character does."""
+        """Parse the patterns of an ignore file. A newline ends a pattern and no other character does."""
         lines = (line.removesuffix(b"\r") for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
         return cls([Pattern.parse(line) for line in lines if line and not line.startswith(b"#")][::-1])
 
     def check(self, path: bytes, *, is_folder: bool) -> bool | None:
-        """Whether the entry is ignored, by the last pattern that matches it; None if none does."""
+        """Return whether the entry is ignored, by the last pattern that matches it; None if none does."""
         name = path[path.rfind(b"/") + 1 :]
         for pattern in self.patterns:  # as Pattern.match, for each entry of a walk
             if is_folder or not pattern.is_for_folders:  # noqa: SIM102 (the cheap question first)
@@ -57,7 +256,7 @@ class PatternList:
 
 
 def _trim_trailing_spaces(text: bytes) -> bytes:
-    """The text without the spaces at its end, but for one after a backslash."""
+    """Return the text without the spaces at its end, but for one after a backslash."""
     trimmed = text.rstrip(b" ")
     backslashes = len(trimmed) - len(trimmed.rstrip(b"\\"))
     return trimmed + b" " if backslashes % 2 and len(trimmed) < len(text) else trimmed
@@ -71,13 +270,13 @@ class ChosenPatterns:
     """The patterns of `exclude` or `include`, for paths below the walked folder or as they are written from here."""
 
     setting: str
-    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by what the user wrote, the last first
-    unmatched: dict[str, None] = field(compare=False)  # what has matched nothing yet, in all walks of one `add`
+    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by the user's text, the last first
+    unmatched: dict[str, None] = field(compare=False)  # patterns without a match yet, in all walks of one `add`
     from_here: str = ""  # the walked folder as it is written from the working directory
 
     @classmethod
     def parse(cls, setting: str, texts: Sequence[str]) -> "ChosenPatterns | None":
-        """The patterns of a setting, None if it has none; a SettingsError if one of them is malformed."""
+        """Parse the patterns of a setting, None if it has none; a SettingsError if one of them is malformed."""
         try:
             patterns = {text: (_parse_chosen(_normalise(text)),) for text in reversed(texts)}
         except UnicodeEncodeError as error:
@@ -89,7 +288,7 @@ class ChosenPatterns:
         return cls(setting, tuple(patterns.items()), dict.fromkeys(texts)) if patterns else None
 
     def begin_walk(self, folder: Path, given: Path) -> "ChosenPatterns":
-        """The patterns for a walk of a folder: those that begin with its path count below it too."""
+        """Return the patterns for a walk of a folder: those that begin with its path count below it too."""
         from_here = _describe_from_here(given)
         prefixes = {f"{path}/" for path in (folder.as_posix(), given.as_posix(), from_here) if path not in ("", ".")}
         with suppress(OSError):  # the working directory is gone
@@ -98,7 +297,7 @@ class ChosenPatterns:
         return replace(self, patterns=patterns, from_here=from_here)
 
     def exclude(self, path: str, *, is_folder: bool) -> bool:
-        """Whether the entry at a path below the walked folder is excluded, or the walked folder is.
+        """Return whether the entry at a path below the walked folder is excluded, or the walked folder is.
 
         The folders on the way to the entry are asked about before it.
         """
@@ -108,12 +307,12 @@ class ChosenPatterns:
         return any(self._decide([each]) for each in above) or self._decide(entry)
 
     def include(self, path: str) -> bool:
-        """Whether a file is included: the last pattern that matches it, or a folder above it, decides."""
+        """Return whether a file is included: the last pattern that matches it, or a folder above it, decides."""
         written = {path, self._write_from_here(path)}
         return self._decide([entry for each in written for entry in _list_entries(each, is_folder=False)])
 
     def match_named(self, file: Path) -> bool:
-        """Whether a file that is named by itself matches: by its path, or by the full one if the pattern is one."""
+        """Return whether a file named by itself matches, by its path, or by the full one if the pattern is one."""
         written = {file.as_posix().lstrip("/"), f"{_describe_from_here(file.parent)}/{file.name}".lstrip("/")}
         if self._decide([entry for path in written for entry in _list_entries(path, is_folder=False)]):
             return True
@@ -127,7 +326,7 @@ class ChosenPatterns:
         return f"{self.from_here}/{path}" if self.from_here else path
 
     def _decide(self, entries: Collection[_Entry]) -> bool:
-        """What the last pattern that matches one of the entries says; each that matches one is noted."""
+        """Return the verdict of the last pattern that matches one of the entries; matching patterns are noted."""
         found: bool | None = None
         for text, patterns in self.patterns:
             if found is not None and text not in self.unmatched:
@@ -139,7 +338,7 @@ class ChosenPatterns:
 
 
 def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
-    """The folders on the way to an entry, the topmost first, and the entry itself."""
+    """Yield the folders on the way to an entry, the topmost first, and the entry itself."""
     data = os.fsencode(path)
     slash = data.find(b"/")
     while slash >= 0:
@@ -149,7 +348,7 @@ def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
 
 
 def _describe_from_here(folder: Path) -> str:
-    """A folder as the user writes it from the working directory; empty if it is that, or elsewhere and absolute."""
+    """Return a folder as written from the working directory; empty if it is that, or absolute and elsewhere."""
     if folder.is_absolute():
         with suppress(OSError, ValueError):  # the working directory is gone, or the folder is not below it
             return folder.relative_to(Path.cwd()).as_posix().removeprefix(".")
@@ -158,7 +357,7 @@ def _describe_from_here(folder: Path) -> str:
 
 
 def _normalise(text: str) -> str:
-    """A pattern as in a .gitignore of what may be a path: `./x//y/` is `/x/y/`."""
+    """Return the .gitignore pattern of a possible path: `./x//y/` is `/x/y/`."""
     sign, body = ("!", text[1:]) if text.startswith("!") else ("", text)
     if "/" not in body:
         return text
@@ -173,7 +372,7 @@ def _parse_chosen(text: str) -> Pattern:
 
 
 def _parse_below(text: str, prefixes: Collection[str]) -> Iterator[Pattern]:
-    """A pattern that begins with the path of a folder, as patterns below that folder."""
+    """Yield a pattern that begins with the path of a folder, as patterns below that folder."""
     normal = _normalise(text)
     sign, body = ("!", normal[1:]) if normal.startswith("!") else ("", normal)
     for prefix in prefixes:

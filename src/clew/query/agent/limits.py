@@ -44,7 +44,7 @@ class AgentBudget:
         return self._cost.spent
 
     def count_tool_call(self) -> None:
-        """Counts the call of a tool, or raises LimitReached."""
+        """Count the call of a tool, or raise LimitReached."""
         with self._lock:
             if self._tool_calls >= self._config.max_calls:
                 raise LimitReached(
@@ -53,7 +53,7 @@ class AgentBudget:
             self._tool_calls += 1
 
     def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
-        """Reserves a model call, or raises LimitReached (tokens) or CostLimit."""
+        """Reserve a model call, or raise LimitReached (tokens) or CostLimit."""
         size = sum(map(self._count_tokens, texts))
         used = self.usage.input_tokens + self.usage.output_tokens
         if used + size > self._config.max_tokens:
@@ -64,6 +64,6 @@ class AgentBudget:
         return self._cost.reserve(model, texts, output=output)
 
     def settle(self, reserved: float, model: str, used: Usage) -> None:
-        """Releases the reservation of a model call and adds what it used."""
+        """Release the reservation of a model call and add what it used."""
         self._meter.add(used)
         self._cost.settle(reserved, model, used)

@@ -18,7 +18,7 @@ _FILE_ENDING = re.compile(r"\.[a-z]\w{0,4}$", re.IGNORECASE)
 
 
 def find_document_by_title(title: str, records: Iterable[DocumentRecord]) -> DocumentRecord:
-    """The document with that title, address or file name; NotFound lists the known titles, the closest first."""
+    """Find the document with that title, address or file name; NotFound lists the known titles, the closest first."""
     known = list(records)
     for matches in (
         _matches_exactly,
@@ -42,12 +42,12 @@ def find_document_by_title(title: str, records: Iterable[DocumentRecord]) -> Doc
 
 
 def get_display_name(record: DocumentRecord) -> str:
-    """The title of a document, else its address, else its id."""
+    """Return the title of a document, else its address, else its id."""
     return record.title or record.uri or record.id
 
 
 def format_title_list(names: Sequence[str]) -> str:
-    """The titles one per line in a `<titles>` tag that marks them as data; beyond a limit, how many more there are."""
+    """Format the titles one per line in a `<titles>` tag that marks them as data; a long list is cut."""
     more = f"\nand {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     lines = "\n".join(map(to_one_line, names[:MAX_LISTED])) or "(none)"
     return f"<titles>\n{escape_tag(lines, 'titles')}\n</titles>{more}"
@@ -66,13 +66,13 @@ def _matches_ignoring_case(title: str, record: DocumentRecord) -> bool:
 
 
 def _matches_ignoring_punctuation(title: str, record: DocumentRecord) -> bool:
-    """Whether the words are the same, ignoring punctuation and the file ending."""
+    """Return whether the words are the same, ignoring punctuation and the file ending."""
     wanted = _split_name_words(title)
     return bool(wanted) and wanted in map(_split_name_words, (record.title, record.uri, PurePosixPath(record.uri).name))
 
 
 def _matches_letters_only(title: str, record: DocumentRecord) -> bool:
-    """Whether the letters are the same, ignoring accents, articles and spaces."""
+    """Return whether the letters are the same, ignoring accents, articles and spaces."""
     wanted = _strip_accents_and_spaces(_FILLER.sub("", _normalize_name(title)))
     return bool(wanted) and wanted in (
         _strip_accents_and_spaces(record.title),
@@ -81,12 +81,12 @@ def _matches_letters_only(title: str, record: DocumentRecord) -> bool:
 
 
 def _normalize_name(name: str) -> str:
-    """A name with normalized Unicode, case and whitespace."""
+    """Return a name with normalized Unicode, case and whitespace."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _split_name_words(name: str) -> tuple[str, ...]:
-    """The words of a name without its file ending."""
+    """Return the words of a name without its file ending."""
     return tuple(_WORD.findall(_normalize_name(_FILE_ENDING.sub("", name.strip().strip(_PUNCTUATION)))))
 
 

@@ -25,8 +25,7 @@ from clew.core.types import Message
 from clew.query.agent.limits import AgentBudget
 from clew.query.agent.lookup import get_display_name
 from clew.query.agent.schemas import MAX_HITS
-from clew.query.agent.steps import record_step
-from clew.query.agent.tools import Toolbox, ToolResult
+from clew.query.agent.tools import Toolbox, ToolResult, record_step
 
 P = ParamSpec("P")
 MAX_TOOL_RETRIES = 3  # invalid calls of one tool in a row
@@ -66,7 +65,7 @@ class BudgetedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """One turn of the model, charged to the budget; requires the first tools, forbids tools once none are left."""
+        """Take one turn of the model, charged to the budget; the first tools are required, exhausted ones forbidden."""
         text = "".join(map(_collect_message_text, messages))
         settings = ModelSettings(**model_settings) if model_settings else ModelSettings()
         if self._first_tools:
@@ -77,6 +76,7 @@ class BudgetedModel(WrapperModel):
             return await super().request(messages, settings, model_request_parameters)
 
 
+# The parameters are the question, the model and the limits of `Engine.agent`; nothing groups them.
 def run_agent(
     question: str,
     toolbox: Toolbox,
@@ -90,7 +90,7 @@ def run_agent(
     first_tools: Sequence[str] = (),
     on_event: OnEvent,
 ) -> AgentOutcome:
-    """Runs the agent on a question. The model sees the errors of tools; `on_event` is told of every tool call."""
+    """Run the agent on a question. The model sees the errors of tools; `on_event` is told of every tool call."""
     results: list[ToolResult] = []
     agent = Agent(
         BudgetedModel(model, budget, max_tokens=max_tokens, first_tools=first_tools),
@@ -131,7 +131,7 @@ def run_agent(
 def _make_schema_narrower(
     results: list[ToolResult],
 ) -> Callable[[RunContext[None], ToolDefinition], Awaitable[ToolDefinition]]:
-    """A callback that narrows a tool's JSON schema: `title` to the titles shown so far, `limit` to its range."""
+    """Make a callback that narrows a tool's JSON schema: `title` to the titles shown so far, `limit` to its range."""
 
     async def prepare(_: RunContext[None], tool: ToolDefinition) -> ToolDefinition:
         titles = list(dict.fromkeys(get_display_name(each.record) for result in results for each in result.citable))
@@ -151,7 +151,7 @@ def _wrap_tool_for_model(
     results: list[ToolResult],
     on_event: OnEvent,
 ) -> Callable[P, str]:
-    """The tool as a model may call it: counted, traced, its errors marked as errors."""
+    """Return the tool as a model may call it: counted, traced, its errors marked as errors."""
     name = method.__name__
 
     @wraps(method)
@@ -201,6 +201,6 @@ def _to_model_messages(history: Sequence[Message]) -> list[ModelMessage]:
 
 
 def _collect_message_text(message: ModelMessage) -> str:
-    """All text of a message that the model reads, to estimate its tokens."""
+    """Collect all text of a message that the model reads, to estimate its tokens."""
     texts = [str(getattr(part, "content", "") or getattr(part, "args", "") or "") for part in message.parts]
     return "".join([*texts, getattr(message, "instructions", None) or ""])

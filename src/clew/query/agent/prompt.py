@@ -50,12 +50,12 @@ what went wrong; it is not about the question."""
 
 
 def choose_first_tools(route: Route) -> tuple[str, ...]:
-    """The tools that the model must call first for a question of this route, in order."""
+    """Choose the tools that the model must call first for a question of this route, in order."""
     return TOOLS_BY_STRATEGY.get(route.strategy, ("search_knowledge_base",))
 
 
 def build_instructions(route: Route, *, is_requested: bool, known_documents: Mapping[int, str]) -> str:
-    """The system prompt of the agent for one question: rules, tool to begin with, documents shown before.
+    """Build the system prompt of the agent for one question: rules, tool to begin with, documents shown before.
 
     `is_requested` says that the user named the strategy; `known_documents` are the titles numbered in this session.
     """

@@ -53,7 +53,7 @@ class DocumentQuotes:
 
 
 def require_document_text(document: Document) -> str:
-    """The text of a document; NotFound where it has none."""
+    """Return the text of a document; NotFound where it has none."""
     if not document.text.strip():
         raise NotFound(NO_TEXT)
     return document.text
@@ -69,7 +69,7 @@ def extract_quotes(
     max_tokens: int = 600,
     max_concurrent: int = 5,
 ) -> DocumentQuotes:
-    """The quotes of a document on a question: copied by a model and checked, or without a model its best sentences.
+    """Extract a document's quotes on a question: copied by a model and checked, or else its best sentences.
 
     A document longer than `window` characters is read in parts. A quote that is not in the document is left out; where
     none is left, the best sentences are used instead.
@@ -109,7 +109,7 @@ def extract_quotes(
 
 
 def split_into_windows(text: str, window: int) -> list[Span]:
-    """The text as spans of at most `window` characters, cut after a paragraph, line, sentence or word."""
+    """Return the text as spans of at most `window` characters, cut after a paragraph, line, sentence or word."""
     cuts = [0]
     while len(text) - cuts[-1] > window:
         start = cuts[-1]
@@ -122,7 +122,7 @@ def split_into_windows(text: str, window: int) -> list[Span]:
 
 
 def _format_part(document: Document, part: Span) -> str:
-    """A part of a document, of a thread with who wrote each message and when."""
+    """Format a part of a document, of a thread with who wrote each message and when."""
     if not is_thread(document):
         return document.text[part[0] : part[1]]
     return "\n\n".join(
@@ -135,14 +135,14 @@ def _build_quote_prompt(text: str, query: str) -> str:
 
 
 def _locate_quote(quote: str, text: str, low: int, high: int) -> Span | None:
-    """The position of a quote within a part of the text."""
+    """Locate the position of a quote within a part of the text."""
     pattern = compile_quote_pattern(quote)
     found = pattern.search(text, low, high) if pattern else None
     return found.span() if found else None
 
 
 def _drop_nested_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Sorted spans without those inside another."""
+    """Return sorted spans without those inside another."""
     kept: list[Span] = []
     for span in spans:
         if not kept or span[1] > kept[-1][1]:

@@ -34,7 +34,7 @@ _TYPES: Mapping[str, str] = {"string": "a text", "integer": "a whole number", "n
 
 
 def build_tool_schemas(tools: Sequence[Callable[..., Any]], form: SchemaFormat) -> list[Json]:
-    """The schemas of tools in a format: plain JSON Schema, or as OpenAI and Anthropic take functions and tools."""
+    """Build the schemas of tools: plain JSON Schema, or in the format of OpenAI or Anthropic."""
     if form not in SCHEMA_FORMATS:
         raise SettingsError(f"the format of the tools is {form!r}; it must be one of {', '.join(SCHEMA_FORMATS)}")
     made: list[Json] = []
@@ -52,7 +52,7 @@ def build_tool_schemas(tools: Sequence[Callable[..., Any]], form: SchemaFormat) 
 
 
 def find_tool(name: str, tools: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """The tool of that name; NotFound names the nearest, or all of them."""
+    """Find the tool of that name; NotFound names the nearest, or all of them."""
     names = {tool.__name__: tool for tool in tools}
     if name in names:
         return names[name]
@@ -61,7 +61,7 @@ def find_tool(name: str, tools: Sequence[Callable[..., Any]]) -> Callable[..., A
 
 
 def parse_arguments(tool: Callable[..., Any], arguments: Mapping[str, Any] | str) -> Json:
-    """The arguments of a tool, given as an object or as its JSON; SettingsError names what is wrong."""
+    """Parse the arguments of a tool, given as an object or as its JSON; SettingsError names the problem."""
     name, given = tool.__name__, arguments
     if isinstance(given, str):
         try:
@@ -80,7 +80,7 @@ def parse_arguments(tool: Callable[..., Any], arguments: Mapping[str, Any] | str
 
 
 def result_to_json(result: "ToolResult") -> Json:
-    """A tool's result: the text for a model, the number of hits, what the tool itself states, and the passages."""
+    """Return a tool's result as JSON: the text for a model, the number of hits, its own data, and the passages."""
     passages = [
         {
             "documentIndex": each.number,
@@ -101,7 +101,7 @@ def _message_to_json(hit: Hit) -> Json:
 
 
 def _build_parameter_schema(tool: Callable[..., Any]) -> Json:
-    """The JSON schema of a tool's arguments: an object that has no others."""
+    """Build the JSON schema of a tool's arguments: an object that has no others."""
     properties, required = Json(), list[str]()
     for name, parameter in inspect.signature(tool).parameters.items():
         if name == "self":
@@ -115,7 +115,7 @@ def _build_parameter_schema(tool: Callable[..., Any]) -> Json:
 
 
 def _check_type(tool: str, name: str, value: Any, types: str | list[str]) -> Any:
-    """The value, whose type must be one of those of JSON; 3.0 is a whole number."""
+    """Return the value, whose type must be one of those of JSON; 3.0 is a whole number."""
     allowed = [types] if isinstance(types, str) else types
     if isinstance(value, float) and value.is_integer():
         value = int(value)

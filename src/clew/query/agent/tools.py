@@ -5,7 +5,8 @@ data, or raises a ClewError. A document has the same number in all of them. The 
 descriptions for the model.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
 from clew.core.passages import Context, MergedChunk
 from clew.core.thread import THREAD_KIND
-from clew.core.trace import Trace
+from clew.core.trace import Trace, record, step
 from clew.core.types import Chunk, Document, DocumentRecord, Hit
 from clew.query.agent.lookup import find_document_by_title, get_display_name
 from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_document_text
@@ -27,7 +28,6 @@ from clew.query.agent.schemas import (
     parse_arguments,
     result_to_json,
 )
-from clew.query.agent.steps import record_step
 from clew.query.answer.passages import NumberedPassage, Span, number_passages
 from clew.query.context.format import wrap_context
 from clew.query.context.format.escape import escape_tag, to_one_line
@@ -48,11 +48,21 @@ TOOL_NAMES = (
 )
 
 
+@contextmanager
+def record_step(name: str) -> Iterator[Trace]:
+    """Record a step of the current trace with its inner steps, for `on_step` and the reflection report."""
+    with step(name) as outer, record(name, keep=outer.keeps_output) as trace:
+        try:
+            yield trace
+        finally:
+            outer.notes, outer.steps, outer.out, outer.output = trace.notes, trace.steps, trace.out, trace.output
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool found: the text for the model, the number of hits, and the passages that an answer may cite.
+    """The result of a tool: the text for the model, the number of hits, and the passages that an answer may cite.
 
-    `data` is what the tool itself states, by name: `documentName` and `relevantContent` of a document that was read.
+    `data` has the tool's own statements, by name: `documentName` and `relevantContent` of a document that was read.
     """
 
     text: str
@@ -64,7 +74,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolBackend:
-    """What the tools work with: the search by strategy and filter, the documents, and the session's numbers."""
+    """The parts that the tools use: the search by strategy and filter, the documents, and the session's numbers."""
 
     search: Callable[[str, int, str, Filter], Context]
     list_documents: Callable[[Filter], Iterable[DocumentRecord]]
@@ -87,11 +97,11 @@ class Toolbox:
 
     @classmethod
     def schemas(cls, form: SchemaFormat = "json") -> list[Json]:
-        """The JSON schemas of the tools: plain ("json"), or as functions for "openai" or tools for "anthropic"."""
+        """Return the JSON schemas of the tools: plain ("json"), or in the format of "openai" or "anthropic"."""
         return build_tool_schemas([getattr(cls, name) for name in TOOL_NAMES], form)
 
     def call(self, name: str, arguments: Mapping[str, Any] | str = "{}") -> Json:
-        """The result of a tool as JSON; its arguments are an object, or the JSON of one as a model writes it.
+        """Return the result of a tool as JSON; its arguments are an object, or the JSON of one as a model writes it.
 
         SettingsError for arguments that the schema does not have, NotFound for an unknown tool or document.
         """
@@ -99,7 +109,7 @@ class Toolbox:
         return result_to_json(tool(**parse_arguments(tool, arguments)))
 
     def list_tools(self) -> list[Callable[..., ToolResult]]:
-        """The tools themselves, to register them with a framework that reads signatures and docstrings."""
+        """List the tools themselves, to register them with a framework that reads signatures and docstrings."""
         return [getattr(self, name) for name in TOOL_NAMES]
 
     def search_knowledge_base(self, query: str, limit: int = 5) -> ToolResult:
@@ -157,7 +167,10 @@ class Toolbox:
         return ToolResult(f"{head}\n{found.relevant_content}{notes}", len(found.quotes), (citable,), data=data)
 
     def find_document_by_number(self, number: int) -> tuple[DocumentRecord, Document]:
-        """The document with that number in the session, within the filter; NotFound where there is none or no text."""
+        """Find the document with that number in the session, within the filter.
+
+        NotFound where there is none, or it has no text.
+        """
         missing = NotFound(f"Document {number} not found")
         doc_id = self._backend.sessions.get_knowledge_source_id_by_index(self._backend.session, number)
         if doc_id is None:
@@ -170,7 +183,7 @@ class Toolbox:
         return record, document
 
     def _find_channel(self, name: str) -> str:
-        """The channel of that name, with or without a #, within the filter; NotFound where there is none."""
+        """Find the channel of that name, with or without a #, within the filter; NotFound where there is none."""
         for candidate in (name, name.removeprefix("#")):
             if candidate and self._backend.has_channel(candidate):
                 return candidate
@@ -202,7 +215,7 @@ class Toolbox:
         return numbers[record.id]
 
     def _make_citable_passage(self, record: DocumentRecord, number: int, spans: Sequence[Span]) -> NumberedPassage:
-        """Spans of a document as a passage that can be cited."""
+        """Make a passage that can be cited of spans of a document."""
         text = self._backend.load_document(record.id).text
         hits = tuple(Hit(chunk, record, 1.0) for chunk in self._backend.load_chunks(record.id))
         within = tuple(
@@ -216,16 +229,16 @@ class Toolbox:
 
 
 def _format_reflection_grades(trace: Trace) -> str:
-    """The grades of a self-reflective search; empty for any other."""
-    rounds = [step for step in _walk_steps(trace) if step.name == "reflect"]
+    """Format the grades of a self-reflective search; empty for any other."""
+    rounds = [each for each in _walk_steps(trace) if each.name == "reflect"]
     lines = [
-        f"{n}. {to_one_line(step.notes['query'])!r}: grade {step.notes['grade']} of 5"
-        for n, step in enumerate(rounds, 1)
+        f"{n}. {to_one_line(each.notes['query'])!r}: grade {each.notes['grade']} of 5"
+        for n, each in enumerate(rounds, 1)
     ]
     return f"{wrap_context(chr(10).join(lines), REFLECTION_TAG, 'xml')}\n" if rounds else ""
 
 
 def _walk_steps(trace: Trace) -> Iterable[Trace]:
-    for step in trace.steps:
-        yield step
-        yield from _walk_steps(step)
+    for inner in trace.steps:
+        yield inner
+        yield from _walk_steps(inner)

@@ -1,30 +1,120 @@
-"""Builds a Context: hits are merged into passages, fitted to the token budget and rendered as prompt text."""
+"""Builds a Context: hits are expanded, merged into passages, fitted to the token budget and rendered as prompt text.
+
+Expansion adds the neighbouring chunks of hits, or the rest of a section of which most was found. A neighbour is under
+the same headings and ranks by a share of its hit's score: before hits that score less, after all others. The rest of a
+section fills the room that all hits leave. An expansion is a Hit with the score of the one it came from, and `scores`
+names it "neighbour" or "section"; it was not compared with the query, so its similarity and relevance are nan.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from heapq import heappop, heappush
+from itertools import groupby
 
 from clew.core.errors import NotFound
 from clew.core.passages import Context, DroppedPassage, MergedChunk
 from clew.core.plural import format_count
-from clew.core.settings import DEFAULTS, Settings
+from clew.core.settings import DEFAULTS, ContextConfig, Settings
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
-from clew.core.types import Document, DocumentRecord, Hit, Query
-from clew.query.context.budget import DUPLICATE, GONE, Candidate, Count, TokenBudget, expand_nothing
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
+from clew.query.context.budget import DUPLICATE, GONE, Candidate, Count, Expand, TokenBudget, expand_nothing
 from clew.query.context.format import Renderer, RenderInput, wrap_context
 from clew.query.context.merge import as_merged_chunk, merge_hits
-from clew.query.context.neighbours import ReadChunks, add_neighbours, cache_chunk_reads, complete_sections
 
+ReadChunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in order, or NotFound
+NEIGHBOUR, SECTION = "neighbour", "section"  # the score names of expansions
 NO_NUMBERS: Mapping[str, int] = {}
 NO_MATCH = "nothing in the collection matches the query"
 MIN_COPY_CHARS = 40  # a shorter text ("None.", "See above.") may mean another thing in another document
 Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of the chunk, so that a chunk that was cut has none
 
 
+def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
+    """Cache a chunk reader by document; a document that no longer exists has no chunks."""
+
+    @cache
+    def read_chunks(doc_id: str) -> Sequence[Chunk]:
+        try:
+            return chunks(doc_id)
+        except NotFound:
+            return ()
+
+    return read_chunks
+
+
+def add_neighbours(
+    hits: Sequence[Hit], chunks: ReadChunks, *, worth: float, doc_ids: Container[str]
+) -> list[Candidate]:
+    """Add the neighbours of hits in the given documents, by score; a neighbour has `worth` times its hit's.
+
+    A neighbour that is a hit too takes the better of both ranks; any other is read only when its turn comes.
+    """
+    found = {(hit.chunk.doc_id, hit.chunk.index): hit for hit in hits}
+    waiting: list[tuple[float, int, str, Candidate]] = []
+    candidates: dict[str, Candidate] = {}  # by chunk id for hits, by position for neighbours
+    for rank, hit in enumerate(hits):
+        while waiting and -waiting[0][0] > hit.score:
+            candidates.setdefault(*heappop(waiting)[2:])
+        chunk = hit.chunk
+        candidates.setdefault(chunk.id, hit)
+        if chunk.doc_id not in doc_ids:
+            continue
+        share = hit.score * worth if hit.score > 0 or not worth else hit.score / worth
+        for place, index in enumerate((chunk.index + 1, chunk.index - 1)):
+            if not 0 <= index < chunk.total:
+                continue
+            known = found.get((chunk.doc_id, index))
+            name = known.chunk.id if known else f"{index} {chunk.doc_id}"
+            if name not in candidates:
+                candidate = known or partial(_read_neighbour, hit, index, chunks)
+                heappush(waiting, (-share, 2 * rank + place, name, candidate))
+    while waiting:
+        candidates.setdefault(*heappop(waiting)[2:])
+    return list(candidates.values())
+
+
+def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
+    """Make an expansion by the missing chunks of sections of which the hits hold at least that share."""
+
+    def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
+        taken = {hit.chunk.id for hit in hits}
+        for hit in hits:
+            if hit.chunk.total < 2:
+                continue
+            members = _find_section_chunks(chunks(hit.chunk.doc_id), hit.chunk)
+            found = sum(len(each.text) for each in members if each.id in taken)
+            if found >= share * sum(len(each.text) for each in members):
+                for each in members:
+                    if each.id not in taken:
+                        taken.add(each.id)
+                        yield Hit(each, hit.document, hit.score, {SECTION: hit.score})
+
+    return expand
+
+
+def _read_neighbour(hit: Hit, index: int, chunks: ReadChunks) -> Hit | None:
+    """Return the chunk at an index of the hit's document, if it is under the same headings as the hit."""
+    siblings = chunks(hit.chunk.doc_id)
+    if index >= len(siblings) or siblings[index].headings != hit.chunk.headings:
+        return None
+    return Hit(siblings[index], hit.document, hit.score, {NEIGHBOUR: hit.score})
+
+
+def _find_section_chunks(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
+    """Find the consecutive chunks around one that are under its headings."""
+    for _, run in groupby(chunks, key=lambda each: each.headings):
+        members = list(run)
+        if members[-1].index >= chunk.index:
+            return members if members[0].index <= chunk.index else []
+    return []
+
+
+# The parameters are those of `Engine.context` and the reads that it has open.
 def build_context(
     query: Query,
     hits: Sequence[Hit],
@@ -38,7 +128,7 @@ def build_context(
     count: Count = estimate_tokens,
     numbers: Mapping[str, int] = NO_NUMBERS,
 ) -> Context:
-    """The Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
+    """Build the Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
 
     The order of the search is kept; only hits of equal score are sorted by position. A text that several documents have
     is shown once, for the best hit: the others are the `copies` of its passage, which names their sources; they are
@@ -50,13 +140,7 @@ def build_context(
     ranked, copies = _separate_copies(usable)
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(ranked)}
     render_input = RenderInput(records, numbers, settings.formatter)
-
-    @cache
-    def read_text(doc_id: str) -> str:
-        try:
-            return read(doc_id).text
-        except NotFound:
-            return ""
+    read_text = _cache_text_reads(read)
 
     def join_hits(subset: Sequence[Hit]) -> list[MergedChunk]:
         merged = merge_hits(subset, settings.merger, text=read_text)
@@ -67,16 +151,9 @@ def build_context(
         text = render.write(passages, render_input)
         return text if config.wrap == "none" else wrap_context(text, config.tag, config.wrap)
 
-    read_chunks = cache_chunk_reads(chunks)
     with step("budget") as trace:
         budget = TokenBudget(tokens, join=join_hits, write=write_passages, count=count, max_chars=render.max_chars)
-        candidates: Sequence[Candidate] = ranked
-        if config.grow in ("threads", "neighbours"):
-            doc_ids = {each.id for each in records.values() if config.grow == "neighbours" or each.kind == THREAD_KIND}
-            if doc_ids:
-                candidates = add_neighbours(ranked, read_chunks, worth=config.neighbour_worth, doc_ids=doc_ids)
-        is_section = config.grow == "section"
-        expand = complete_sections(read_chunks, share=config.section_share) if is_section else expand_nothing
+        candidates, expand = _choose_expansion(ranked, records, cache_chunk_reads(chunks), config)
         fitted = budget.fit_candidates(candidates, cut=config.cut, expand=expand)
         trace.out = len(fitted.passages)
     doc_ids_used = dict.fromkeys(
@@ -98,10 +175,36 @@ def build_context(
     )
 
 
+def _choose_expansion(
+    hits: Sequence[Hit], records: Mapping[str, DocumentRecord], chunks: ReadChunks, config: ContextConfig
+) -> tuple[Sequence[Candidate], Expand]:
+    """Return the hits with their neighbours, and the expansion after them, as `context.grow` asks for."""
+    if config.grow == "section":
+        return hits, complete_sections(chunks, share=config.section_share)
+    kinds = {"neighbours": {each.kind for each in records.values()}, "threads": {THREAD_KIND}}.get(config.grow, ())
+    doc_ids = {each.id for each in records.values() if each.kind in kinds}
+    if not doc_ids:
+        return hits, expand_nothing
+    return add_neighbours(hits, chunks, worth=config.neighbour_worth, doc_ids=doc_ids), expand_nothing
+
+
+def _cache_text_reads(read: Callable[[str], Document]) -> Callable[[str], str]:
+    """Cache the texts of documents; one that no longer exists has none."""
+
+    @cache
+    def read_text(doc_id: str) -> str:
+        try:
+            return read(doc_id).text
+        except NotFound:
+            return ""
+
+    return read_text
+
+
 def _separate_unusable_hits(
     hits: Sequence[Hit], records: Mapping[str, DocumentRecord]
 ) -> tuple[list[Hit], list[tuple[Hit, str]]]:
-    """The usable hits in order; and, with reasons, the unusable: duplicates and those whose document is gone.
+    """Return the usable hits in order; and, with reasons, the unusable: duplicates and those whose document is gone.
 
     Hits of equal score are sorted by document and position, so that the result does not depend on their order.
     """
@@ -125,7 +228,7 @@ def _separate_unusable_hits(
 
 
 def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
-    """The hits whose text no earlier hit of another document has, white space aside; and the others, its copies.
+    """Return the hits whose text no earlier hit of another document has, white space aside; and the others, its copies.
 
     A message is never a copy: it has an author and a time of its own.
     """
@@ -144,13 +247,13 @@ def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
 
 
 def _attach_copies(passage: MergedChunk, copies: Copies) -> MergedChunk:
-    """The passage with the copies of its chunks."""
+    """Return the passage with the copies of its chunks."""
     found = tuple(copy for hit in passage.chunks for copy in copies.get((hit.chunk.id, hit.chunk.end), ()))
     return replace(passage, copies=found) if found else passage
 
 
 def _attach_table_header(passage: MergedChunk, read_text: Callable[[str], str]) -> MergedChunk:
-    """The passage with the header of the table that it begins in the middle of, so that its columns can be read."""
+    """Return the passage with the header of a table that it begins in the middle of."""
     if not passage.spans or passage.messages or not is_table_row(passage.text.lstrip("\n").partition("\n")[0]):
         return passage
     header = find_table_header(read_text(passage.chunks[0].chunk.doc_id), passage.spans[0][0])
@@ -158,7 +261,7 @@ def _attach_table_header(passage: MergedChunk, read_text: Callable[[str], str]) 
 
 
 def _sort_passages(passages: list[MergedChunk], ranks: Mapping[str, int], *, by: str) -> list[MergedChunk]:
-    """The passages best first, or by document in reading order; expansions come after hits."""
+    """Return the passages best first, or by document in reading order; expansions come after hits."""
     best = [min(ranks.get(hit.chunk.id, len(ranks)) for hit in passage.chunks) for passage in passages]
     documents: dict[str, int] = {}
     for passage, rank in zip(passages, best, strict=True):

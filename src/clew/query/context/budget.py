@@ -27,7 +27,6 @@ BUDGET = "budget"  # it did not fit
 CUT = "cut"  # the rest of a hit that was cut after a sentence
 DUPLICATE = "duplicate"  # the same chunk was found twice, or its text in another document
 GONE = "gone"  # its document no longer exists
-REASONS = (BUDGET, CUT, DUPLICATE, GONE)
 
 MIN_ROOM = 0.05  # share of the budget below which the rest is not filled with parts or expansions
 
@@ -45,7 +44,7 @@ class FittedContext:
 
 
 def expand_nothing(_: Sequence[Hit]) -> Iterable[Hit]:
-    """The expansion that adds no hits."""
+    """Return the expansion that adds no hits."""
     return ()
 
 
@@ -62,7 +61,7 @@ class TokenBudget:
     def fit_candidates(
         self, candidates: Sequence[Candidate], *, cut: bool = False, expand: Expand = expand_nothing
     ) -> FittedContext:
-        """The candidates that fit, in order, and then the expansions of those hits while there is room.
+        """Return the candidates that fit, in order, and then the expansions of those hits while there is room.
 
         Only hits of the search are reported as dropped, and only they are cut.
         """
@@ -87,8 +86,9 @@ class TokenBudget:
         return replace(kept, dropped=tuple(dropped))
 
     def _take_first_candidates(self, queue: Iterator[Candidate]) -> tuple[list[Hit], list[int], set[str]]:
-        """The first candidates, up to the point where they cannot all fit; the least that they cost up to each of them;
-        and the ids of the expansions among them.
+        """Take the first candidates, up to the point where they cannot all fit.
+
+        Returns them, the least that they cost up to each of them, and the ids of the expansions among them.
         """
         opening: list[Hit] = []
         costs: list[int] = []
@@ -108,7 +108,7 @@ class TokenBudget:
         return opening, costs, expanded
 
     def _fit_longest_prefix(self, hits: Sequence[Hit], costs: Sequence[int]) -> tuple[FittedContext, int]:
-        """The longest prefix of the hits that fits, by bisection, and its length."""
+        """Return the longest prefix of the hits that fits, by bisection, and its length."""
         low, high = 0, bisect_right(costs, self._tokens)
         best = FittedContext()
         middle = high  # mostly all that may fit do
@@ -125,7 +125,7 @@ class TokenBudget:
         return self._tokens - kept.tokens >= MIN_ROOM * self._tokens
 
     def _try_adding(self, kept: FittedContext, hit: Hit) -> FittedContext | None:
-        """The selection with one more hit, or None if that does not fit."""
+        """Return the selection with one more hit, or None if that does not fit."""
         near = kept.hits if hit.chunk.doc_id in kept.documents else ()
         if kept.tokens + self._estimate_min_tokens(hit, near) > self._tokens:
             return None
@@ -139,7 +139,7 @@ class TokenBudget:
         return FittedContext(tuple(hits), tuple(passages), text, self._count(text), documents=documents)
 
     def _estimate_min_tokens(self, hit: Hit, kept: Sequence[Hit]) -> int:
-        """A cheap lower bound of the tokens that a hit adds to the text.
+        """Estimate a cheap lower bound of the tokens that a hit adds to the text.
 
         Not counted: text that kept hits show, text that the renderer cuts off, headings that a longer entry loses, and
         the headings and blank lines of the text itself, which not every renderer writes.
@@ -158,7 +158,7 @@ class TokenBudget:
         return whole - self._count(text[: shared + saved]) - 1
 
     def _fit_sentences(self, kept: FittedContext, hit: Hit) -> tuple[FittedContext, Hit] | None:
-        """The selection with as many whole sentences of a hit as fit, and the rest of the hit; None if none fits."""
+        """Add as many whole sentences of a hit as fit; return also the rest of the hit, or None if none fits."""
         if not self._has_room(kept):
             return None
         ends = [end for _, end in split_sentences(hit.chunk.text)][:-1]
@@ -176,7 +176,7 @@ class TokenBudget:
 
 
 def _split_hit(hit: Hit, at: int) -> tuple[Hit, Hit]:
-    """A hit split at a position of its text."""
+    """Return a hit split at a position of its text."""
     chunk = hit.chunk
     rest = chunk.text[at:].lstrip()
     head = replace(chunk, text=chunk.text[:at], end=chunk.start + at)

@@ -12,24 +12,17 @@ Read = Callable[[str], Document]
 
 
 def cite_passages(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
-    """One citation per chunk of the passages, in their order; those of its copies follow each passage."""
+    """Return one citation per chunk of the passages, in their order; those of its copies follow each passage."""
     return tuple(
-        cite_chunk(hit.chunk, records[hit.chunk.doc_id])
+        make_citation(hit.chunk, records[hit.chunk.doc_id], hit.chunk.start, hit.chunk.text)
         for passage in passages
         for hit in (*passage.chunks, *passage.copies)
         if hit.chunk.doc_id in records
     )
 
 
-def cite_chunk(chunk: Chunk, record: DocumentRecord, start: int | None = None, end: int | None = None) -> Citation:
-    """The citation of a chunk, or of a part of it by positions in the document."""
-    start = chunk.start if start is None else start
-    end = chunk.end if end is None else end
-    return make_citation(chunk, record, start, chunk.text[start - chunk.start : end - chunk.start])
-
-
 def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) -> Citation:
-    """The citation of a quote that begins at a position of the document, with the metadata of its chunk."""
+    """Make the citation of a quote that begins at a position of the document, with the metadata of its chunk."""
     return Citation(
         document=record.id,
         version=record.hash,
@@ -50,7 +43,7 @@ def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) 
 
 
 def _find_line(chunk: Chunk, start: int) -> int | None:
-    """The line of the file on which a position of the chunk is; None where the lines are not those of a file."""
+    """Find the line of the file on which a position of the chunk is; None where the lines are not those of a file."""
     first = chunk.meta.get("line")
     if not isinstance(first, int):
         return None
@@ -58,7 +51,7 @@ def _find_line(chunk: Chunk, start: int) -> int | None:
 
 
 def check_citations(citations: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
-    """Whether each quote still stands in its document, moved, changed or is gone; reads a document once in a row."""
+    """Check whether each quote still stands in its document, moved, changed or is gone."""
     last: tuple[str, str | None] = ("", None)
     for citation in citations:
         if last[0] != citation.document:

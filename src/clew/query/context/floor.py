@@ -17,7 +17,7 @@ NEVER = 2.0  # above every relevance
 def find_relevance_floor(
     hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
 ) -> float:
-    """The relevance that a hit must reach; above 1 if not even all hits together are likely enough to answer.
+    """Find the relevance that a hit must reach; above 1 if not even all hits together are likely enough to answer.
 
     find_anywhere: Finds the hits without the filter: whether a question has an answer does not depend on a filter.
     """
@@ -30,13 +30,13 @@ def find_relevance_floor(
 def split_by_relevance(
     hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
 ) -> tuple[list[Hit], list[Hit]]:
-    """The hits that are shown, and those that are left out."""
+    """Split the hits into shown ones and ones left out."""
     floor = find_relevance_floor(hits, config, find_anywhere)
     return [hit for hit in hits if hit.relevance >= floor], [hit for hit in hits if not hit.relevance >= floor]
 
 
 def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count, config: ContextConfig) -> Context:
-    """The context with the hits that were left out in its ledger, and a reason if nothing else was found."""
+    """Return the context with the hits that were left out in its ledger, and a reason if nothing else was found."""
     dropped = [DroppedPassage(as_merged_chunk(hit), IRRELEVANT, count(hit.chunk.text)) for hit in left_out]
     nothing_else = not context.passages and not context.dropped
     reason = explain_floor(left_out, config) if nothing_else else context.reason
@@ -44,7 +44,7 @@ def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count
 
 
 def explain_floor(left_out: Sequence[Hit], config: ContextConfig) -> str:
-    """The reason why nothing is shown although something was found."""
+    """Return the reason why nothing is shown although something was found."""
     chance = estimate_answer_chance(left_out)
     if chance < config.min_chance:
         return (

@@ -27,11 +27,11 @@ class ChunkMerger:
         self.config = config or MergerConfig()
 
     def merge(self, results: Iterable[Result]) -> list[MergedChunk]:
-        """The passages of the results, the one with the best average first."""
+        """Return the passages of the results, the one with the best average first."""
         return sorted(merge_hits(list(map(result_to_hit, results)), self.config), key=_average_key)
 
     def to_result_list(self, merged: Iterable[MergedChunk]) -> list[dict[str, Any]]:
-        """One result row per passage, in the shape that `merge` takes."""
+        """Return one result row per passage, in the shape that `merge` takes."""
         return [
             {
                 "text": each.text,
@@ -50,17 +50,17 @@ class ChunkMerger:
 
 
 def get_best_similarity(merged: MergedChunk) -> float:
-    """The greatest similarity of a passage's hits."""
+    """Return the greatest similarity of a passage's hits."""
     return max(_list_similarities(merged.chunks))
 
 
 def get_source_name(hit: Hit) -> str:
-    """The name of a hit's source: the address of its document, or else its title, or else its id."""
+    """Return the name of a hit's source: the address of its document, or else its title, or else its id."""
     return hit.document.uri or hit.document.title or hit.document.id
 
 
 def list_sources(merged: MergedChunk) -> list[str]:
-    """The source of a passage, and then those of its copies, each once."""
+    """List the source of a passage, and then those of its copies, each once."""
     return list(dict.fromkeys([merged.source, *map(get_source_name, merged.copies)]))
 
 
@@ -95,7 +95,7 @@ def merge_hits(
     *,
     text: ReadText = _read_no_text,
 ) -> list[MergedChunk]:
-    """The passages of the hits, document by document; `text` reads the gap between two parts that nearly touch."""
+    """Merge hits into passages, document by document; `text` reads the gap between two parts that nearly touch."""
     documents: dict[str, dict[str, Hit]] = {}
     for hit in hits:
         by_chunk = documents.setdefault(hit.chunk.doc_id, {})
@@ -118,7 +118,7 @@ def merge_hits(
 
 
 def as_merged_chunk(hit: Hit, source: str | None = None) -> MergedChunk:
-    """The passage of a single hit; without a source, under the name of its document."""
+    """Return the passage of a single hit; without a source, under the name of its document."""
     chunk = hit.chunk
     spans = ((chunk.start, chunk.end),) if has_position(chunk) else ()
     message = make_passage_message(chunk.meta, chunk.at, chunk.text)
@@ -136,7 +136,7 @@ def as_merged_chunk(hit: Hit, source: str | None = None) -> MergedChunk:
 
 
 def _trim_overlaps(hits: Iterable[Hit]) -> list[_MergePart]:
-    """The hits of a document in its order without overlaps: each starts where the last ends, or joins it if inside."""
+    """Order the hits of a document and trim overlaps; a hit inside another joins it."""
     parts: list[_MergePart] = []
     last = -1  # the index of the part that reaches furthest
     for hit in sorted(hits, key=_position_key):
@@ -157,7 +157,7 @@ def _trim_overlaps(hits: Iterable[Hit]) -> list[_MergePart]:
 def _pack_parts(
     parts: Sequence[_MergePart], config: MergerConfig, source: str, text: ReadText
 ) -> Iterator[MergedChunk]:
-    """The passages of one heading path: parts are joined while they fit the maximum size."""
+    """Yield the passages of one heading path: parts are joined while they fit the maximum size."""
     open_parts: list[_MergePart] = []
     separators: list[_Separator] = []
     size = 0
@@ -178,7 +178,7 @@ def _pack_parts(
 
 
 def _choose_separator(before: _MergePart, after: _MergePart, config: MergerConfig, text: ReadText) -> _Separator | None:
-    """The separator between two parts; None where they may not be joined."""
+    """Choose the separator between two parts; None where they may not be joined."""
     if not (before.is_placed and after.is_placed):
         return None if config.require_adjacent and not _is_next_chunk(before, after) else _Separator(BLANK)
     if (between := _read_whitespace_gap(before, after, text)) is not None:
@@ -191,7 +191,7 @@ def _choose_separator(before: _MergePart, after: _MergePart, config: MergerConfi
 
 
 def _read_whitespace_gap(before: _MergePart, after: _MergePart, text: ReadText) -> str | None:
-    """The white space of the document between two parts; None where there is more, or it is not known."""
+    """Return the white space of the document between two parts; None where there is more, or it is not known."""
     if before.end == after.start:
         return ""
     if before.end > after.start:
@@ -208,7 +208,7 @@ def _is_next_chunk(before: _MergePart, after: _MergePart) -> bool:
 
 
 def _sort_runs_best_first(parts: Sequence[_MergePart], text: ReadText) -> Iterator[_MergePart]:
-    """The parts grouped into runs of adjacent ones, the run with the best hit first."""
+    """Yield the parts grouped into runs of adjacent ones, the run with the best hit first."""
     runs: list[list[_MergePart]] = []
     for part in parts:
         if (
@@ -250,7 +250,7 @@ def _join_parts(parts: Sequence[_MergePart], separators: Sequence[_Separator], s
 
 
 def _collect_messages(parts: Sequence[_MergePart], separators: Sequence[_Separator]) -> tuple[PassageMessage, ...]:
-    """The messages that the parts are of, each with the text of all its parts; none where a part is of no message."""
+    """Collect the messages of the parts, each with the text of all its parts; none where a part has none."""
     found: list[PassageMessage] = []
     for separator, part in zip((None, *separators), parts, strict=True):
         gap = "" if separator is None or separator.is_verbatim else separator.text
@@ -266,12 +266,12 @@ def _collect_messages(parts: Sequence[_MergePart], separators: Sequence[_Separat
 
 
 def _list_similarities(hits: Sequence[Hit]) -> list[float]:
-    """The similarities of the hits that have one, which neighbours have not; if none has, their scores."""
+    """List the similarities of the hits that have one, which neighbours have not; if none has, their scores."""
     return [hit.similarity for hit in hits if not isnan(hit.similarity)] or [hit.score for hit in hits]
 
 
 def _position_key(hit: Hit) -> tuple[int, int, int, str, str]:
-    """The sort key by place in the document; equal for hits whose place is not known, which stay as they were given."""
+    """Return the sort key by place in the document; hits without a known place keep their order."""
     chunk = hit.chunk
     if has_position(chunk):
         return chunk.start, -chunk.end, chunk.index, chunk.text, chunk.id
@@ -279,12 +279,12 @@ def _position_key(hit: Hit) -> tuple[int, int, int, str, str]:
 
 
 def _preference_key(hit: Hit) -> tuple[float, int, tuple[str, ...], str]:
-    """The sort key of several hits of one chunk: the better first, then the longer."""
+    """Return the sort key of several hits of one chunk: the better first, then the longer."""
     numbers = (sorted(hit.scores.items()), hit.similarity, hit.relevance)
     return -hit.score, -len(hit.chunk.text), hit.chunk.headings, str(numbers)
 
 
 def _average_key(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, int, int, str, str]]:
-    """The sort key by similarity; equal passages are sorted by their place."""
+    """Return the sort key by similarity; equal passages are sorted by their place."""
     place = _position_key(merged.chunks[0])
     return -merged.avg_similarity, -get_best_similarity(merged), merged.source, merged.heading_path, place

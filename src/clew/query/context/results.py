@@ -1,11 +1,12 @@
-"""Converts the results that the merger and the formatter accept, Hits or rows, into Hits."""
+"""Results of the merger and the formatter, Hits or rows, as Hits; and messages rebuilt from their chunks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from numbers import Real
 from typing import Any
 
 from clew.core.ids import digest
+from clew.core.time import to_timestamp
 from clew.core.types import Chunk, DocumentRecord, Hit
 
 Row = Mapping[str, Any]  # text, source, heading_path, similarity, metadata
@@ -16,7 +17,7 @@ END_KEYS = ("end", "char_end", "end_char", "end_index", "end_offset")
 
 
 def result_to_hit(result: Result) -> Hit:
-    """A result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
+    """Return a result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
 
     With a `start` in the metadata or the row, the hit has a position in the source, unless there is an `end` that does
     not fit the text; `chunk_index` or else `line_number` is its index in the document. The `similarity` is its score
@@ -53,7 +54,7 @@ def result_to_hit(result: Result) -> Hit:
 
 
 def parse_headings(row: Row) -> tuple[str, ...]:
-    """The heading path of a row: the metadata's `headings`, or else `heading_path`, a list or a text "A > B"."""
+    """Parse the heading path of a row: the metadata's `headings`, or else `heading_path`, a list or a text "A > B"."""
     meta: Row = row.get("metadata") or {}
     for given in (meta.get("headings"), row.get("heading_path"), meta.get("heading_path")):
         if isinstance(given, str) and given.strip():
@@ -64,12 +65,12 @@ def parse_headings(row: Row) -> tuple[str, ...]:
 
 
 def has_position(chunk: Chunk) -> bool:
-    """Whether the position of the chunk in its source is known."""
+    """Return whether the position of the chunk in its source is known."""
     return chunk.end - chunk.start == len(chunk.text)
 
 
 def _find_first_int(fields: Row, names: Sequence[str], default: int) -> int:
-    """The first whole number under one of the names."""
+    """Find the first whole number under one of the names."""
     return next((value for name in names if (value := _parse_int(fields.get(name), default)) != default), default)
 
 
@@ -82,5 +83,42 @@ def _parse_int(value: object, default: int) -> int:
 
 
 def _parse_similarity(value: object) -> float:
-    """A similarity as a float; 0 where it is missing or not a finite number."""
+    """Parse a similarity as a float; 0 where it is missing or not a finite number."""
     return float(value) if isinstance(value, Real) and isfinite(value) else 0.0
+
+
+def group_by_message(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
+    """Return the hits of each message by its id, the best first; chunks of no message are left out."""
+    messages: dict[str, list[Hit]] = {}
+    for hit in hits:
+        if name := hit.chunk.meta.get("message"):
+            messages.setdefault(str(name), []).append(hit)
+    return {name: sorted(parts, key=lambda hit: (-hit.score, hit.chunk.id)) for name, parts in messages.items()}
+
+
+def rebuild_message_text(chunks: Iterable[Chunk]) -> str:
+    """Return the text of a message from its chunks in any order; overlaps appear once, missing chunks are skipped."""
+    text, reach = "", -1
+    for chunk in sorted(chunks, key=_chunk_key):
+        known = has_position(chunk) and reach >= 0
+        if known and chunk.end <= reach:
+            continue
+        own = chunk.text[reach - chunk.start :] if known and chunk.start < reach else chunk.text
+        joint = "" if not text or (known and chunk.start <= reach) else " "
+        text += joint + own
+        reach = chunk.end if has_position(chunk) else -1
+    return text
+
+
+def rebuild_messages(chunks: Iterable[Chunk]) -> list[str]:
+    """Rebuild the text of each message of the chunks, oldest first; those without a time come first."""
+    parts: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        if name := chunk.meta.get("message"):
+            parts.setdefault(str(name), []).append(chunk)
+    in_order = sorted(parts, key=lambda name: (to_timestamp(parts[name][0].at) or 0.0, name))
+    return [rebuild_message_text(parts[name]) for name in in_order]
+
+
+def _chunk_key(chunk: Chunk) -> tuple[int, int, str]:
+    return int(chunk.meta.get("chunk_index", chunk.index)), chunk.start, chunk.id

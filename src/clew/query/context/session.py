@@ -36,11 +36,11 @@ class MemorySessions:
         return name in self._sessions
 
     def get(self, name: str) -> StoredSession | None:
-        """The session of that name, or None."""
+        """Return the session of that name, or None."""
         return self._sessions.get(name)
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replaces a session by what `change` makes of it."""
+        """Replace a session by its `change`."""
         with self._lock:
             made = change(self._sessions.get(name, StoredSession()))
             self._sessions.pop(name, None)
@@ -48,12 +48,12 @@ class MemorySessions:
             return made
 
     def drop(self, names: Sequence[str]) -> int:
-        """Deletes sessions; returns how many existed."""
+        """Delete sessions; return how many existed."""
         with self._lock:
             return sum(self._sessions.pop(name, None) is not None for name in names)
 
     def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
-        """Deletes old sessions that are not kept; returns how many."""
+        """Delete old sessions that are not kept; return how many."""
         with self._lock:
             others = [(name, each) for name, each in self._sessions.items() if not each.kept and name != current]
             excess = len(others) - (max_sessions - 1)
@@ -62,7 +62,7 @@ class MemorySessions:
             )
 
     def names(self) -> list[str]:
-        """The names of all sessions, sorted."""
+        """Return the names of all sessions, sorted."""
         return sorted(self._sessions)
 
 
@@ -94,19 +94,19 @@ class Sessions:
         self._answer_lock = threading.RLock()  # a renderer may ask the engine for another context
 
     def with_store(self, store: SessionStore) -> Self:
-        """The same sessions on another store of the same collection, as after `reembed`."""
+        """Return the same sessions on another store of the same collection, as after `reembed`."""
         other = copy(self)
         other._store = store
         return other
 
     def make_private(self) -> Self:
-        """Sessions with the same limits, empty, in memory, and apart from these."""
+        """Return sessions with the same limits, empty, in memory, and apart from these."""
         other = copy(self)
         other._store, other._memory, other._answer_lock = None, MemorySessions(), threading.RLock()
         return other
 
     def set_document_index(self, session: str, ids: Sequence[str], *, known: int | None = None) -> dict[str, int]:
-        """The number of each document; known ones keep theirs, new ones get the next in the given order.
+        """Return the number of each document; known ones keep theirs, new ones get the next in the given order.
 
         Documents beyond the limit of a session get none. ConcurrentChange if the session has not as many documents as
         `known`: another program has numbered some since they were counted.
@@ -127,7 +127,7 @@ class Sessions:
         return {doc_id: stored.numbers[doc_id] for doc_id in wanted if doc_id in stored.numbers}
 
     def get_knowledge_source_id_by_index(self, session: str, number: int) -> str | None:
-        """The document with that number in the session, or None; there is none for 0 and below."""
+        """Return the document with that number in the session, or None; there is none for 0 and below."""
         stored = self._load(session)
         if stored is None:
             return None
@@ -136,7 +136,7 @@ class Sessions:
 
     @contextmanager
     def lock_document_numbers(self, session: str | None) -> "Iterator[DocumentNumbers]":
-        """The numbers of a session for one answer; no other thread assigns numbers meanwhile.
+        """Lock the numbers of a session for one answer; no other thread assigns numbers meanwhile.
 
         If another program does, `assign` raises ConcurrentChange. Without a session they start at 1 and nothing is
         stored.
@@ -149,23 +149,23 @@ class Sessions:
             yield DocumentNumbers(known, lambda ids: self.set_document_index(session, list(ids), known=len(known)))
 
     def get_document_numbers(self, session: str) -> dict[str, int]:
-        """All numbers of a session by document id; empty for an unknown session."""
+        """Return all numbers of a session by document id; empty for an unknown session."""
         stored = self._load(session)
         return stored.numbers if stored else {}
 
     def get_messages(self, session: str) -> tuple[Message, ...]:
-        """The messages of a chat, oldest first; empty for an unknown session."""
+        """Return the messages of a chat, oldest first; empty for an unknown session."""
         stored = self._load(session)
         return stored.messages if stored else ()
 
     def add_messages(self, session: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Adds messages to a chat and returns all that it has; beyond a limit the oldest are dropped."""
+        """Add messages to a chat and return all that it has; beyond a limit the oldest are dropped."""
         return self._update(
             session, lambda stored: replace(stored, messages=(*stored.messages, *messages)[-MAX_MESSAGES:])
         ).messages
 
     def keep(self, session: str, *, documents: Sequence[str] = (), messages: Sequence[Message] = ()) -> None:
-        """Keeps a session with the collection until it is dropped; a new one starts with these documents and messages.
+        """Keep a session with the collection until it is dropped; a new one starts with these documents and messages.
 
         ReadOnlyStore where it cannot be kept.
         """
@@ -181,31 +181,31 @@ class Sessions:
             )
 
     def hold(self, session: str) -> None:
-        """Keeps a session in memory, and never with the collection, until it is released."""
+        """Keep a session in memory, and never with the collection, until it is released."""
         self._memory.update(session, lambda stored: replace(stored, kept=True))
 
     def release(self, session: str) -> None:
-        """Forgets a session that is in memory."""
+        """Forget a session that is in memory."""
         self._memory.drop([session])
 
     def list_sessions(self) -> list[str]:
-        """The names of the sessions that are kept with the collection, sorted, without those idle for too long."""
+        """List the names of the sessions that are kept with the collection, sorted, without those idle for too long."""
         return [name for name in (self._store or self._memory).names() if self._load(name)]
 
     def drop(self, *sessions: str) -> int:
-        """Deletes sessions with their numbers and messages; returns how many there were."""
+        """Delete sessions with their numbers and messages; return how many there were."""
         return self._memory.drop(sessions) + (self._store.drop(sessions) if self._store else 0)
 
     def __len__(self) -> int:
         return len(self.list_sessions())
 
     def _load(self, session: str) -> StoredSession | None:
-        """The session, unless it was idle for too long."""
+        """Load the session, unless it was idle for too long."""
         stored = self._memory.get(session) or (self._store.get(session) if self._store else None)
         return stored if stored and (stored.kept or self._clock() - stored.used <= self._max_idle) else None
 
     def _renew(self, stored: StoredSession) -> StoredSession:
-        """The session, a new one if it was idle for too long."""
+        """Return the session, a new one if it was idle for too long."""
         return stored if stored.kept or self._clock() - stored.used <= self._max_idle else StoredSession()
 
     def _update(self, session: str, change: ChangeSession) -> StoredSession:
@@ -225,7 +225,7 @@ class Sessions:
         return made
 
     def _touch(self, session: str, stored: StoredSession) -> None:
-        """Notes that a session is in use; one with the collection only now and then."""
+        """Note that a session is in use; one with the collection only now and then."""
         age = self._clock() - stored.used
         if self._store is None or session in self._memory or age > min(MAX_TOUCH_SECONDS, self._max_idle / 10):
             self._update(session, lambda current: current)

@@ -15,8 +15,11 @@ Count = Callable[[str], int]
 
 
 def render_threads(threads: Iterable[WindowThread], *, authors: bool = True) -> str:
-    """The threads as text: who wrote each message and when if `authors`, an arrow before each reply, with a question
-    mark if it was guessed to be one, and a blank line between threads."""
+    """Render the threads as text, with a blank line between threads.
+
+    Authors and times stand before the messages if `authors`, an arrow before each reply, with a question mark if it was
+    guessed to be one.
+    """
     texts = []
     for thread in threads:
         first, *others = thread.messages
@@ -29,14 +32,14 @@ def render_threads(threads: Iterable[WindowThread], *, authors: bool = True) -> 
 
 
 def format_message(message: Message, *, authors: bool) -> str:
-    """A message as it is shown, without an arrow."""
+    """Format a message as it is shown, without an arrow."""
     if authors:
         return format_thread_message(message.author, message.at, message.text)
     return THREAD_LINES.escape(message.text.strip())
 
 
 def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest beginning and end of a text that fit together, with a mark between them; empty if none do."""
+    """Return the longest beginning and end of a text that fit together, with a mark between them; empty if none do."""
     text = text.strip()
     if fits(text):
         return text
@@ -51,7 +54,7 @@ def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
 
 
 def _join_ends(text: str, chars: int) -> str:
-    """The beginning and the end of a text, so many characters together, cut between words where there are any."""
+    """Join the beginning and the end of a text, with `chars` characters together, cut between words."""
     head = text[: round(HEAD_SHARE * chars)]
     tail = text[len(text) - (chars - len(head)) :]
     whole_head = head.rsplit(maxsplit=1)[0] if len(head.split()) > 1 and not text[len(head)].isspace() else head

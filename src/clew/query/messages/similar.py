@@ -13,9 +13,8 @@ from clew.core.settings import ScoringConfig
 from clew.core.thread_view import ThreadView
 from clew.core.types import Hit
 from clew.core.window import ContextMessage, WindowThread
-from clew.query.context.rebuild import group_by_message
-from clew.query.rank.calibrate import get_match
-from clew.query.rank.message_score import (
+from clew.query.context.results import group_by_message
+from clew.query.messages.score import (
     ScoringInputs,
     compute_chain_completeness,
     compute_flow,
@@ -23,6 +22,7 @@ from clew.query.rank.message_score import (
     sort_by_score_then_time,
     to_epoch_seconds,
 )
+from clew.query.rank.calibrate import get_match
 
 Search = Callable[[Filter], list[Hit]]
 ReadThread = Callable[[str], ThreadView]
@@ -50,7 +50,7 @@ def score_messages(
     config: ScoringConfig,
     min_relevance: float = 0.0,
 ) -> ScoredMessages:
-    """The messages of the hits with their scores.
+    """Return the messages of the hits with their scores.
 
     A message is kept when it reaches `min_relevance` and the `min_similarity` of the settings, where one is set, or
     when it is in a thread with one that does.
@@ -78,18 +78,9 @@ def score_messages(
 
     def score_hit(hit: Hit, base: float) -> ContextMessage:
         name, thread = _get_message_id(hit), threads[hit.chunk.doc_id]
-        message, places = thread.message(thread.places[name]), thread.places
-        others = [thread.message(places[other]).at for other in kept if other != name and other in places]
-        chain = [name, *map(thread.ids.__getitem__, thread.reply_chain(places[name]))]
-        inputs = ScoringInputs(
-            base,
-            message.at,
-            message.channel,
-            member=thread.is_in_marked_thread(thread.places[name]),
-            flow=compute_flow(message.at, others, decay=config.time_decay),
-            completeness=compute_chain_completeness(chain, kept),
+        scores = score_message(
+            _collect_inputs(name, base, thread, kept, config), now=now, channel=channel, config=config
         )
-        scores = score_message(inputs, now=now, channel=channel, config=config)
         return replace(
             as_context_message(thread, thread.places[name]),
             found=True,
@@ -113,8 +104,26 @@ def score_messages(
     )
 
 
+def _collect_inputs(
+    name: str, base: float, thread: ThreadView, kept: Mapping[str, str], config: ScoringConfig
+) -> ScoringInputs:
+    """Collect the inputs of a message's score: its thread, its time, and the other kept messages of the thread."""
+    places = thread.places
+    message = thread.message(places[name])
+    others = [thread.message(places[other]).at for other in kept if other != name and other in places]
+    chain = [name, *map(thread.ids.__getitem__, thread.reply_chain(places[name]))]
+    return ScoringInputs(
+        base,
+        message.at,
+        message.channel,
+        member=thread.is_in_marked_thread(places[name]),
+        flow=compute_flow(message.at, others, decay=config.time_decay),
+        completeness=compute_chain_completeness(chain, kept),
+    )
+
+
 def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
-    """A message of a thread that was not found itself, with the one it replies to."""
+    """Return a message of a thread that was not found itself, with the one it replies to."""
     parent = thread.parents[place]
     return ContextMessage(
         thread.message(place),
@@ -126,7 +135,7 @@ def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
 
 
 def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
-    """The messages best first, those of nearly equal score newest first."""
+    """Return the messages best first, those of nearly equal score newest first."""
     return sort_by_score_then_time(
         messages,
         equality=config.score_equality,
@@ -136,10 +145,8 @@ def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringCo
     )
 
 
-def group_by_thread(
-    messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView], *, max_threads: int | None = None
-) -> list[WindowThread]:
-    """The messages by thread, the thread of the best message first, each thread by time; no time counts as the oldest.
+def group_by_thread(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> list[WindowThread]:
+    """Group the messages by thread, the best message's thread first, each thread by time.
 
     The messages are given best first; of equal times the earlier in the thread comes first.
     """
@@ -147,7 +154,7 @@ def group_by_thread(
     for each in messages:
         groups.setdefault(each.thread, []).append(each)
     threads = []
-    for name in list(groups)[:max_threads]:
+    for name in groups:
         thread, members = open_threads[name], groups[name]
         places = thread.places
         members.sort(key=lambda each: (to_epoch_seconds(each.message.at), places[each.id]))

@@ -1,4 +1,4 @@
-"""Style profiles: how a person writes, measured or judged by a model.
+"""Style profiles: how a person writes, measured or judged by a model, and the prompt to write like them.
 
 Measuring counts lengths, words, punctuation and repeated phrases. A model judges tone, vocabulary, length and phrases;
 its answer must have exactly the requested JSON shape.
@@ -8,17 +8,24 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
+from clew.core.attribution import format_reply_mark
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.plural import format_count
 from clew.core.protocols import LLM
 from clew.core.text import tokenize_words
-from clew.core.window import StyleProfile
+from clew.core.thread_view import ThreadView
+from clew.core.types import Message
+from clew.core.window import ContextMessage, StyleProfile
+from clew.query.context.format.renderers import NEXT_LINE
+from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message
+from clew.query.messages.similar import group_by_thread
 
 log = logging.getLogger("clew")
 LEVELS = ("simple", "moderate", "advanced")
@@ -42,6 +49,11 @@ PROMPT = """Here are {count} messages that {person} wrote, one after a dash:
 How does {person} write? Answer with one JSON object and nothing else, with exactly these keys: "tone" (a few words),
 "vocabularyLevel" ("simple", "moderate" or "advanced"), "messageLength" ("short", "medium" or "long"), "commonPhrases"
 (a list of up to five phrases that come again)."""
+EXAMPLES = "What they wrote in past threads like this one; ↪ marks an answer to the message above it, ↪? a likely one:"
+_MESSAGE_SHARE = 0.2  # of the budget, for one message; a longer one is cut in the middle
+_PHRASE_CHARS = 60  # of a phrase that a model found
+
+Count = Callable[[str], int]
 
 
 class InvalidStyleAnalysis(DriverFailed):
@@ -51,7 +63,7 @@ class InvalidStyleAnalysis(DriverFailed):
 def profile_style(
     person: str, texts: Sequence[str], *, min_messages: int = 5, llm: LLM | None = None, or_measured: bool = False
 ) -> StyleProfile:
-    """The style of the author of the texts, given oldest first: judged by the model if there is one, else measured.
+    """Profile the style of the author of the texts, oldest first: judged by the model, or else measured.
 
     Raises SettingsError for fewer than `min_messages` texts, and InvalidStyleAnalysis for an answer of the model that
     cannot be used; with `or_measured` it warns instead, and the style is measured.
@@ -88,7 +100,7 @@ def profile_style(
 
 
 def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
-    """The style profile measured by counting, without a model: tone, vocabulary, length, phrases, habits."""
+    """Measure the style profile measured by counting, without a model: tone, vocabulary, length, phrases, habits."""
     word_lists = [tokenize_words(text) for text in texts]
     letters = [word for said in word_lists for word in said if word.isalpha()]
     emoji = Counter(sign for text in texts for sign in _EMOJI.findall(text))
@@ -107,12 +119,12 @@ def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
 
 
 def compute_sample_confidence(messages: int) -> float:
-    """The confidence of a style profile by its number of messages: min(1, n / 20)."""
+    """Compute the confidence of a style profile by its number of messages: min(1, n / 20)."""
     return min(1.0, messages / FULL_CONFIDENCE)
 
 
 def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
-    """The share of the texts with each writing habit."""
+    """Measure the share of the texts with each writing habit."""
     shares = {
         "exclaims": ["!" in text for text in texts],
         "asks": [text.rstrip().endswith("?") for text in texts],
@@ -125,8 +137,8 @@ def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
     return {name: round(fmean(found), 3) for name, found in shares.items()}
 
 
-def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX_PHRASES) -> tuple[str, ...]:
-    """The phrases of two to four words that occur in several messages and are not function words only.
+def find_repeated_phrases(word_lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Find the phrases of two to four words that occur in several messages and are not function words only.
 
     Of phrases that contain or overlap one another, as the parts of a longer sentence do, only the first is kept: the
     one with the most occurrences times its length.
@@ -141,18 +153,18 @@ def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: i
     )
     kept: list[tuple[str, ...]] = []
     for run in again:
-        if len(kept) < max_phrases and not any(_phrases_overlap(run, other) for other in kept):
+        if len(kept) < _MAX_PHRASES and not any(_phrases_overlap(run, other) for other in kept):
             kept.append(run)
     return tuple(" ".join(run) for run in kept)
 
 
 def _phrases_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two adjacent words of one phrase are adjacent in the other."""
+    """Return whether two adjacent words of one phrase are adjacent in the other."""
     return not set(pairwise(one)).isdisjoint(pairwise(other))
 
 
 def parse_style_analysis(answer: str) -> dict[str, Any]:
-    """The model's analysis of a style; raises InvalidStyleAnalysis for anything but the requested JSON object."""
+    """Parse the model's analysis of a style; raise InvalidStyleAnalysis for anything but the requested JSON object."""
     body = re.sub(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", r"\1", answer, flags=re.DOTALL)
     try:
         found = json.loads(body)
@@ -177,14 +189,14 @@ def parse_style_analysis(answer: str) -> dict[str, Any]:
 
 
 def _build_analysis_prompt(person: str, texts: Sequence[str]) -> str:
-    """The analysis prompt, its placeholders filled in one pass so that braces in a message stay as they are."""
+    """Build the analysis prompt, its placeholders filled in one pass so that braces in a message stay as they are."""
     shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[-MAX_SHOWN:])
     values = {"count": str(min(len(texts), MAX_SHOWN)), "person": person, "messages": shown}
     return re.sub(r"\{(count|person|messages)\}", lambda place: values[place[1]], PROMPT)
 
 
 def _describe_tone(word_lists: Sequence[Sequence[str]], habits: dict[str, float]) -> str:
-    """Up to two words for the tone, by punctuation and words that more than a fifth of the messages have."""
+    """Describe the tone in up to two words, by punctuation and words in more than a fifth of the messages."""
     polite = fmean(not _POLITE.isdisjoint(words) for words in word_lists)
     casual = fmean(not _CASUAL.isdisjoint(words) for words in word_lists)
     tones = []
@@ -202,12 +214,94 @@ def _describe_tone(word_lists: Sequence[Sequence[str]], habits: dict[str, float]
 
 
 def _rate_vocabulary(letters: Sequence[str]) -> str:
-    """The vocabulary level by the share of words of seven letters or more: under .15 simple, under .3 moderate."""
+    """Rate the vocabulary by the share of words of seven letters or more: under .15 simple, under .3 moderate."""
     long = fmean(len(word) >= 7 for word in letters) if letters else 0.0
     return LEVELS[(long >= 0.15) + (long >= 0.3)]
 
 
 def _rate_length(counts: Sequence[int]) -> str:
-    """The message length by the median number of words: under 12 short, under 40 medium."""
+    """Return the message length by the median number of words: under 12 short, under 40 medium."""
     middle = median(counts) if counts else 0
     return LENGTHS[(middle >= 12) + (middle >= 40)]
+
+
+def build_style_prompt(
+    style: StyleProfile,
+    messages: Sequence[ContextMessage],
+    open_threads: Mapping[str, ThreadView],
+    *,
+    max_threads: int,
+    tokens: int,
+    count: Count,
+) -> str:
+    """Build the system prompt: a person's style, and the best of their messages that fit, with the ones they answer.
+
+    The messages are given best first; only those of the first `max_threads` threads are shown, each thread by time.
+    """
+    head = _describe_style(style)
+    threads = list(dict.fromkeys(each.thread for each in messages))[:max_threads]
+    room = int(_MESSAGE_SHARE * tokens)
+    chosen: list[ContextMessage] = []
+    prompt = head
+    for each in messages:
+        if each.thread not in threads:
+            continue
+        exchange = _cut_exchange(each, room, count)
+        if not exchange.text or (exchange.parent and not exchange.parent.text):
+            continue
+        tried = [*chosen, exchange]
+        text = f"{head}\n\n{EXAMPLES}\n\n{_render_exchanges(tried, open_threads)}"
+        if count(text) <= tokens:
+            chosen, prompt = tried, text
+    return prompt
+
+
+def _describe_style(style: StyleProfile) -> str:
+    phrases = [" ".join(phrase.split())[:_PHRASE_CHARS] for phrase in style.common_phrases[:5]]
+    lines = [
+        f"You answer as {style.person} would, in their own way of writing.",
+        "",
+        "How they write:",
+        f"- Tone: {style.tone}",
+        f"- Vocabulary Level: {style.vocabulary_level}",
+        f"- Message Length: {style.message_length}",
+        f"- Common Phrases: {', '.join(phrases) or 'none'}",
+    ]
+    if style.emoji:
+        lines.append(f"- Emoji: {' '.join(style.emoji)}")
+    often = [name for name, share in style.habits.items() if share >= 0.5]
+    if often:
+        lines.append(f"- Habits: {', '.join(often)}")
+    return "\n".join(lines)
+
+
+def _cut_exchange(each: ContextMessage, room: int, count: Count) -> ContextMessage:
+    """Return a message and the one that it answers, each cut to so many tokens."""
+
+    def cut(message: Message) -> Message:
+        def fits(text: str) -> bool:
+            return count(format_message(replace(message, text=text), authors=True)) <= room
+
+        return replace(message, text=cut_middle(message.text, fits))
+
+    return replace(each, message=cut(each.message), parent=cut(each.parent) if each.parent else None)
+
+
+def _render_exchanges(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> str:
+    """Render the messages by thread, in order of time, each reply below the message that it answers."""
+    blocks = []
+    for thread in group_by_thread(messages, open_threads):
+        lines: list[str] = []
+        last = answered = ""
+        for each in thread.messages:
+            if each.parent and each.parent.id not in (last, answered):
+                lines.append(format_message(each.parent, authors=True))
+            mark = format_reply_mark(is_reply=each.parent is not None, guessed=each.guessed)
+            said = format_message(each.message, authors=True)
+            if mark:
+                lines[-1] += f"{NEXT_LINE}{mark}{said}"
+            else:
+                lines.append(said)
+            last, answered = each.id, each.parent.id if each.parent else ""
+        blocks.append("\n".join(lines))
+    return THREAD_SEPARATOR.join(blocks)

@@ -1,121 +1,101 @@
-"""Rank fusion: each function makes a Fuse, which turns several rankings into one; ties are ordered by chunk id."""
+"""Rank fusion: one ranking of several, of anything that has a score, or of hits; ties are ordered by chunk id."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import isnan
+from typing import TypeVar
 
-from clew.core.errors import SettingsError
 from clew.core.protocols import Fuse
+from clew.core.settings import SearchConfig
 from clew.core.types import Hit
 from clew.query.rank.dedupe import dedupe_chunks
 
-Normalise = Callable[[Sequence[float]], list[float]]
+K = TypeVar("K", bound=Hashable)
+Ranking = Sequence[tuple[K, float]]  # what was found, each once, and its score, best first
 
 
 def normalise_minmax(scores: Sequence[float]) -> list[float]:
     """Min-max normalisation: the scores scaled to 0–1; where all are equal, each is 1."""
-    if not scores:
-        return []
-    low, high = min(scores), max(scores)
-    if high == low:
-        return [1.0] * len(scores)
-    return [(score - low) / (high - low) for score in scores]
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - low) / (high - low) if high > low else 1.0 for score in scores]
 
 
-def keep_scores(scores: Sequence[float]) -> list[float]:
-    """No normalisation, for rankings that already share a scale."""
-    return list(scores)
-
-
-def convex(*weights: float, normalise: Normalise = normalise_minmax, score_name: str = "convex") -> Fuse:
-    """The convex combination: the weighted sum of normalised scores; a chunk missing from a ranking has 0 there.
+def sum_normalised_scores(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
+    """The convex combination: the weighted sum of normalised scores; what a ranking lacks has 0 there.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023.
     """
-
-    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        totals: dict[str, float] = {}
-        for hits, weight in zip(rankings, _resolve_weights(weights, rankings), strict=True):
-            unique = dedupe_chunks(hits)
-            for hit, score in zip(unique, normalise([hit.score for hit in unique]), strict=True):
-                totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight * score
-        return _rank_by_total(rankings, totals, score_name)
-
-    return fuse
+    totals: dict[K, float] = {}
+    for ranking, weight in zip(rankings, weights, strict=True):
+        for (key, _), score in zip(ranking, normalise_minmax([score for _, score in ranking]), strict=True):
+            totals[key] = totals.get(key, 0.0) + weight * score
+    return totals
 
 
-def rrf(*weights: float, k: int = 60, score_name: str = "rrf") -> Fuse:
+def sum_reciprocal_ranks(rankings: Sequence[Ranking[K]], weights: Sequence[float], *, k: int = 60) -> dict[K, float]:
     """Reciprocal rank fusion: the weighted sum of 1 / (k + rank), ranks counted from 1.
 
     Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet", 2009.
     """
-    if k < 0:
-        raise SettingsError(f"k of rrf is {k}; it must be at least 0")
-
-    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        totals: dict[str, float] = {}
-        for hits, weight in zip(rankings, _resolve_weights(weights, rankings), strict=True):
-            for rank, hit in enumerate(dedupe_chunks(hits), 1):
-                totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight / (k + rank)
-        return _rank_by_total(rankings, totals, score_name)
-
-    return fuse
+    totals: dict[K, float] = {}
+    for ranking, weight in zip(rankings, weights, strict=True):
+        for rank, (key, _) in enumerate(ranking, 1):
+            totals[key] = totals.get(key, 0.0) + weight / (k + rank)
+    return totals
 
 
-def comb_max(*, score_name: str = "best") -> Fuse:
-    """CombMAX: the greatest score of each chunk in any ranking, for rankings that share a scale."""
-
-    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        totals: dict[str, float] = {}
-        for hits in rankings:
-            for hit in hits:
-                totals[hit.chunk.id] = max(hit.score, totals.get(hit.chunk.id, hit.score))
-        return _rank_by_total(rankings, totals, score_name)
-
-    return fuse
-
-
-def round_robin(*weights: int, score_name: str = "round_robin") -> Fuse:
-    """Round robin: the rankings take turns, `weight` hits of each at a time; an exhausted one is skipped.
+def take_turns(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
+    """Round robin: the rankings take turns, `weight` of each at a time; an exhausted one is skipped.
 
     The score is 1 / position.
     """
-    if any(weight != int(weight) for weight in weights):
-        raise SettingsError(f"the weights of round_robin are {weights}; they must be whole numbers")
+    turns = [(iter(ranking), int(weight)) for ranking, weight in zip(rankings, weights, strict=True)]
+    dealt: dict[K, None] = {}
+    before = -1
+    while before < len(dealt):
+        before = len(dealt)
+        for ranking, count in turns:
+            fresh = (key for key, _ in ranking if key not in dealt)
+            dealt |= dict.fromkeys(islice(fresh, count))
+    return {key: 1 / position for position, key in enumerate(dealt, 1)}
 
-    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        counts = map(int, _resolve_weights(weights, rankings))
-        turns = [(iter(hits), count) for hits, count in zip(rankings, counts, strict=True)]
-        dealt: dict[str, None] = {}
-        progress = True
-        while progress:
-            progress = False
-            for hits, count in turns:
-                fresh = (hit.chunk.id for hit in hits if hit.chunk.id not in dealt)
-                for chunk_id in islice(fresh, count):
-                    dealt[chunk_id] = None
-                    progress = True
-        return _rank_by_total(rankings, {chunk_id: 1 / rank for rank, chunk_id in enumerate(dealt, 1)}, score_name)
 
-    return fuse
+def take_greatest(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
+    """CombMAX: the greatest score in any ranking, for rankings that share a scale; weights do not count."""
+    del weights
+    totals: dict[K, float] = {}
+    for key, score in (each for ranking in rankings for each in ranking):
+        totals[key] = max(score, totals.get(key, score))
+    return totals
 
 
 def weights_to_turn_counts(*weights: float) -> list[int]:
-    """Weights as the number of hits that each ranking deals per turn: 1 for the least positive weight, 0 for 0."""
+    """Weights as the number that each ranking deals per turn: 1 for the least positive weight, 0 for 0."""
     smallest = min((weight for weight in weights if weight > 0), default=1.0)
     return [round(weight / smallest) for weight in weights]
 
 
-def _resolve_weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) -> Sequence[float]:
-    """One weight per ranking: those given, checked, or 1 each."""
-    if not weights:
-        return [1] * len(rankings)
-    if len(weights) != len(rankings):
-        raise SettingsError(f"{len(weights)} weights were given for {len(rankings)} rankings; give one per ranking")
-    if min(weights) < 0:
-        raise SettingsError(f"a weight of the fusion is {min(weights)}; it must be at least 0")
-    return weights
+def fuse_two(rankings: Sequence[Ranking[K]], weight: float, config: SearchConfig) -> dict[K, float]:
+    """The fusion of the settings, with that weight for the first ranking and the rest for the second."""
+    weights = weight, 1 - weight
+    if config.fusion == "rrf":
+        return sum_reciprocal_ranks(rankings, weights, k=config.rrf_k)
+    if config.fusion == "round_robin":
+        return take_turns(rankings, weights_to_turn_counts(*weights))
+    return sum_normalised_scores(rankings, weights)
+
+
+def make_fuse(
+    add_up: Callable[[Sequence[Ranking[str]], Sequence[float]], Mapping[str, float]], *, score_name: str
+) -> Fuse:
+    """A fusion of hits by the totals of their chunks, with equal weights of all rankings."""
+
+    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
+        scored = [[(hit.chunk.id, hit.score) for hit in dedupe_chunks(hits)] for hits in rankings]
+        return _rank_by_total(rankings, add_up(scored, [1.0] * len(rankings)), score_name)
+
+    return fuse
 
 
 def _rank_by_total(rankings: Sequence[list[Hit]], totals: Mapping[str, float], score_name: str) -> list[Hit]:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.candidates import ThreadPlace
-from clew.core.protocols import Step
 from clew.core.settings import FlowConfig
 from clew.core.small_talk import has_content
-from clew.core.types import Chunk, Hit, Query
+from clew.core.types import Chunk
 from clew.query.rank.calibrate import Signal
 
 FLOW = "flow"  # the name of the score
@@ -27,26 +26,6 @@ _NUMBERS = 1 << 32  # more than a thread has messages
 def is_message_chunk(chunk: Chunk) -> bool:
     """Whether a chunk is a message or a part of one."""
     return bool(chunk.meta.get("message"))
-
-
-def smooth_threads(config: FlowConfig) -> Step:
-    """Return a step that adds to the score of each message shares of its neighbours' scores."""
-
-    def flow(_: Query, hits: list[Hit]) -> list[Hit]:
-        messages = [hit for hit in hits if is_message_chunk(hit.chunk)]
-        threads = {doc_id: number for number, doc_id in enumerate({hit.chunk.doc_id for hit in messages})}
-        places = [
-            ThreadPlace(
-                threads[of.doc_id], of.index, str(of.meta["message"]), str(of.meta.get("reply_to", "")), of.text
-            )
-            for of in (hit.chunk for hit in messages)
-        ]
-        scores = smooth_in_range(np.array([hit.score for hit in messages]), places, config)
-        smoothed = [hit.with_score(score, FLOW) for hit, score in zip(messages, scores.tolist(), strict=True)]
-        pages = [hit for hit in hits if not is_message_chunk(hit.chunk)]
-        return sorted([*pages, *smoothed], key=lambda hit: (-hit.score, hit.chunk.id))
-
-    return flow
 
 
 def smooth_in_range(scores: Signal, places: Sequence[ThreadPlace], config: FlowConfig) -> Signal:
@@ -90,11 +69,10 @@ def add_neighbours(
         found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[found] == wanted, shares[found], 0.0)
 
-    lack = 1 - scores
-    for distance in range(1, config.reach + 1):
-        nearness = 1 - (distance - 1) / config.reach
-        lack *= 1 - nearness * look_up(following, keys + distance)
-        lack *= 1 - nearness * look_up(preceding, keys - distance)
+    distances = np.arange(1, config.reach + 1)
+    nearness = 1 - (distances - 1) / config.reach
+    lack = (1 - scores) * (1 - nearness * look_up(following, keys[:, None] + distances)).prod(axis=1)
+    lack *= (1 - nearness * look_up(preceding, keys[:, None] - distances)).prod(axis=1)
     answered, replies = _find_distant_replies(keys, places, giving, around, config)
     lack *= 1 - np.where(answered >= 0, look_up(preceding, answered), 0.0)
     for key, of in replies:

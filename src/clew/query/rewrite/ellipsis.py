@@ -1,23 +1,27 @@
-"""Does a question need the conversation before it? By what it leaves out or points to.
+"""Elliptic questions: does a question need the conversation before it, by its gaps or its pointers?
 
 A pronoun is no reason where the question itself says what it stands for ("Is herpes lethal, and how is it
 transmitted?"), nor where it stands for nothing ("Is it possible to …"). Keywords may open like a follow-up ("AND gate",
-"Men in Black", "那英的歌"): such an opening makes a fragment at most. The words of English are here, those of other
-languages in `follow_up_words`.
+"Men in Black", "那英的歌"): such an opening makes a fragment at most. The English words are here, other languages in
+`core/words/follow_up.txt`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from clew.core.detect import find_main_script
 from clew.core.languages import STOP_WORDS
 from clew.core.pattern import compile_pattern
 from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
 from clew.core.text import tokenize_words
-from clew.query.rewrite.follow_up_words import FOLLOW_UP_WORDS, MODAL, QUESTION_WORD, UNSHARED_OPENING, FollowUpWords
+from clew.core.words import load_patterns
 from clew.query.rewrite.keywords import extract_content_words
 
+_PATTERNS = load_patterns("follow_up")
+_UNSPACED = ("zh", "ja", "ko", "th")
 _FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
 # A title and what is asked of it: "This American Life host".
 _TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
@@ -53,8 +57,44 @@ _MIN_STOP_WORDS = 2  # of a language of Latin letters, by which a question is ta
 _MAX_SHARED = 2  # letters of an opening that many languages have
 
 
+class FollowUpWords(NamedTuple):
+    """The patterns of a language."""
+
+    opening: re.Pattern[str]
+    pointer: re.Pattern[str] | None
+    ending: re.Pattern[str] | None
+    weak_ending: re.Pattern[str] | None
+    weak_opening: re.Pattern[str] | None
+
+
+def _compile(code: str) -> FollowUpWords:
+    """Return the patterns of a language: whole words, unless nothing separates its words."""
+    found = {part: _PATTERNS.get(f"{code} {part}", "") for part in FollowUpWords._fields}
+    start, end, flags = ("", "", 0) if code in _UNSPACED else (r"(?<!\w)", r"(?!\w)", re.IGNORECASE)
+    pointer = found["pointer"].replace("$", r"\W*$")
+
+    def make(part: str, before: str, after: str) -> re.Pattern[str] | None:
+        return compile_pattern(f"{before}{found[part]}{after}", flags) if found[part] else None
+
+    return FollowUpWords(
+        compile_pattern(rf"\W*(?P<word>{found['opening']}){end}", flags),
+        compile_pattern(f"{start}(?:{pointer}){end}", flags) if pointer else None,
+        make("ending", f"{start}(?:", r")\W*$"),
+        make("weak_ending", "(?:", r")\W*$"),
+        make("weak_opening", r"\W*(?P<word>", ")"),
+    )
+
+
+FOLLOW_UP_WORDS: Final[Mapping[str, FollowUpWords]] = MappingProxyType(
+    {name.split()[0]: _compile(name.split()[0]) for name in _PATTERNS if name.endswith(" opening")}
+)
+QUESTION_WORD: Final = compile_pattern(rf"\W*(?:{_PATTERNS['question words']})\b", re.IGNORECASE)
+UNSHARED_OPENING: Final = compile_pattern(_PATTERNS["unshared openings"])
+MODAL: Final = compile_pattern(_PATTERNS["modal verbs"], re.IGNORECASE)
+
+
 def is_elliptic(question: str) -> bool:
-    """Whether a question shows by its words that it cannot be understood without what was said before it.
+    """Return whether a question shows by its words that it needs the conversation before it.
 
     It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), or has a pronoun or
     demonstrative for something that it does not name.
@@ -70,9 +110,9 @@ def is_elliptic(question: str) -> bool:
 
 
 def is_fragment(question: str) -> bool:
-    """Whether a question is a follow-up or keywords: short and no whole one, of one content word, or by its opening.
+    """Return whether a question is short and incomplete, has one content word, or opens like a follow-up.
 
-    Only what the collection has tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
+    Only the collection tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
     """
     found = [words for words, _ in _find_words(question)]
     if (
@@ -94,7 +134,7 @@ def is_fragment(question: str) -> bool:
 
 
 def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]:
-    """The follow-up words of the languages that a question may be in, and the stop words of each that it has.
+    """Yield the follow-up words of the languages that a question may be in, and the stop words of each that it has.
 
     The languages are those of its script, in Latin and other shared letters those of most of its stop words.
     """
@@ -112,7 +152,7 @@ def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]
 
 
 def _follows_up(question: str, words: FollowUpWords, stop_words: frozenset[str]) -> bool:
-    """Whether a question has the follow-up words of a language.
+    """Return whether a question has the follow-up words of a language.
 
     Those of Latin letters share words with one another and with names (e, en, ou, men, ale): another word of a question
     that one opens must be of the language, too, after a short one the next, and what points back must not be its only
@@ -131,13 +171,13 @@ def _follows_up(question: str, words: FollowUpWords, stop_words: frozenset[str])
 
 
 def _may_open(question: str, words: FollowUpWords) -> bool:
-    """Whether a question opens like a follow-up in a language, by more than a word that many languages have."""
+    """Return whether a question opens like a follow-up in a language, by more than a word that many languages have."""
     opening = (words.weak_opening and words.weak_opening.match(question)) or words.opening.match(question)
     return opening is not None and (find_main_script(question) != "Latn" or len(opening["word"]) > _MAX_SHARED)
 
 
 def _may_open_keywords(question: str, opening: re.Match[str]) -> bool:
-    """Whether the "and", "or" or "but" that opens a question may belong to a name or keywords: "AND gate"."""
+    """Return whether the "and", "or" or "but" that opens a question may belong to a name or keywords: "AND gate"."""
     if opening["word"] is None or question.isupper():
         return False
     if opening["word"].isupper():
@@ -150,12 +190,12 @@ def _may_open_keywords(question: str, opening: re.Match[str]) -> bool:
 
 
 def _opens_with_title(question: str) -> bool:
-    """Whether a question opens with a demonstrative that seems to belong to a title, and asks nothing about it."""
+    """Return whether a question opens with a demonstrative of a title, and asks nothing about it."""
     return _TITLE_OPENING.match(question) is not None and not _ASKS.search(question)
 
 
 def _says_little(question: str) -> bool:
-    """Whether a question has two content words at most, or as few letters where nothing separates words."""
+    """Return whether a question has two content words at most, or as few letters where nothing separates words."""
     if find_main_script(question) in UNSPACED:
         return sum(map(str.isalpha, question)) <= _MAX_LETTERS
     content = [word for word in extract_content_words(question) if not MODAL.fullmatch(word)]
@@ -163,7 +203,7 @@ def _says_little(question: str) -> bool:
 
 
 def _points_outside(question: str) -> bool:
-    """Whether a pronoun or demonstrative stands for something that the question does not name before it."""
+    """Return whether a pronoun or demonstrative stands for something that the question does not name before it."""
     plain = _EXPLETIVE.sub(" ", _IT_AS_NAME.sub(" ", question))
     if _opens_with_title(plain):
         plain = _TITLE_OPENING.sub("", plain, count=1)
@@ -176,7 +216,7 @@ def _points_outside(question: str) -> bool:
 
 
 def _has_antecedent(before: str) -> bool:
-    """Whether what stands before a pronoun names something, in another clause than the pronoun's."""
+    """Return whether the text before a pronoun names something, in another clause than the pronoun's."""
     ends = [found.start() for found in _CLAUSE.finditer(before)]
     if not ends:
         return False

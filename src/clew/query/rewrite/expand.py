@@ -26,7 +26,7 @@ _ASSISTANT_WEIGHT = 0.1  # of a mention by the assistant; one by the user counts
 
 
 def is_ambiguous_query(query: str) -> bool:
-    """Whether the query is hard to understand alone: under four words, or referring to what was said before.
+    """Return whether the query is hard to understand alone: under four words, or referring to the conversation before.
 
     A reference is a whole word in any case (this, it, they, another, example, more, same, similar, …) or an opening
     (what about …, and …). The words are English; the count holds for every language.
@@ -63,7 +63,7 @@ class ContextualExpander:
             raise SettingsError(f"max_keywords is {self.max_keywords}; it must be at least 1")
 
     def expand(self, input: str, history: Sequence[HistoryItem]) -> str:  # noqa: A002 - the documented name
-        """The best keywords of the history, in their order, and then the input; the input alone if there are none."""
+        """Return the best keywords of the history, in their order, then the input; the input alone without any."""
         return " ".join([*self._select_keywords(input, self._collect_recent_turns(input, history)), input])
 
     def expand_with_topics(
@@ -72,7 +72,7 @@ class ContextualExpander:
         history: Sequence[HistoryItem],
         topic_extractor: ExtractTopics | None = None,
     ) -> str:
-        """The topics that the extractor finds in each message, followed by the input; without one, as `expand`."""
+        """Return the topics that the extractor finds in each message, then the input; as `expand` without one."""
         if topic_extractor is None:
             return self.expand(input, history)
         turns = self._collect_recent_turns(input, history)
@@ -80,7 +80,7 @@ class ContextualExpander:
         return " ".join([*_select_new_words(topics, extract_stems(input))[: self.max_keywords], input])
 
     def _collect_recent_turns(self, query: str, history: Sequence[HistoryItem]) -> list[list[tuple[bool, str]]]:
-        """The last turns, oldest first, each a list of (whether the user spoke, text)."""
+        """Collect the last turns, oldest first, each a list of (whether the user spoke, text)."""
         turns: list[list[tuple[bool, str]]] = []
         for role, text in map(_read_role_and_text, history):
             if role == "user" or (role == "assistant" and self.include_assistant and not turns):
@@ -92,7 +92,7 @@ class ContextualExpander:
         return turns[len(turns) - min(self.max_context_turns, len(turns)) :]
 
     def _select_keywords(self, query: str, turns: Sequence[Sequence[tuple[bool, str]]]) -> list[str]:
-        """The best words of the turns that are not in the question, in their order."""
+        """Select the best words of the turns that are not in the question, in their order."""
         own: dict[frozenset[str], float] = defaultdict(float)
         echo: dict[frozenset[str], float] = defaultdict(float)
         spelling: dict[frozenset[str], str] = {}
@@ -116,7 +116,7 @@ class ContextualExpander:
 def _select_new_words(
     candidates: Iterator[str] | Sequence[str], known: frozenset[str], *, max_words: int | None = None
 ) -> list[str]:
-    """The words whose stems are not all known yet, each once, in order."""
+    """Select the words whose stems are not all known yet, each once, in order."""
     kept: list[str] = []
     for word in candidates:
         new = extract_stems(word)
@@ -129,7 +129,7 @@ def _select_new_words(
 
 
 def _read_role_and_text(message: HistoryItem) -> tuple[str, str]:
-    """The role and the text of a message: the raw content, where context was injected into it."""
+    """Return the role and the text of a message: the raw content, where context was injected into it."""
     if isinstance(message, Message):
         return message.role, message.text
     if not isinstance(message, Mapping):

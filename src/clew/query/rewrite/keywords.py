@@ -25,14 +25,14 @@ REQUEST_WORDS = frozenset(_REQUEST_WORDS.split())
 
 
 def split_words(text: str) -> list[str]:
-    """All words as written, in order, without possessives."""
+    """Return all words as written, in order, without possessives."""
     return [_POSSESSIVE.sub("", word) for word in _WORD.findall(text)]
 
 
-def extract_content_words(text: str, *, keep: frozenset[str] = frozenset()) -> list[str]:
-    """The content words of a text, as written and in order: no function words, no words of a request.
+def extract_content_words(text: str) -> list[str]:
+    """Extract the content words of a text, as written and in order: no function words, no words of a request.
 
-    Words in `keep` stay in any case. A word of one or two letters stays if it looks like a name.
+    A word of one or two letters stays if it looks like a name.
     """
     all_words = split_words(text)
     folded_words = [word.casefold().replace("’", "'") for word in all_words]
@@ -46,17 +46,17 @@ def extract_content_words(text: str, *, keep: frozenset[str] = frozenset()) -> l
         return _is_long_enough(word) and forms.isdisjoint(function_words) and forms.isdisjoint(REQUEST_WORDS)
 
     pairs = zip(all_words, folded_words, strict=True)
-    return [word for word, folded in pairs if folded in keep or is_content_word(word, folded)]
+    return [word for word, folded in pairs if is_content_word(word, folded)]
 
 
 @lru_cache(maxsize=1 << 14)
 def extract_stems(text: str) -> frozenset[str]:
-    """The stems by which words or texts are compared; several for a compound."""
+    """Extract the stems by which words or texts are compared; several for a compound."""
     return frozenset(extract_terms(text, language="en"))
 
 
 def select_expansion_terms(query: str, texts: Sequence[str], *, max_terms: int = 5) -> list[str]:
-    """Pseudo-relevance feedback: words of the texts, best first, that are likely in an answer and not in the query.
+    """Select the words of the texts that are likely in an answer and not in the query, best first.
 
     A relevance model (Lavrenko and Croft 2001, RM1): P(w|R) = Σ P(d|q) · tf(w, d) / |d|. The texts come best first, so
     P(d|q) is taken as the share of the query's terms in d over its rank. A word must be in at least two texts.
@@ -80,7 +80,7 @@ def select_expansion_terms(query: str, texts: Sequence[str], *, max_terms: int =
 
 
 def _is_long_enough(word: str) -> bool:
-    """Whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C.
+    """Return whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C.
 
     In a script without spaces, one letter or two are a word: 旅費.
     """
@@ -92,7 +92,7 @@ def _is_long_enough(word: str) -> bool:
 
 
 def _select_function_words(words: frozenset[str]) -> frozenset[str]:
-    """The function words of English and of the language of the words; of some, it takes two to be sure of it."""
+    """Select the function words of English and of the language of the words; of some, it takes two to be sure of it."""
     counts = {code: len(words & stop_words) for code, stop_words in STOP_WORDS.items()}
     likely = [code for code, count in counts.items() if code in FUNCTION_WORDS or count >= _MIN_STOP_WORDS]
     return FUNCTION_WORDS["en"] | STOP_WORDS[max(likely, key=counts.__getitem__)]

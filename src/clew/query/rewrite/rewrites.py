@@ -13,15 +13,13 @@ from clew.core.trace import note, step
 from clew.core.types import Query
 from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
 from clew.query.rewrite.expand import ContextualExpander
-from clew.query.rewrite.parse_queries import dedupe_queries
-from clew.query.rewrite.transformer import QueryTransformer
-from clew.query.rewrite.variations import expand_query_variations
+from clew.query.rewrite.transformer import QueryTransformer, dedupe_queries, expand_query_variations
 
 Compare = Callable[[Query, Query], bool]  # of a query and its expansion
 
 
 def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
-    """A Rewrite: the query, then up to n variations of it that the model writes."""
+    """Return a Rewrite: the query, then up to n variations of it that the model writes."""
 
     def rewrite(query: Query) -> list[Query]:
         _, *others = expand_query_variations(query.text, llm, n=n)
@@ -31,7 +29,7 @@ def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
 
 
 def rewrite_with_transformer(transformer: QueryTransformer, *, max_turns: int = 3) -> Rewrite:
-    """A Rewrite: the query, then the transformer's queries for it; the query alone where the model fails.
+    """Return a Rewrite: the query, then the transformer's queries for it; the query alone where the model fails.
 
     The model is shown the last `max_turns` turns of the conversation, a turn being a question and its answer.
     """
@@ -51,7 +49,7 @@ def rewrite_with_transformer(transformer: QueryTransformer, *, max_turns: int = 
 
 
 def build_expander(config: HistoryConfig) -> ContextualExpander:
-    """A ContextualExpander with the settings of the history."""
+    """Build a ContextualExpander with the settings of the history."""
     return ContextualExpander(
         max_context_turns=config.max_context_turns,
         include_assistant=config.include_assistant,
@@ -61,7 +59,7 @@ def build_expander(config: HistoryConfig) -> ContextualExpander:
 
 
 def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic: Compare) -> Query:
-    """An elliptic query after the best keywords of its history; any other query, or one without history, unchanged.
+    """Expand an elliptic query by the best keywords of its history; other queries are unchanged.
 
     Of a fragment, `is_new_topic` says whether it is about something else, given the query and its expansion.
     """

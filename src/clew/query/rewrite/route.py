@@ -63,7 +63,7 @@ class Route:
 
 
 def route_question(text: str, *, history_length: int = 0) -> Route:
-    """The route of a question: strategy, kind and reason; `history_length` is the number of messages before it."""
+    """Choose the strategy for a question; `history_length` is the number of messages before it."""
     asked = " ".join(text.split())
     opening = asked[:_MAX_ROUTED_CHARS]
     for pattern, name in _REQUESTS:

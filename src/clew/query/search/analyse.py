@@ -8,9 +8,10 @@ On XQuAD in three languages in one collection, this is as good as analysing each
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 from itertools import chain
+from string import ascii_lowercase
 
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text, list_terms
 from clew.core.detect import rank_languages
@@ -19,12 +20,14 @@ from clew.core.pattern import compile_pattern
 from clew.core.protocols import Store
 from clew.core.scripts import count_scripts, list_scripts
 from clew.core.text import Terms, extract_terms
-from clew.query.search.typos import is_correctable, list_edits, list_two_edits, replace_words
 
 MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query may be in it,
 MIN_MINOR_PROBABILITY = 0.1  # at least with this: in two languages a stop word of one is a word of the other
 MAX_LANGUAGES = 8
 MAX_CORRECTED = 3  # words of a query
+MIN_LETTERS = 4  # of a word that is corrected: shorter ones are like too many others, …
+MIN_REPLACED = 6  # … and so are those of which any letter may be another
+MIN_TWICE = 7  # of one that may have two errors
 MAX_COUNTED = 1_000  # chunks that have a word
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
 MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
@@ -71,7 +74,7 @@ class QueryAnalyser:
         From then on the corrected words are among its terms, at half the weight of the others.
         """
         code, terms = next(iter(self.choose_languages(text)[0]), DEFAULT), self.extract_terms(text)
-        words = {word: list_terms(word, code) for word in _WORD.findall(text.casefold()) if is_correctable(word)}
+        words = {word: list_terms(word, code) for word in _WORD.findall(text.casefold()) if _is_correctable(word)}
         own = [(word, made[0]) for word, made in words.items() if len(made) == 1 and made[0] in terms]
         counts = self._store.count_terms([term for _, term in own], at_most=1) if own else []
         absent = [pair for pair, count in zip(own, counts, strict=True) if not count][:MAX_CORRECTED]
@@ -81,11 +84,11 @@ class QueryAnalyser:
         corrected = {term for _, term, _ in found}
         kept = {term: 2 * count for term, count in terms.items() if term not in corrected}
         self._known[text] = kept | {list_terms(near, code)[0]: 1 for *_, near in found}
-        return replace_words(text, [(word, near) for word, _, near in found])
+        return _replace_words(text, [(word, near) for word, _, near in found])
 
     def _find_nearest_word(self, word: str, code: str) -> str:
         """The word within one edit, or two slips, that most chunks have; "" if no chunk has any."""
-        for edits in (list_edits(word), list_two_edits(word)):
+        for edits in (_list_edits(word), _list_two_edits(word)):
             terms = {edit: made[0] for edit in edits if len(made := list_terms(edit, code)) == 1}
             counts = self._store.count_terms(list(terms.values()), at_most=MAX_COUNTED) if terms else []
             ranked = [
@@ -232,3 +235,40 @@ def _map_stop_words() -> Mapping[str, Sequence[str]]:
         for word in words:
             languages.setdefault(word, []).append(code)
     return languages
+
+
+def _list_edits(word: str) -> list[str]:
+    """The words at one edit from a word, a short one at one slip.
+
+    Damerau, "A Technique for Computer Detection and Correction of Spelling Errors", 1964.
+    """
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)] if len(word) >= MIN_REPLACED else []
+    replaced = [a + letter + b[1:] for a, b in splits if b for letter in ascii_lowercase]
+    inserted = [a + letter + b for a, b in splits for letter in ascii_lowercase]
+    return [*dict.fromkeys([*_slip(word), *replaced, *inserted])]
+
+
+def _list_two_edits(word: str) -> list[str]:
+    """The words at two slips from a word: letters left out, doubled, or exchanged with the next one."""
+    return [*dict.fromkeys(twice for once in _slip(word) for twice in _slip(once))] if len(word) >= MIN_TWICE else []
+
+
+def _slip(word: str) -> Iterator[str]:
+    """The words with one letter less, one doubled, or two exchanged."""
+    for at in range(len(word)):
+        yield word[:at] + word[at + 1 :]
+        yield word[: at + 1] + word[at:]
+        yield word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :]
+
+
+def _is_correctable(word: str) -> bool:
+    """Whether a word is one of letters that people mistype: in others, an edit is mostly another word."""
+    return len(word) >= MIN_LETTERS and word.isascii() and word.isalpha()
+
+
+def _replace_words(text: str, words: Sequence[tuple[str, str]]) -> str:
+    """The text with words replaced, whatever their case."""
+    spoken = text.split()
+    for old, new in words:
+        spoken = [each.lower().replace(old, new) if old in each.lower() else each for each in spoken]
+    return " ".join(spoken)

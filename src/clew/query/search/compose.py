@@ -9,7 +9,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Fuse, Judge, Rewrite, Step, Strategy
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
-from clew.query.rank.fuse import comb_max, convex
+from clew.query.rank.fuse import make_fuse, sum_normalised_scores, take_greatest
 
 Embed = Callable[[Sequence[str]], Matrix]
 
@@ -57,7 +57,7 @@ def check_hits(found: object, name: str) -> list[Hit]:
 
 def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
     """A strategy that runs several on the same query and fuses their rankings (by default: convex, equal weights)."""
-    combine = by or convex()
+    combine = by or make_fuse(sum_normalised_scores, score_name="convex")
 
     def search(query: Query) -> list[Hit]:
         with step("fused") as trace:
@@ -76,7 +76,7 @@ def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, emb
 
     With `embed`, all the queries are embedded in one batch.
     """
-    combine = by or comb_max()
+    combine = by or make_fuse(take_greatest, score_name="best")
 
     def search(query: Query) -> list[Hit]:
         with step("fanned") as trace:

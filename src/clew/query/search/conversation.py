@@ -1,12 +1,12 @@
-"""Search with a whole conversation as the query: rows → messages → topics → queries → hits.
+"""Search with a whole conversation as the query: messages → topics → queries → hits.
 
 One vector of a long conversation is the mean of its topics and near none of them, so each part is a query of its own.
 The hits of all parts are deduplicated by chunk, then by the chosen policy, then ordered; the engine cuts to `k`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from clew.core.errors import SettingsError
@@ -17,11 +17,11 @@ from clew.core.settings import ConversationConfig
 from clew.core.small_talk import is_question, is_small_talk
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
+from clew.query.messages.table import read_messages_from_table
 from clew.query.rank.calibrate import sort_by_relevance
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
 from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
 from clew.query.search.compose import Embed, embed_queries, pipe, run_step
-from clew.query.search.tables import Row, Table, read_rows_by_time
 
 SplitText = Callable[[str], list[str]]  # the storage chunker
 SplitTopics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
@@ -32,20 +32,6 @@ DEEPEN = 4  # the factor by which a search goes deeper while one document fills 
 MAX_DEPTH = 4096  # … up to so many hits
 
 log = logging.getLogger("clew")
-
-
-def read_messages_from_table(table: Table) -> tuple[Message, ...]:
-    """The messages of an Arrow table, of rows, of messages or of {"messages": rows}, ordered by time, then id.
-
-    A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
-    message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
-    """
-    return tuple(row.message for row in read_rows_by_time(table))
-
-
-def consolidate_messages_to_markdown(table: Table) -> str:
-    """The conversation as markdown: each message under its number, author and timestamp, oldest first."""
-    return _format_markdown(read_rows_by_time(table))
 
 
 def chunked(
@@ -68,14 +54,14 @@ def chunked(
     """
     dedupe = _build_dedupe(config, fetch_vectors)
     order_hits = _build_hit_order(config, fetch_vectors)
-    planner = _Planner(config, split_text, split_topics)
     search_part = strategy if assess is None else pipe(strategy, assess)
 
     def search(query: Query) -> list[Hit]:
         with step("chunked") as trace:
-            plan = planner.plan_query_texts(query)
-            texts = plan.texts
-            trace.notes.update(messages=plan.messages, topics=len(plan.topics), chunks=len(texts))
+            messages = read_messages_from_table(query.history) or _split_text_into_messages(query.text)
+            topics = _plan_topics(query, messages, config, split_text, split_topics)
+            texts = [text for topic in topics for text in topic]
+            trace.notes.update(messages=len(messages), topics=len(topics), chunks=len(texts))
             log.info("Chunked conversation into %d chunks", len(texts))
             rankings = _search_parts(_build_queries(query, texts, embed), search_part, dedupe, config)
             collected = [hit for hits in rankings for hit in hits]
@@ -83,7 +69,7 @@ def chunked(
             kept = _apply_dedupe(dedupe, query, dedupe_chunks(collected))
             documents = len({hit.chunk.doc_id for hit in kept})
             log_deduplication(len(collected), len(kept), documents, config.dedup_max_per_doc)
-            hits = order_hits(query, kept, list(_rank_per_topic(rankings, plan.topics)))
+            hits = order_hits(query, kept, list(_rank_per_topic(rankings, topics)))
             final = min(query.k, len(hits))
             log.info("%d chunks → %d results → %d deduped → %d final", len(texts), len(collected), len(kept), final)
             trace.notes.update(results=len(collected), rows=len(kept), documents=documents, final=final)
@@ -93,56 +79,45 @@ def chunked(
     return search
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The texts of the queries that a conversation makes, grouped by topic."""
+def _plan_topics(
+    query: Query,
+    messages: Sequence[Message],
+    config: ConversationConfig,
+    split_text: SplitText,
+    split: SplitTopics | None,
+) -> list[tuple[str, ...]]:
+    """The texts of the queries that a conversation makes, by topic.
 
-    messages: int
-    topics: tuple[tuple[str, ...], ...]
+    One text for a short conversation, else the parts of each topic, the question, and the whole if it is set.
+    """
+    spoken = {message.text.strip() for message in messages}
+    question = [query.text] if query.history and query.text.strip() not in ("", *spoken) else []
+    if not any(spoken):
+        return [(text,) for text in question]
+    whole = "\n\n".join([_join_texts(messages) if query.history else query.text, *question]).strip()
+    if config.single_below is not None and len(messages) <= config.single_below:
+        return [(whole,)]
+    worded = [message for message in messages if not is_small_talk(message.text)] or list(messages)
+    parts = _split_by_topic(worded, split_text, split)
+    parts += [(text,) for text in (*question, *([whole] if config.global_query else []))]
+    return [part for part in parts if part]
 
-    @property
-    def texts(self) -> list[str]:
-        return [text for topic in self.topics for text in topic]
 
+def _split_by_topic(
+    messages: Sequence[Message], split_text: SplitText, split: SplitTopics | None
+) -> list[tuple[str, ...]]:
+    """The parts of each topic; without topics, each part is one. A question among other messages is one more."""
 
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    """Turns the conversation of a query into the texts of its queries."""
+    def split_into_texts(messages: Sequence[Message]) -> tuple[str, ...]:
+        return tuple(piece.strip() for piece in split_text(_join_texts(messages)) if piece.strip())
 
-    config: ConversationConfig
-    split_text: SplitText
-    split_topics: SplitTopics | None
-
-    def plan_query_texts(self, query: Query) -> _Plan:
-        """One text for a short conversation, else the parts of each topic, the question, and the whole if it is set."""
-        history = read_messages_from_table(query.history)
-        messages = history or tuple(
-            Message(query.text[start:end], author="user") for start, end in split_sentences(query.text)
-        )
-        spoken = {message.text.strip() for message in messages}
-        question = [query.text] if history and query.text.strip() not in ("", *spoken) else []
-        if not any(spoken):
-            return _Plan(len(messages), tuple((text,) for text in question))
-        whole = "\n\n".join([_join_texts(history) if history else query.text, *question]).strip()
-        if self.config.single_below is not None and len(messages) <= self.config.single_below:
-            return _Plan(len(messages), ((whole,),))
-        worded = [message for message in messages if not is_small_talk(message.text)] or list(messages)
-        parts = self._split_by_topic(worded)
-        parts += [(text,) for text in (*question, *([whole] if self.config.global_query else []))]
-        return _Plan(len(messages), tuple(filter(None, parts)))
-
-    def _split_by_topic(self, messages: Sequence[Message]) -> list[tuple[str, ...]]:
-        """The parts of each topic; without topics, each part is one. A question among other messages is one more."""
-        if self.split_topics is None:
-            return [(text,) for text in self._split_into_texts(messages)]
-        topics = self.split_topics(messages)
-        among = [message for topic in topics if len(topic) > 1 for message in topic if message.role == "user"]
-        questions = [message.text for message in among if is_question(message.text)]
-        parts = [tuple(self._split_into_texts(topic)) for topic in topics]
-        return [*parts, *((text.strip(),) for text in dict.fromkeys(questions[-MAX_QUESTIONS:]))]
-
-    def _split_into_texts(self, messages: Sequence[Message]) -> Iterator[str]:
-        return (piece.strip() for piece in self.split_text(_join_texts(messages)) if piece.strip())
+    if split is None:
+        return [(text,) for text in split_into_texts(messages)]
+    topics = split(messages)
+    among = [message for topic in topics if len(topic) > 1 for message in topic if message.role == "user"]
+    questions = [message.text for message in among if is_question(message.text)]
+    asked = dict.fromkeys(questions[-MAX_QUESTIONS:])
+    return [*map(split_into_texts, topics), *((text.strip(),) for text in asked)]
 
 
 def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> list[Query]:
@@ -216,13 +191,9 @@ def _rank_per_topic(rankings: Sequence[list[Hit]], topics: Sequence[Sequence[str
         yield own[0] if len(own) == 1 else order_by_coverage(dedupe_chunks([hit for hits in own for hit in hits]), own)
 
 
+def _split_text_into_messages(text: str) -> tuple[Message, ...]:
+    return tuple(Message(text[start:end], author="user") for start, end in split_sentences(text))
+
+
 def _join_texts(messages: Sequence[Message]) -> str:
     return "\n\n".join(message.text.strip() for message in messages if message.text.strip())
-
-
-def _format_markdown(rows: Iterable[Row]) -> str:
-    lines: list[str] = []
-    for number, row in enumerate(rows, 1):
-        lines += (f"## Message {number}", f"**Author:** {row.message.author}", f"**Timestamp:** {row.timestamp}")
-        lines += ("", row.message.text, "")
-    return "\n".join(lines)

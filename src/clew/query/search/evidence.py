@@ -1,9 +1,10 @@
 """How well chunks match a query, by meaning and by words, and the relevance that this makes."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store
 from clew.core.settings import Settings
-from clew.core.small_talk import estimate_intent, is_question
-from clew.core.text import Terms, tokenize_words
+from clew.core.small_talk import estimate_intent, has_content, is_question
+from clew.core.text import Terms
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import note, step
 from clew.core.types import FOREIGN, Hit, Query, Vector
@@ -39,9 +40,13 @@ UNKNOWN_LANGUAGE = 0.5  # factor of the weight of meaning for a query in a langu
 FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
 MIN_KNOWN = 0.7  # share of the terms of a query in a chunk, from which none is taken to be misspelt
 MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
-MAX_MORE = 8  # words besides, and behind the question: a greeting, thanks
+MAX_MORE = 16  # words besides: a greeting, what it is asked for
+QUESTION_MARKS = "?？؟"
 QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
 TOGETHER = 50  # chunks that are looked at for two sets of terms together
+MIN_NEW_RELEVANCE = 0.3  # of the best hit of a question on something new by itself
+MAX_SECOND = 0.8  # relevance of the next best: two texts that are as good leave it open which is meant
+MAX_TOGETHER = 0.4  # share of the words of the conversation in a text that has those of the question
 KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"}))  # neither crowds out the other
 
 
@@ -65,8 +70,7 @@ class Found:
 
     def list_places(self) -> list[int]:
         """The places of all that was found within the filter, each once."""
-        rankings = (*self.near, *self.matching)
-        return list(dict.fromkeys(place for ranking in rankings for place in ranking))
+        return list(dict.fromkeys(chain(*self.near, *self.matching)))
 
     def name_scores(self, place: int) -> dict[str, float]:
         """The scores that say how a chunk matches, by name: the second says that it is in another language."""
@@ -91,8 +95,8 @@ class EvidenceSource:
         settings: Settings,
         has_messages: Callable[[], bool],
     ) -> None:
-        self.embedder = embedder
-        self._store, self._seen, self._calibration, self._analyser = store, seen, calibration, analyser
+        self.embedder, self.analyser = embedder, analyser
+        self._store, self._seen, self._calibration = store, seen, calibration
         self._settings, self._has_messages = settings, has_messages
 
     def judge(self, query: Query, chunk_ids: Sequence[str] = ()) -> Found:
@@ -111,7 +115,7 @@ class EvidenceSource:
         poor = [
             query for query, (_, seen) in zip(queries, found, strict=True) if seen.shares.max(initial=0.0) < MIN_KNOWN
         ]
-        corrected = [text for query in poor if (text := self._analyser.correct(query.text))]
+        corrected = [text for query in poor if (text := self.analyser.correct(query.text))]
         if corrected:
             note("did_you_mean", corrected[0])
             found = self._find(queries, depth, chunk_ids)
@@ -177,26 +181,25 @@ class EvidenceSource:
         if len(terms) < 2 or not is_question(query.text):
             return np.zeros(len(places), bool)
         least = MIN_REPEATED * _trust_terms(terms)
-        likely = [share >= least and "?" in place.text for share, place in zip(shares.tolist(), places, strict=True)]
-        marked = (
-            is_likely and self._repeats(query, terms, place.text)
-            for is_likely, place in zip(likely, places, strict=True)
-        )
-        return np.fromiter(marked, bool, len(places))
+        marked = np.zeros(len(places), bool)
+        for at in np.flatnonzero(shares >= least).tolist():
+            marked[at] = self._repeats(query, terms, places[at].text)
+        return marked
 
     def _repeats(self, query: Query, terms: Terms, text: str) -> bool:
-        """Whether a text, up to its last question mark, has the terms of a query, few others, and no more after it."""
-        end = text.rfind("?") + 1
-        asked = self._analyser.extract_text_terms(text[:end], query.text)
+        """Whether a text, up to its last question mark, has the terms of a query, few others, and ends with it."""
+        end = max(map(text.rfind, QUESTION_MARKS)) + 1
+        if not end and not is_question(text):
+            return False
+        asked = self.analyser.extract_text_terms(text[:end] or text, query.text)
         has_terms = sum(term in asked for term in terms) >= MIN_REPEATED * len(terms)
-        is_short = len(asked) <= 2 * len(terms) + MAX_MORE and len(tokenize_words(text[end:])) <= MAX_MORE
-        return has_terms and is_short
+        return has_terms and len(asked) <= 2 * len(terms) + MAX_MORE and not (end and has_content(text[end:]))
 
     def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
         """The weight of meaning for each candidate: less where the embedder does not know the query's language."""
         flow, search = self._settings.flow, self._settings.search
         weights = np.where(found.is_message, flow.semantic_weight, search.semantic_weight)
-        known, language = find_known_languages(self.embedder), self.find_language(query)
+        known, language = find_known_languages(self.embedder), self.analyser.find_language(query.text)
         return UNKNOWN_LANGUAGE * weights if known and language and language not in known else weights
 
     def _read_evidence(self, query: Query, found: Candidates) -> Evidence:
@@ -222,7 +225,7 @@ class EvidenceSource:
         Their terms are in no index, so that every term of the query counts the same.
         """
         asked = self.extract_terms(query)
-        found = [self._analyser.extract_text_terms(each, query.text) for each in summaries]
+        found = [self.analyser.extract_text_terms(each, query.text) for each in summaries]
         shares = np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning, share = (
@@ -235,16 +238,25 @@ class EvidenceSource:
         relevances = estimate_relevance(evidence, evidence.measure_field(), intent=estimate_intent(query.text))
         return dict(zip(cosines, relevances.tolist(), strict=True))
 
-    def match_together(self, query: Query, expanded: Query) -> float:
-        """The greatest share of the terms that only the expanded query has, in chunks with most terms of the query."""
+    def is_new_topic(self, query: Query, expanded: Query) -> bool:
+        """Whether a short question is about something else than the conversation that it was expanded by.
+
+        Keywords for something new find one text by themselves, and no text has them together with the words of the
+        conversation. A follow-up finds little by itself, or several texts, or those that the conversation is about. The
+        limits were chosen on half of the questions of `python -m studies.follow_ups`.
+        """
+        found = self.judge(query)
+        best, second = sorted([*found.own[found.list_places()].tolist(), 0.0, 0.0], reverse=True)[:2]
+        if best < MIN_NEW_RELEVANCE or second >= MAX_SECOND:
+            return False
         own, both = self.extract_terms(query), self.extract_terms(expanded)
         added = {term: count for term, count in both.items() if term not in own}
-        found = [hit for terms in (own, both) for hit in self._store.search_terms(terms, TOGETHER, query.where)]
-        ids = list({hit.chunk.id: None for hit in found})
-        shares = {id_: match.share for id_, match in self._store.match_terms(own, ids).items()}
-        best = max(shares.values(), default=0.0)
-        first = [id_ for id_, share in shares.items() if math.isclose(share, best)]
-        return max((match.share for match in self._store.match_terms(added, first).values()), default=0.0)
+        hits = [hit for terms in (own, both) for hit in self._store.search_terms(terms, TOGETHER, query.where)]
+        matches = self._store.match_terms(own, list({hit.chunk.id: None for hit in hits}))
+        most = max((match.share for match in matches.values()), default=0.0)
+        first = [id_ for id_, match in matches.items() if math.isclose(match.share, most)]
+        together = max((match.share for match in self._store.match_terms(added, first).values()), default=0.0)
+        return together < MAX_TOGETHER
 
     def _trust_words(self, query: Query, words: Signal) -> float:
         """How far the words of a query can be trusted, given those of the field: less in another language.
@@ -252,27 +264,19 @@ class EvidenceSource:
         Where the embedder knows the query's language and another of the collection, meaning can do without words, so
         that they count by how near the best come to what is expected of the best meaning.
         """
-        if self._analyser.is_foreign(query.text):
+        if self.analyser.is_foreign(query.text):
             return FOREIGN_TRUST
         known = find_known_languages(self.embedder)
-        if len(words) and self._analyser.can_do_without_words(query.text, known):
+        if len(words) and self.analyser.can_do_without_words(query.text, known):
             return min(float(words.max()) / EXPECTED_WORDS, 1.0)
         return 1.0
 
-    def find_language(self, query: Query) -> str:
-        """The language that the query is likely in; "" if there is no telling."""
-        return self._analyser.find_language(query.text)
-
-    def list_languages(self, query: Query) -> Iterable[str]:
-        """The languages that the query is analysed in."""
-        return self._analyser.choose_languages(query.text)[0]
-
     def _list_other_languages(self, query: Query) -> list[str]:
-        return self._analyser.list_other_languages(query.text, find_known_languages(self.embedder))
+        return self.analyser.list_other_languages(query.text, find_known_languages(self.embedder))
 
     def extract_terms(self, query: Query) -> Terms:
         """The terms of a query."""
-        return self._analyser.extract_terms(query.text)
+        return self.analyser.extract_terms(query.text)
 
 
 def assess(source: EvidenceSource, *, again: bool = False) -> Step:
@@ -313,8 +317,7 @@ def embed_query(query: Query, embedder: Embedder) -> Vector:
 
 def list_places(found: Candidates, depth: int) -> list[int]:
     """The places of the best of each ranking, each once."""
-    rankings = (*found.near, *found.matching)
-    return list(dict.fromkeys(place for ranking in rankings for place in ranking[:depth]))
+    return list(dict.fromkeys(chain.from_iterable(ranking[:depth] for ranking in (*found.near, *found.matching))))
 
 
 def _trust_terms(terms: Terms) -> float:

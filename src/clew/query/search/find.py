@@ -25,14 +25,13 @@ from clew.core.small_talk import is_small_talk
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import Trace, step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
+from clew.query.messages.score import boost_messages
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.search import rank
 from clew.query.search.analyse import find_query_language
 from clew.query.search.compose import check_hits, deepen, run_step
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import assess
-from clew.query.search.message_boost import boost_messages
-from clew.query.search.new_topic import is_new_topic
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
@@ -177,8 +176,7 @@ class Finder:
         if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
             from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 
-            compare = partial(is_new_topic, drivers.evidence)
-            expanded = expand_if_elliptic(query, build_expander(settings.history), compare)
+            expanded = expand_if_elliptic(query, build_expander(settings.history), drivers.evidence.is_new_topic)
         weighs_messages = query.channel is not None or query.now is not None
         is_cut_later = weighs_messages or settings.search.has_floor  # any hit may be among the k best
         found = strategy(deepen(expanded) if is_cut_later else expanded)
@@ -194,7 +192,7 @@ class Finder:
         """Whether a search only ranks candidates: by a built-in strategy, and nothing is done with its hits."""
         search = settings.search
         is_alone = not (query.history or query.channel is not None or query.now is not None or search.has_floor)
-        return is_alone and self._is_builtin and name in PLAIN and (name != rank.HYBRID or search.fusion == "confident")
+        return is_alone and self._is_builtin and name in PLAIN
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""

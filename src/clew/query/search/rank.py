@@ -1,6 +1,6 @@
 """One search: candidates in columns, ranked, and objects only of the hits that are shown.
 
-`semantic`, `lexical` and `hybrid` rank the same columns: by cosine, by BM25, or by relevance.
+`semantic`, `lexical` and `hybrid` rank the same columns: by cosine, by BM25, and by relevance or a fusion of both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from clew.core.candidates import Placed
 from clew.core.settings import Settings
 from clew.core.trace import step
 from clew.core.types import Hit, Query
-from clew.query.rank.calibrate import Signal
+from clew.query.rank.fuse import fuse_two
 from clew.query.rank.thread_smoothing import FLOW, smooth_in_range
 from clew.query.search.evidence import EvidenceSource, Found, embed_query, list_places
 
@@ -31,12 +31,12 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
         candidates = source.find(queries, depth)
         trace.out = sum(len(list_places(each, depth)) for each, _ in candidates)
         if trace.is_recorded:
-            trace.notes["languages"] = ", ".join(source.list_languages(first))
+            trace.notes["languages"] = ", ".join(source.analyser.choose_languages(first.text)[0])
     ranked = []
     with step(RANK) as trace:
         for query, (each, seen) in zip(queries, candidates, strict=True):
             found = source.weigh(query, each, seen, depth)
-            order, scores = _order(name, found, settings)
+            order, scores, own = _order(name, found, settings)
             if trace.is_recorded:
                 _record_rankings(name, found)
                 trace.notes |= {SEMANTIC: sum(map(len, found.near)), LEXICAL: sum(map(len, found.matching))}
@@ -45,34 +45,50 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
                     trace.notes["in_other_languages"] = int(foreign[order].sum())
             if trace.keeps_output:
                 trace.output = tuple(Placed(each.ids[place], scores[place]) for place in order)
-            ranked.append(_make_hits(name, found, order[: query.k], scores))
+            ranked.append(_make_hits(name, found, order[: query.k], scores, own))
         trace.out = sum(map(len, ranked))
     return ranked
 
 
-def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapping[int, float]]:
-    """The places that a strategy ranks, best first, and their scores; equal ones by id, as relevant ones by cosine."""
-    of = found.candidates
-    if name == HYBRID:
+def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapping[int, float], Mapping[int, float]]:
+    """The places that a strategy ranks, best first, their scores, and those without what messages gain.
+
+    Equal ones are in the order of their ids, equally relevant ones of their cosines.
+    """
+    of, near = found.candidates, np.zeros(len(found.candidates.ids))
+    if name == HYBRID and settings.search.fusion == "confident":
         places = found.list_places()
-        scores = dict(zip(places, found.relevance[places].tolist(), strict=True))
+        own, scores = (dict(zip(places, each[places].tolist(), strict=True)) for each in (found.own, found.relevance))
+        near = np.nan_to_num(of.cosines, nan=-1.0)  # nan: no vector yet
     else:
-        rankings = found.near if name == SEMANTIC else found.matching
-        places = list(dict.fromkeys(place for ranking in rankings for place in ranking))
-        values = of.cosines[places] if name == SEMANTIC else np.array([of.by_words[place] for place in places])
-        scores = dict(zip(places, _smooth(values, places, found, settings).tolist(), strict=True))
-    near = np.nan_to_num(of.cosines, nan=-1.0) if name == HYBRID else np.zeros(len(of.ids))  # nan: no vector yet
-    return sorted(places, key=lambda place: (-scores[place], -near[place], of.ids[place])), scores
+        own = _fuse_legs(found, settings) if name == HYBRID else _read_scores(name, found)
+        scores = _smooth(own, found, settings)
+    return sorted(scores, key=lambda place: (-scores[place], -near[place], of.ids[place])), scores, own
 
 
-def _smooth(values: Signal, places: Sequence[int], found: Found, settings: Settings) -> Signal:
-    """The scores of places, messages with what they gain from each other."""
-    chosen = [at for at, place in enumerate(places) if place in found.threads]
-    if len(chosen) > 1:
-        threads = [found.threads[places[at]] for at in chosen]
-        values = values.copy()
-        values[chosen] = smooth_in_range(values[chosen], threads, settings.flow)
-    return values
+def _read_scores(name: str, found: Found) -> dict[int, float]:
+    """The scores of what a leg found, by place."""
+    of, rankings = found.candidates, found.near if name == SEMANTIC else found.matching
+    return {p: float(of.cosines[p] if name == SEMANTIC else of.by_words[p]) for ranking in rankings for p in ranking}
+
+
+def _fuse_legs(found: Found, settings: Settings) -> dict[int, float]:
+    """The scores of a fusion of both rankings; of messages, meaning and words have weights of their own."""
+    legs = []
+    for leg in (SEMANTIC, LEXICAL):
+        order, scores, _ = _order(leg, found, settings)
+        legs.append([(place, scores[place]) for place in order])
+    weights = settings.search.semantic_weight, settings.flow.semantic_weight
+    pages, messages = (fuse_two(legs, weight, settings.search) for weight in weights)
+    return {place: (messages if found.candidates.is_message[place] else pages)[place] for place in pages}
+
+
+def _smooth(scores: dict[int, float], found: Found, settings: Settings) -> dict[int, float]:
+    """The scores by place, of messages with what they gain from each other."""
+    chosen = [place for place in scores if place in found.threads]
+    values = np.array([scores[place] for place in chosen])
+    smoothed = smooth_in_range(values, [found.threads[place] for place in chosen], settings.flow)
+    return scores | dict(zip(chosen, smoothed.tolist(), strict=True))
 
 
 def _record_rankings(name: str, found: Found) -> None:
@@ -85,7 +101,9 @@ def _record_rankings(name: str, found: Found) -> None:
             trace.set_output([Placed(id_, -score) for score, id_ in sorted(places)])
 
 
-def _make_hits(name: str, found: Found, places: Sequence[int], scores: Mapping[int, float]) -> list[Hit]:
+def _make_hits(
+    name: str, found: Found, places: Sequence[int], scores: Mapping[int, float], own: Mapping[int, float]
+) -> list[Hit]:
     """The hits at places, with all their numbers."""
     of, hits = found.candidates, []
     by_vector = {place for ranking in found.near for place in ranking}
@@ -96,7 +114,7 @@ def _make_hits(name: str, found: Found, places: Sequence[int], scores: Mapping[i
         if name != SEMANTIC and place in of.by_words:
             named[LEXICAL] = of.by_words[place]
         if name == HYBRID:
-            named[HYBRID] = float(found.own[place])
+            named[HYBRID] = own[place]
         if place in found.threads:
             named[FLOW] = scores[place]
         named |= found.name_scores(place)

@@ -13,13 +13,12 @@ from functools import partial
 from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import NotFound, SettingsError
 from clew.core.languages import RERANKER_LANGUAGES
-from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Rewrite, Store, Strategy, Verdict
+from clew.core.protocols import LLM, Embedder, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
+from clew.core.suggest import unknown_name_error
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
-from clew.query.rank.balance_kinds import fuse_by_kind
-from clew.query.rank.fuse import convex, round_robin, rrf, weights_to_turn_counts
-from clew.query.rank.thread_smoothing import smooth_threads
+from clew.query.rank.fuse import fuse_two, make_fuse, sum_reciprocal_ranks
 from clew.query.search import boost, conversation, rank
 from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
@@ -101,8 +100,9 @@ StrategyFactory = Callable[[Drivers], Strategy]
 
 def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
     """The error for a strategy that there is not."""
-    hint = "late interaction was removed; use rerank; " if name == "late" else ""
-    return NotFound(f"there is no strategy {name!r}; {hint}there are {', '.join(known)}")
+    if name == "late":
+        return NotFound("there is no strategy 'late': late interaction was removed; use rerank")
+    return unknown_name_error("strategy", name, known)
 
 
 def semantic(drivers: Drivers) -> Strategy:
@@ -117,14 +117,14 @@ def lexical(drivers: Drivers) -> Strategy:
 
 def hybrid(drivers: Drivers) -> Strategy:
     """Strategy: search by meaning and by words, what both find in the order of its relevance."""
-    settings, names = drivers.settings, (rank.SEMANTIC, rank.LEXICAL)
-    is_own = any(drivers.strategies.get(name) is not STRATEGIES[name] for name in names)
-    if settings.search.fusion == "confident" and not is_own:
+    search, legs = drivers.settings.search, (rank.SEMANTIC, rank.LEXICAL)
+    if all(drivers.strategies.get(leg) is STRATEGIES[leg] for leg in legs):
         return _search_by(rank.HYBRID, drivers)
-    legs = [drivers.build_strategy(name) for name in names]
-    if settings.search.fusion == "confident":
-        return pipe(fuse(*legs), assess(drivers.evidence), order_by_relevance)
-    return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth_threads(settings.flow))
+    own = [drivers.build_strategy(leg) for leg in legs]  # one is the user's: what it finds may be in no store
+    if search.fusion == "confident":
+        return pipe(fuse(*own), assess(drivers.evidence), order_by_relevance)
+    by = make_fuse(lambda found, _: fuse_two(found, search.semantic_weight, search), score_name="hybrid")
+    return fuse(*own, by=by)
 
 
 def _search_by(name: str, drivers: Drivers) -> Strategy:
@@ -139,22 +139,8 @@ def _search_by(name: str, drivers: Drivers) -> Strategy:
 def document_boost(drivers: Drivers) -> Strategy:
     """Strategy: a search in which a chunk gains from its document's summary, by meaning or over another strategy."""
     search = drivers.settings.search
-    if search.document_strategy != "semantic":
-        return boost.boost_strategy(
-            drivers.build_strategy(search.document_strategy),
-            drivers.store,
-            drivers.evidence,
-            weight=search.document_weight,
-            min_similarity=search.document_min_similarity,
-        )
-    return boost.document_boost(
-        drivers.store,
-        drivers.embedder,
-        weight=search.document_weight,
-        min_similarity=search.document_min_similarity,
-        mode=search.mode,
-        nprobe=search.nprobe,
-    )
+    over = None if search.document_strategy == "semantic" else drivers.build_strategy(search.document_strategy)
+    return boost.document_boost(drivers.store, drivers.evidence, search, over=over)
 
 
 def multi_query(drivers: Drivers) -> Strategy:
@@ -172,7 +158,7 @@ def multi_query(drivers: Drivers) -> Strategy:
                 return base(query)
 
         return search
-    by = rrf(k=drivers.settings.search.rrf_k, score_name="multi_query")
+    by = make_fuse(partial(sum_reciprocal_ranks, k=drivers.settings.search.rrf_k), score_name="multi_query")
     found = fan_out(_build_query_rewrite(drivers, drivers.llm), base, by=by, embed=drivers.embed_queries)
     return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for its variations
 
@@ -193,13 +179,12 @@ def self_reflective(drivers: Drivers) -> Strategy:
 def chunked(drivers: Drivers) -> Strategy:
     """Strategy for a whole conversation: each of its topics is a query of its own, and finds its best document."""
     config = drivers.settings.conversation
-    by_words = partial(split_messages_by_topic, embed=None)  # as good as with meaning, and nothing is embedded for it
     return conversation.chunked(
         drivers.build_strategy(config.strategy),
         config,
         split_text=drivers.split_text,
         embed=drivers.embed_queries,
-        split_topics=by_words if config.topics else None,
+        split_topics=split_messages_by_topic if config.topics else None,
         fetch_vectors=drivers.store.vectors,
         assess=assess(drivers.evidence),
     )
@@ -230,7 +215,7 @@ def _find_missing_part(name: str, drivers: Drivers, query: Query) -> str:
         return "" if drivers.llm else "there is no language model"
     if name != "rerank":
         return ""
-    reranker, language = drivers.reranker(), drivers.evidence.find_language(query)
+    reranker, language = drivers.reranker(), drivers.evidence.analyser.find_language(query.text)
     if reranker is None:
         return "there is no reranker"
     known = RERANKER_LANGUAGES.get(reranker.name)
@@ -249,23 +234,6 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
     "chunked": chunked,
     "auto": auto,
 }
-
-
-def build_hybrid_fusion(drivers: Drivers) -> Fuse:
-    """The fusion of a semantic and a lexical ranking by the settings, with one weight for pages, one for messages."""
-    settings = drivers.settings
-    pages, messages = settings.search.semantic_weight, settings.flow.semantic_weight
-    return fuse_by_kind(build_weighted_fusion(pages, drivers), build_weighted_fusion(messages, drivers))
-
-
-def build_weighted_fusion(weight: float, drivers: Drivers) -> Fuse:
-    """The fusion of the settings with that weight for the semantic ranking and the rest for the lexical one."""
-    search = drivers.settings.search
-    if search.fusion == "rrf":
-        return rrf(weight, 1 - weight, k=search.rrf_k, score_name="hybrid")
-    if search.fusion == "round_robin":
-        return round_robin(*weights_to_turn_counts(weight, 1 - weight), score_name="hybrid")
-    return convex(weight, 1 - weight, score_name="hybrid")
 
 
 def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:

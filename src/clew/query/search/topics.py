@@ -1,9 +1,9 @@
 """Topic segmentation of a conversation: where to split it into queries, instead of by length.
 
-The cohesion of a segment is the length of the sum of its messages' vectors, by meaning and by words. The best cuts
-maximise the total cohesion less a cost per cut; dynamic programming finds them. Utiyama and
-Isahara, "A Statistical Model for Domain-Independent Text Segmentation", 2001, with vectors in place of words. Cuts at
-the deepest dips of similarity (Hearst's TextTiling, 1997) measured worse: `python -m studies.topics`.
+The cohesion of a segment is the length of the sum of its messages' vectors of weighted words. The best cuts maximise
+the total cohesion less a cost per cut; dynamic programming finds them. Utiyama and Isahara, "A Statistical Model for
+Domain-Independent Text Segmentation", 2001. Cuts at the deepest dips of similarity (Hearst's TextTiling, 1997) measured
+worse, and embeddings beside words no better in long conversations: `python -m studies.topics`.
 """
 
 import math
@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from clew.core.errors import SettingsError
 from clew.core.text import Terms, estimate_tokens, extract_terms
 from clew.core.types import Message
-from clew.query.search.compose import Embed
 
 Floats = NDArray[np.float64]
 
 GRANULARITY = 0.22  # cost of a cut in mean message weights, times the square root of their number
-LEXICAL_WEIGHT = 0.5  # of words; the rest is the weight of meaning
 ANSWER_COST = 0.4  # extra cost, in mean message weights, of a cut between a question and another's next message
 PAUSE_DISCOUNT = 0.5  # share of the cost that a pause of LONG_PAUSE times the median removes
 LONG_PAUSE = 100.0
@@ -38,41 +36,29 @@ class _PrefixSums:
 
     sums: Floats
     unique: Floats  # squared weights of the terms that no other message has
-    weights: Floats
     tokens: Floats
-    common: float  # the similarity that any two messages have
 
     def compute_cohesions(self, low: int, end: int) -> Floats:
         """The cohesion of each segment from `low` or later up to `end`: the length of the sum of its rows."""
         sums = self.sums[end] - self.sums[low:end]
         squares = np.einsum("ij,ij->i", sums, sums) + self.unique[end] - self.unique[low:end]
-        squares -= self.common * (self.weights[end] - self.weights[low:end]) ** 2
         lengths: Floats = np.sqrt(np.maximum(squares, 0.0))
         return lengths
 
 
 def find_topic_starts(
     messages: Sequence[Message],
-    embed: Embed | None,
     *,
     granularity: float = GRANULARITY,
-    lexical_weight: float = LEXICAL_WEIGHT,
-    unrelated_cosine: float = 0.0,
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[int]:
-    """The positions at which a new topic starts, without the first message; by words alone without `embed`.
+    """The positions at which a new topic starts, without the first message.
 
-    A greater `granularity` cuts less; `lexical_weight`, from 0 to 1, is the weight of words beside meaning;
-    `unrelated_cosine` is the cosine of unrelated texts (the embedder's `min_similarity`). No topic has more than about
-    `max_tokens`, unless a single message does.
+    A greater `granularity` cuts less. No topic has more than about `max_tokens`, unless a single message does.
     """
     if granularity < 0:
         raise SettingsError(f"granularity is {granularity}; it must be at least 0")
-    if not 0 <= lexical_weight <= 1:
-        raise SettingsError(f"lexical_weight is {lexical_weight}; it must be between 0 and 1")
-    if not 0 <= unrelated_cosine < 1:
-        raise SettingsError(f"unrelated_cosine is {unrelated_cosine}; it must be at least 0 and below 1")
     if max_tokens is not None and max_tokens < 1:
         raise SettingsError(f"max_tokens is {max_tokens}; it must be at least 1")
     if len(messages) < 2:
@@ -83,45 +69,19 @@ def find_topic_starts(
     if not weights.any():
         return []
     rows, unique = _weigh_terms(term_counts)
-    common = 0.0
-    if embed is None or lexical_weight == 1:
-        lexical_weight = 1.0
-    else:
-        meaning = np.asarray(embed([text or " " for text in texts]), np.float64)
-        share = (1 - lexical_weight) / (1 - unrelated_cosine)
-        common = share * unrelated_cosine
-        rows = np.hstack([meaning * math.sqrt(share), rows * math.sqrt(lexical_weight)])
-        unique = unique * lexical_weight
     prefix_sums = _PrefixSums(
         sums=_sum_prefixes(rows * weights[:, None]),
         unique=_sum_prefixes(unique * weights**2),
-        weights=_sum_prefixes(weights),
         tokens=_sum_prefixes(np.array([estimate_tokens(text) for text in texts], float)),
-        common=common,
     )
     return _find_best_cuts(prefix_sums, _compute_cut_costs(messages, granularity, weights), max_tokens)
 
 
 def split_messages_by_topic(
-    messages: Sequence[Message],
-    embed: Embed | None,
-    *,
-    granularity: float = GRANULARITY,
-    lexical_weight: float = LEXICAL_WEIGHT,
-    unrelated_cosine: float = 0.0,
-    max_tokens: int | None = None,
-    language: str = "auto",
+    messages: Sequence[Message], *, max_tokens: int | None = None, language: str = "auto"
 ) -> list[tuple[Message, ...]]:
     """The messages in order, split into topics; none for no messages."""
-    starts = find_topic_starts(
-        messages,
-        embed,
-        granularity=granularity,
-        lexical_weight=lexical_weight,
-        unrelated_cosine=unrelated_cosine,
-        max_tokens=max_tokens,
-        language=language,
-    )
+    starts = find_topic_starts(messages, max_tokens=max_tokens, language=language)
     return [tuple(messages[start:end]) for start, end in pairwise([0, *starts, len(messages)]) if end > start]
 
 

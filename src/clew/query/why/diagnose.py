@@ -1,7 +1,7 @@
 """Finds the stage that lost a target: the first step after the last one whose results still held it.
 
 Steps are followed through the trace, whatever their names, so a user's own step is found like a built-in one. Names
-only decide what a built-in step is called in the answer, and which of them run side by side.
+only decide the words for a built-in step in the answer, and which steps run side by side.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -14,7 +14,7 @@ from clew.core.passages import Context
 from clew.core.plural import format_count
 from clew.core.settings import Settings
 from clew.core.trace import Trace
-from clew.core.types import Chunk, Document, Hit
+from clew.core.types import Chunk, Document, Hit, StoreStats
 from clew.core.why import Fix, Stage, WhyNot
 from clew.query.context.floor import IRRELEVANT
 from clew.query.rank.calibrate import MATCH
@@ -59,13 +59,13 @@ class Attempt:
     max_chars: int | None = None  # characters of a passage that are rendered (None: all)
 
     def has_any_chunk(self, wanted: Set[str]) -> bool:
-        """Whether any of the wanted chunks is in the result."""
+        """Return whether any of the wanted chunks is in the result."""
         if self.context is None:
             return any(hit.chunk.id in wanted for hit in self.hits)
         return self.find_passage_number(wanted) is not None
 
     def find_passage_number(self, wanted: Set[str]) -> int | None:
-        """The number of the passage that shows one of the wanted chunks."""
+        """Find the number of the passage that shows one of the wanted chunks."""
         for number, passage in enumerate(self.context.passages if self.context else (), 1):
             shown = passage.text[: self.max_chars]
             for hit in passage.chunks:
@@ -75,7 +75,7 @@ class Attempt:
         return None
 
     def list_steps(self) -> list[Trace]:
-        """The steps in the order in which they ended."""
+        """List the steps in the order in which they ended."""
         return list(_walk_steps(self.trace))
 
 
@@ -92,7 +92,7 @@ def why_not(
     settings: Settings,
     where: Filter = EVERYTHING,
 ) -> WhyNot:
-    """Which stage lost a target that is in the collection, and the smallest setting change that brings it back."""
+    """Find the stage that lost a target of the collection, and the smallest setting change that brings it back."""
     if not chunks:
         return WhyNot(query, target, "parse", "it is in the collection, but no text could be read from it")
     wanted = frozenset(chunk.id for chunk in chunks if admits_chunk(where, document, chunk))
@@ -111,7 +111,7 @@ def why_not(
 def _explain_filter_exclusion(
     document: Document, chunks: Sequence[Chunk], run: Run, settings: Settings, where: Filter
 ) -> tuple[str, Fix | None]:
-    """Which conditions exclude the target, and the one without which it is found."""
+    """Return which conditions exclude the target, and the one without which it is found."""
     wider = [
         (name, without)
         for name, without in drop_each_condition(where)
@@ -133,7 +133,7 @@ def _describe_found_place(attempt: Attempt, wanted: Set[str]) -> str:
 def _find_losing_stage(
     attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, where: Filter
 ) -> tuple[Stage, str]:
-    """The stage of the read path that lost the wanted chunks, and the reason in words."""
+    """Find the stage of the read path that lost the wanted chunks, and the reason in words."""
     if attempt.context is not None and any(hit.chunk.id in wanted for hit in attempt.hits):
         return _explain_context_drop(attempt.context, wanted)
     if not any(step.output is not None and step.name != SEARCH for step in attempt.list_steps()):
@@ -170,7 +170,7 @@ def _find_losing_stage(
 
 
 def _find_demoting_step(trace: Trace, having: Sequence[Trace], ranks: Mapping[int, int], k: int) -> Trace | None:
-    """The step that moved the target out of the first k; None where no step had it among them."""
+    """Find the step that moved the target out of the first k; None where no step had it among them."""
     high = [step for step in having if ranks[id(step)] <= k]
     if not high:
         return None
@@ -179,7 +179,7 @@ def _find_demoting_step(trace: Trace, having: Sequence[Trace], ranks: Mapping[in
 
 
 def _name_demoting_stage(step: Trace | None, wanted: Set[str], k: int) -> Stage:
-    """The stage of the step that ranked the target below k."""
+    """Return the stage of the step that ranked the target below k."""
     if step is None:
         return "depth"
     if step.name not in REORDERED_BY:
@@ -203,7 +203,7 @@ def _explain_context_drop(context: Context, wanted: Set[str]) -> tuple[Stage, st
 
 
 def _explain_unranked(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
-    """Why no ranking had the target: its similarity is below the minimum, or it ranks below the search depth."""
+    """Explain why no ranking had the target: it is below the minimum similarity, or below the search depth."""
     if cosine := _format_best_cosine(run(_remove_minima(settings), where), wanted):
         return "threshold", f"its similarity of {cosine} is below the minimum"
     deep = replace(
@@ -224,7 +224,7 @@ def _remove_minima(settings: Settings) -> Settings:
 
 
 def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
-    """The similarity and relevance of the best of the wanted chunks."""
+    """Return the similarity and relevance of the best of the wanted chunks."""
     best = max((hit for hit in attempt.hits if hit.chunk.id in wanted), key=lambda hit: hit.relevance, default=None)
     if best is None:
         return "its similarity or relevance"
@@ -232,7 +232,7 @@ def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
 
 
 def _format_best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
-    """The greatest cosine of the wanted chunks to three places; empty where no semantic ranking had one."""
+    """Format the greatest cosine of the wanted chunks to three places; empty where no semantic ranking had one."""
     steps = [step for step in attempt.list_steps() if step.name == "semantic"]
     scores = [each.score for step in steps for each in _list_ranked(step) if each.id in wanted]
     return f"{max(scores):.3f}" if scores else ""
@@ -245,7 +245,7 @@ def _walk_steps(trace: Trace) -> Iterator[Trace]:
 
 
 def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
-    """The steps that take a step's hits, directly or not, in order; None where the step is not in the trace."""
+    """Find the steps that take a step's hits, directly or not, in order; None where the step is not in the trace."""
     if trace is node:
         return []
     for place, step in enumerate(trace.steps):
@@ -256,7 +256,7 @@ def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
 
 
 def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
-    """Whether a step continues with the hits of one before it, and is not a built-in ranking beside it.
+    """Return whether a step continues with the hits of one before it, and is not a built-in ranking beside it.
 
     A user's step may be called like a ranking; then some of its hits still carry the scores of the earlier step.
     """
@@ -272,13 +272,13 @@ def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
 
 
 def _find_innermost_step(step: Trace) -> Trace:
-    """The innermost step that a step consists of, as `by_document` inside the step that `pipe` records for it."""
+    """Find the innermost step that a step consists of, as `by_document` inside the step that `pipe` records for it."""
     inner = [each for each in step.steps if each.output is not None and each.name not in RANKINGS]
     return _find_innermost_step(inner[0]) if inner and step.name not in REMOVED_BY else step
 
 
 def _format_step_name(step: Trace) -> str:
-    """A step's name in a sentence; one without a name of its own is recorded as `step N`."""
+    """Format a step's name in a sentence; one without a name of its own is recorded as `step N`."""
     return step.name if step.name.startswith("step ") else f"step {step.name!r}"
 
 
@@ -287,11 +287,23 @@ def _iterate_step_hits(step: Trace) -> Iterator[Hit]:
 
 
 def _list_ranked(step: Trace) -> list[Placed]:
-    """What a step ranked, best first."""
+    """List the results that a step ranked, best first."""
     found = (Placed(each.chunk.id, each.score) if isinstance(each, Hit) else each for each in step.output or ())
     return [each for each in found if isinstance(each, Placed)]
 
 
 def _find_best_rank(step: Trace, wanted: Set[str]) -> int | None:
-    """The rank of the best of the wanted chunks in the results of a step."""
+    """Find the rank of the best of the wanted chunks in the results of a step."""
     return next((rank for rank, each in enumerate(_list_ranked(step), 1) if each.id in wanted), None)
+
+
+def explain_no_hits(stats: StoreStats, where: Filter, unknown_names: Sequence[str]) -> str:
+    """Explain an empty result, with what to do next; `unknown_names` are sentences about names of the filter."""
+    if not stats.chunks:
+        return "the collection is empty; `clew add` fills it"
+    if unknown_names:
+        return "; ".join(unknown_names)
+    if where != EVERYTHING:
+        return "nothing matches within the filters; remove one of them to search more"
+    pending = f"; {stats.describe_pending()}" if stats.pending else ""
+    return f"nothing in the collection matches the query{pending}"

@@ -28,7 +28,7 @@ class Knob:
     up: bool | None = None  # only values above (True) or below (False) the current one
 
     def list_values_beyond(self, now: Any) -> Sequence[Any]:
-        """The values to try, without the current one and those on the wrong side of it."""
+        """List the values to try, without the current one and those on the wrong side of it."""
         if self.up is False and now is None:
             return []  # there is no minimum
         if self.up is None or now is None:
@@ -82,9 +82,8 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
 class TrialReranker:
     """A reranker for the trials of one question, which are many, and of ever longer lists.
 
-    No text is scored twice. Of a list longer than those of the search that is asked about, only the first as many and
-    the wanted texts are scored; the others pass for better than these, so that what is found would be found with their
-    own scores, too.
+    No text is scored twice. Of a list longer than those of the original search, only as many and the wanted texts are
+    scored; the others count as better, so that a found target would be found with their own scores, too.
     """
 
     def __init__(self, wanted: Set[str]) -> None:
@@ -94,7 +93,7 @@ class TrialReranker:
         self._reranker: Reranker
 
     def wrap(self, reranker: Reranker) -> "TrialReranker":
-        """This one, by the scores of a reranker."""
+        """Return this reranker, by the scores of another."""
         self._reranker = reranker
         return self
 
@@ -104,11 +103,11 @@ class TrialReranker:
         return self._reranker.name
 
     def calibrate(self, score: float) -> float:
-        """The reranker's."""
+        """Calibrate by the reranker."""
         return self._reranker.calibrate(score)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The scores of texts; many of a long list are only guessed."""
+        """Return the scores of texts; many of a long list are only guessed."""
         if not self.is_trial:
             self._longest = max(self._longest, len(texts))
         read = [text for place, text in enumerate(texts) if place < self._longest or text in self._wanted]
@@ -120,7 +119,7 @@ class TrialReranker:
 
 
 def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k: str) -> Fix | None:
-    """The first knob of the stage that brings the target back, at its smallest change; `k` names the setting of k."""
+    """Find the first knob of the stage that brings the target back; `k` names the setting of k."""
     for knob in KNOBS.get(stage, ()):
         name = k if knob.setting == "k" else knob.setting
         now = get_setting(settings, name)
@@ -132,7 +131,7 @@ def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k:
 
 
 def drop_each_condition(where: Filter) -> Iterator[tuple[str, Filter]]:
-    """Yields each condition of a filter by name, with the filter that lacks it."""
+    """Yield each condition of a filter by name, with the filter that lacks it."""
     blank = Filter()
     for name in ("documents", "kinds", "channels", "authors", "since", "until", "meta", "access", "any_of", "all_of"):
         if getattr(where, name) != getattr(blank, name):
@@ -140,13 +139,13 @@ def drop_each_condition(where: Filter) -> Iterator[tuple[str, Filter]]:
 
 
 def get_setting(settings: Settings, name: str) -> Any:
-    """The value of a setting by its dotted name."""
+    """Return the value of a setting by its dotted name."""
     group, _, field = name.partition(".")
     return getattr(getattr(settings, group), field)
 
 
 def replace_setting(settings: Settings, name: str, value: Any) -> Settings:
-    """The settings with another value at a dotted name."""
+    """Return the settings with another value at a dotted name."""
     group, _, field = name.partition(".")
     return replace(settings, **{group: replace(getattr(settings, group), **{field: value})})
 
@@ -159,7 +158,7 @@ def _is_found_with(settings: Settings, name: str, value: Any, is_found: IsFound)
 
 
 def _find_smallest_working_value(values: Sequence[Any], works: Callable[[Any], bool]) -> tuple[Any] | None:
-    """Finds the smallest change that works, in a tuple (it may be None itself); None where the greatest does not.
+    """Find the smallest change that works, in a tuple (it may be None itself); None where the greatest does not.
 
     A greater change is assumed to work where a smaller one does. Between two whole numbers all are tried.
     """
@@ -175,7 +174,7 @@ def _find_smallest_working_value(values: Sequence[Any], works: Callable[[Any], b
 
 
 def _bisect_first_working(last: int, works: Callable[[int], bool]) -> int:
-    """The first number from which on all work, by bisection; the last is known to."""
+    """Return the first number from which on all work, by bisection; the last is known to."""
     low, high = 0, last
     while low < high:
         middle = (low + high) // 2

@@ -3,65 +3,80 @@
 Nothing heavy is imported before a command runs, so that `clew --help` is fast.
 """
 
+from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
+from clew.surface.cli.errors import USAGE_ERROR, ClewGroup
 from clew.surface.cli.program import ProgramOptions, log_to_stderr, silence_other_programs
 
-# Where each command is: a module of `commands` and its function, by default that of the command's name.
-COMMANDS = {
-    "add": "documents",
-    "plan": "documents",
-    "drop": "documents",
-    "erase": "erase",
-    "list": "documents:list_",
-    "read": "documents",
-    "search": "questions",
-    "context": "questions",
-    "ask": "answers",
-    "chat": "chat",
-    "tools": "tools",
-    "explain": "explain",
-    "why-not": "explain",
-    "check": "explain",
-    "window": "conversations",
-    "profile": "conversations",
-    "style-prompt": "conversations",
-    "links": "conversations",
-    "status": "documents",
-    "backfill": "documents",
-    "calibrate": "documents",
-    "export": "transfer",
-    "restore": "transfer",
-    "reembed": "transfer",
-    "tune": "tune",
-    "doctor": "doctor",
-    "models": "models",
-    "serve": "serve",
-    "mcp": "mcp",
-}
-GROUPS = {
-    "evaluate": "evaluate:evaluate_app",
-    "jobs": "jobs:jobs_app",
-    "collections": "collections:collections_app",
-    "keys": "serve:keys_app",
-    "config": "config:config_app",
-    "citations": "explain:citations_app",
-}
-# Typer joins the lines of a paragraph and puts no space between two, so each line is a paragraph, and so is a gap.
-EPILOG = "\n\n".join(
-    (
-        "The options above may be given anywhere on the command line. Precedence of settings: command line, "
-        "environment (CLEW_SEARCH__K=5), clew.toml, default. `clew config show` lists them with their origin.",
-        "",
-        "Exit codes:",
-        *(f"{number:<3}  {meaning}" for number, meaning in EXIT_CODES),
-    )
+HELP = "Find the right context for a language model in documents and conversations."
+
+# The commands by group: where each is (a module of `commands`, and its function if that has another name than the
+# command), and what `clew --help` says of it.
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "Everyday": {
+            "add": ("documents", "add files, folders, chat exports and web pages"),
+            "search": ("questions", "find the most relevant passages"),
+            "ask": ("answers", "answer a question, with citations that were checked"),
+            "chat": ("chat", "ask in a conversation that is kept"),
+            "context": ("questions", "print passages for the prompt of a language model"),
+            "list": ("documents:list_", "list the documents"),
+            "read": ("documents", "print a document or a message"),
+            "status": ("documents", "show what the collection has"),
+        },
+        "Chats": {
+            "window": ("conversations", "messages for a prompt"),
+            "profile": ("conversations", "how a person writes"),
+            "style-prompt": ("conversations", "prompt to write alike"),
+            "links": ("conversations", "links to and from pages"),
+        },
+        "Quality": {
+            "explain": ("explain", "stages of a search"),
+            "why-not": ("explain", "why it is not found"),
+            "check": ("explain", "are citations valid?"),
+            "evaluate": ("evaluate:evaluate_app", "score on questions"),
+            "tune": ("tune", "choose settings by them"),
+            "calibrate": ("documents", "measure relevance again"),
+        },
+        "Server": {
+            "serve": ("serve", "serve HTTP and a page"),
+            "keys": ("serve:keys_app", "who may use the server"),
+            "mcp": ("mcp", "serve an assistant"),
+            "tools": ("tools", "schemas for an agent"),
+        },
+        "Upkeep": {
+            "plan": ("documents", "dry run of add"),
+            "jobs": ("jobs:jobs_app", "work in the background"),
+            "drop": ("documents", "remove documents"),
+            "erase": ("erase", "remove them for good"),
+            "collections": ("collections:collections_app", "list or delete them"),
+            "doctor": ("doctor", "check and repair"),
+            "backfill": ("documents", "write what is missing"),
+            "reembed": ("transfer", "change the embedder"),
+            "export": ("transfer", "write all to one file"),
+            "restore": ("transfer", "read such a file"),
+            "models": ("models", "list what can be named"),
+            "config": ("config:config_app", "show the settings"),
+        },
+    }
 )
+_OPTIONS = {
+    "-p, --path PATH": "folder or address",
+    "--collection NAME": "one of several there",
+    "--config FILE": "a clew.toml",
+    "--as-of TIME": "a version (Lance)",
+    "--embedder NAME": "embedding model",
+    "--llm NAME": "language model",
+    "-v, --verbose": "log and tracebacks",
+    "--version": "print the version",
+}
+_HALF = 39  # columns of one of two entries in a line
 
 
 def _find_home(command: str, place: str) -> str:
@@ -72,15 +87,33 @@ def _find_home(command: str, place: str) -> str:
 class Program(ClewGroup):
     """The group of all commands."""
 
-    homes = MappingProxyType({name: _find_home(name, place) for name, place in (COMMANDS | GROUPS).items()})
+    homes = MappingProxyType(
+        {name: _find_home(name, place) for group in GROUPS.values() for name, (place, _) in group.items()}
+        | {"citations": "clew.surface.cli.commands.explain:citations_app"}
+    )
     hidden_names = frozenset({"citations"})  # the former name of `check`
+
+    def format_help(self, _: Any, formatter: Any) -> None:
+        """Write the commands in groups and the program's own options, within forty lines of eighty columns."""
+        bold = partial(typer.style, bold=True)
+        lines = ["Usage: clew [OPTIONS] COMMAND [ARGS]...  (clew COMMAND --help explains one)", "", HELP, ""]
+        everyday, *others = GROUPS.items()
+        lines += [bold(everyday[0]), *(f"  {name:<13}{about}" for name, (_, about) in everyday[1].items()), ""]
+        for title, group in others:
+            lines += [bold(title), *_pair_up({name: about for name, (_, about) in group.items()}, 13), ""]
+        formatter.write("\n".join([*lines, bold("Options, anywhere on the line"), *_pair_up(_OPTIONS, 18), ""]))
+
+
+def _pair_up(entries: Mapping[str, str], width: int) -> Iterator[str]:
+    """Lines of two entries each, whose names have this width."""
+    cells = iter([f"  {name:<{width}}{about}" for name, about in entries.items()])
+    return (f"{left:<{_HALF}}{next(cells, '')}".rstrip() for left in cells)
 
 
 app = typer.Typer(
     name="clew",
     cls=Program,
-    help="Finds the right context for a language model in documents and conversations, and shows where it came from.",
-    epilog=EPILOG,
+    help=HELP,
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
@@ -117,7 +150,7 @@ def set_program_options(
 ) -> None:
     """Stores the program's own options (--path, --config, …) for the command; without a command, prints the help."""
     if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
+        typer.echo(ctx.get_help())
         raise typer.Exit(USAGE_ERROR)
     if verbose:
         log_to_stderr(ctx)

@@ -52,20 +52,6 @@ CODE_BY_ERROR: dict[type[ClewError], int] = {
     DriverFailed: 6,
     StoreMismatch: 7,
 }
-EXIT_CODES = (
-    (0, "success, also if a search finds nothing"),
-    (1, "internal error in Clew"),
-    (USAGE_ERROR, "invalid argument, option or setting"),
-    (3, "document, collection, strategy or driver not found"),
-    (INCOMPLETE, "incomplete: a source not readable, something not erased"),
-    (5, "driver not installed"),
-    (6, "model, disk or database failed"),
-    (7, "collection was filled with another embedder or by another version of Clew"),
-    (CITATIONS_INVALID, "citations no longer match their documents (check)"),
-    (LIMIT_REACHED, "stopped at a limit on cost, calls or tokens"),
-    (ANSWER_UNSUPPORTED, "unsupported answer (with answer.unsupported = raise)"),
-    (INTERRUPTED, "interrupted"),
-)
 # What other programs call our commands.
 SYNONYMS = {
     **dict.fromkeys(("remove", "delete", "rm", "del"), "drop"),
@@ -166,7 +152,7 @@ class ClewGroup(LazyGroup):
             told = str(error) or "interrupted; everything finished until now is saved"
             message, name, code = repeat_options(told, ctx.obj), "Interrupted", INTERRUPTED
         except ClewError as error:
-            message, name, code = repeat_options(str(error), ctx.obj), type(error).__name__, get_exit_code(error)
+            message, name, code = repeat_options(error.message, ctx.obj), type(error).__name__, get_exit_code(error)
             _print_traceback_if_verbose(error)
         except Exception as error:
             name, code = type(error).__name__, 1

@@ -12,8 +12,8 @@ from clew.core.settings.override import mask_setting, override_settings
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.surface.cli import render
 from clew.surface.cli.table import print_table
-from clew.surface.evaluation_json import evaluation_to_json, run_to_json
 from clew.surface.settings.load import list_setting_keys, suggest_setting
+from clew.surface.to_json import evaluation_to_json, run_to_json
 
 if TYPE_CHECKING:
     from clew.drivers.tuned import TunedSettings

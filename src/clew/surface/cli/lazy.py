@@ -1,13 +1,11 @@
 """A group of commands whose modules are imported, and whose options are built, only when a command is used."""
 
-import inspect
 from collections.abc import Mapping
-from copy import copy
 from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from clew.surface.cli.option_groups import expand_option_groups
@@ -28,18 +26,6 @@ class LazyGroup(TyperGroup):
         if name in self.homes and name not in self.commands:
             self.commands[name] = _build_command(name, _load(self.homes[name]), hidden=name in self.hidden_names)
         return self.commands.get(name)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Writes the help; the list of commands needs what each says of itself, and none of its options."""
-        shown = copy(self)
-        shown.commands = {name: self._describe(name) for name in self.homes}
-        TyperGroup.format_help(shown, ctx, formatter)
-
-    def _describe(self, name: str) -> TyperCommand:
-        found = _load(self.homes[name])
-        if isinstance(found, typer.Typer):
-            found = found.registered_callback and found.registered_callback.callback
-        return TyperCommand(name, help=inspect.getdoc(found), hidden=name in self.hidden_names)
 
 
 def _load(home: str) -> Any:

@@ -1,10 +1,29 @@
-"""Groups of options that several commands take together, and how Typer is made to accept a group as one parameter."""
+"""Groups of options that are one parameter of a command: those of a request, of a filter, and of what is added.
+
+`asked: Asked[q.Search]` stands for all options of the request `core.requests.Search` that the command line has.
+"""
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 import typer
 
@@ -13,164 +32,193 @@ from clew.surface.cli import options as o
 
 if TYPE_CHECKING:
     from clew.core.filter import Filter
+    from clew.core.requests import FieldOption, Option, Request
     from clew.core.trace import Trace
     from clew.core.types import Message
     from clew.engine import Engine
 
 Command = Callable[..., None]
-STDIN = "-"
+R = TypeVar("R", bound="Request[Any]")
+STDIN: Final = "-"
+CONVERSATION: Final = "conversation"
 
 
-@dataclass(frozen=True, slots=True)
-class QueryOptions:
-    """What is searched with: a question, a conversation, or a question asked after a conversation."""
+class Group:
+    """Options that are one parameter of a command, by the names of what Typer makes of them."""
 
-    query: o.QueryText = None
-    conversation: o.Conversation = None
+    kind: ClassVar[Any] = None  # of the request that it is made for
 
-    def load(self, ctx: typer.Context) -> "LoadedQuery":
-        """The question and the messages of the conversation file; a usage error if neither was given."""
-        if self.query is None and self.conversation is None:
-            ctx.fail("Missing argument 'QUERY', or --conversation FILE.")
-        if self.query == STDIN and self.conversation is not None and str(self.conversation) == STDIN:
-            ctx.fail("QUERY and --conversation cannot both be read from standard input.")
-        question = None if self.query is None else read_question(self.query)
-        if self.conversation is None:
-            return LoadedQuery(question)
-        from clew.surface.cli.conversation_file import load_conversation
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
 
-        return LoadedQuery(question, load_conversation(self.conversation))
+    @classmethod
+    def list_parameters(cls) -> Iterable[inspect.Parameter]:
+        """The parameters of its options."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedQuery:
-    """A question and the conversation before it, as the verbs of the engine take them."""
+class Seen(Group):
+    """What a command may see: a Filter."""
 
-    question: str | None
-    messages: "tuple[Message, ...]" = ()
+    @classmethod
+    def list_parameters(cls) -> Iterable[inspect.Parameter]:
+        """An option for each condition of a Filter."""
+        from clew.core.requests import CONDITIONS
 
-    @property
-    def query(self) -> "str | tuple[Message, ...]":
-        """The question; without one, the whole conversation."""
-        return self.messages if self.question is None else self.question
+        for name, option in CONDITIONS.items():
+            kind: Any = str if name in ("since", "until") else list[str]
+            yield _make_parameter(f"where_{name}", kind | None, name, option, None, panel="Filters")
 
-    @property
-    def history(self) -> "tuple[Message, ...]":
-        """The conversation before the question."""
-        return () if self.question is None else self.messages
-
-    @property
-    def text(self) -> str:
-        """The text of the query, for highlighting its words."""
-        return "\n".join(message.text for message in self.messages) if self.question is None else self.question
-
-
-@dataclass(frozen=True, slots=True)
-class FilterOptions:
-    """What may be seen by a command that names a document or channel itself."""
-
-    kind: o.Kinds = None
-    author: o.Authors = None
-    since: o.Since = None
-    until: o.Until = None
-    meta: o.Metas = None
-    access: o.Access = None
-
-    def build_filter(self, engine: "Engine") -> "Filter":
-        """The Filter of the options; names that nothing has are reported on stderr."""
-        where = self.make_filter(engine)
-        warn_of_unknown_names(engine, where)
+    def build_filter(self, engine: "Engine", *, warn: bool = True) -> "Filter":
+        """The Filter; documents may be named by URI, folder or pattern. `warn` of names that nothing has, on stderr."""
+        where = self.make_filter_without_documents()
+        if documents := self.values.get("where_documents"):
+            where = replace(where, documents=frozenset(_resolve_documents(documents, engine, where)))
+        if warn:
+            warn_of_unknown_names(engine, where)
         return where
-
-    def make_filter(self, _: "Engine") -> "Filter":
-        """The Filter of the options."""
-        return self.make_plain_filter()
-
-    def make_plain_filter(self) -> "Filter":
-        """The Filter of the options that are conditions by themselves."""
-        from clew.core.filter import Filter
-
-        return Filter(
-            kinds=_to_set(self.kind),
-            authors=_to_set(self.author),
-            since=o.parse_time_option("--since", self.since),
-            until=o.parse_time_option("--until", self.until),
-            meta=_parse_meta_pairs(self.meta or ()),
-            access=_to_set(self.access),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionFilterOptions(FilterOptions):
-    """What may be seen by a command on the whole collection."""
-
-    document: o.Documents = None
-    channel: o.Channels = None
-
-    def make_filter(self, engine: "Engine") -> "Filter":
-        """The Filter of the options; documents may be named by URI, folder or pattern."""
-        made = self.make_filter_without_documents()
-        documents = _resolve_documents(self.document, engine, made) if self.document else None
-        return replace(made, documents=_to_set(documents))
 
     def make_filter_without_documents(self) -> "Filter":
         """The Filter of the other options, for which no collection need be open."""
-        return replace(self.make_plain_filter(), channels=_to_set(self.channel))
+        from clew.core.filter import Filter
+
+        given = {name.removeprefix("where_"): each for name, each in self.values.items() if each and "where_" in name}
+        sets = {name: frozenset(given[name]) for name in ("kinds", "authors", "access", "channels") if name in given}
+        times = {name: o.parse_time_option(f"--{name}", given.get(name)) for name in ("since", "until")}
+        return Filter(**sets, **times, meta=_parse_meta_pairs(given.get("meta", ())))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOptions(CollectionFilterOptions):
-    """The options of every command that searches."""
+class Asked(Group, Generic[R]):
+    """The options of a request; a conversation in a file stands for the question, or is what was said before it."""
 
-    k: o.K = None
-    strategy: o.Strategy = None
-    mode: o.Mode = None
-    depth: o.Depth = None
-    min_relevance: o.MinRelevance = None
-    min_similarity: o.MinSimilarity = None
+    @classmethod
+    def list_parameters(cls) -> Iterable[inspect.Parameter]:
+        """An argument or option for each field; a Filter is one for each condition."""
+        for each in _list_options(cls.kind):
+            if _is_filter(each):
+                yield from Seen.list_parameters()
+            else:
+                kind = _get_plain_type(each)
+                is_argument = each.is_required and "query" not in cls._list_arguments()
+                default = inspect.Parameter.empty if is_argument else False if kind is bool else None
+                kind = kind if is_argument or kind is bool else kind | None
+                yield _make_parameter(each.name, kind, each.name, each.option, default, as_argument=each.is_required)
+        if "query" in cls._list_arguments():
+            yield inspect.Parameter(
+                CONVERSATION, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Conversation
+            )
 
-    def build_filter(self, engine: "Engine") -> "Filter":
-        """The Filter of the options; what a search finds, or why it finds nothing, tells of names that nothing has."""
-        return self.make_filter(engine)
+    @contextmanager
+    def open(
+        self, ctx: typer.Context, overrides: Mapping[str, Any] | None = None, *, warn: bool = False
+    ) -> "Iterator[tuple[Engine, R]]":
+        """The engine with the settings of the options and of `overrides`, and the request.
+
+        `warn` of names in its filter that nothing has, where no reason for an empty result would tell.
+        """
+        from clew.surface.cli.program import open_engine
+
+        given, messages = self._read_question(ctx)
+        own = {each.option.setting: self.values[each.name] for each in self._list_settings()}
+        with open_engine(ctx, {**own, **(overrides or {})}) as engine:
+            for each in _list_options(self.kind):
+                if _is_filter(each):
+                    given[each.name] = Seen(self.values).build_filter(engine, warn=warn)
+            if messages:
+                given["history" if given.get("query") else "query"] = messages
+            yield engine, self.kind(**{name: value for name, value in given.items() if value is not None})
+
+    def _read_question(self, ctx: typer.Context) -> "tuple[dict[str, Any], tuple[Message, ...]]":
+        """The fields that were given and the messages of the conversation; a usage error if a question is missing."""
+        settings = {each.name for each in self._list_settings()}
+        given = {each.name: self._parse(each) for each in _list_options(self.kind) if each.name not in settings}
+        file, arguments = self.values.get(CONVERSATION), self._list_arguments()
+        if file is not None and given[arguments[-1]] is None:  # the question was left out
+            given |= zip(arguments, (None, *(given[name] for name in arguments)), strict=False)
+        for name in arguments:
+            if given[name] is None and not (name == "query" and file is not None):
+                hint = ", or --conversation FILE." if name == "query" else "."
+                ctx.fail(f"Missing argument '{name.upper()}'{hint}")
+        if given.get("query") == STDIN and str(file) == STDIN:
+            ctx.fail("QUERY and --conversation cannot both be read from standard input.")
+        given |= {name: read_question(given[name]) for name in ("query", "question") if given.get(name) is not None}
+        if file is None:
+            return given, ()
+        from clew.surface.cli.files import load_conversation
+
+        return given, load_conversation(file)
+
+    def _parse(self, option: "FieldOption") -> Any:
+        """The value of a field that was given; None of one that was not."""
+        value = self.values.get(option.name)
+        if value is not None and option.type == datetime | None:
+            return o.parse_time_option(f"--{option.name}", value)
+        return (tuple(value) or None) if isinstance(value, list) else value
+
+    def _list_settings(self) -> "list[FieldOption]":
+        return [each for each in _list_options(self.kind) if each.option.setting]
+
+    @classmethod
+    def _list_arguments(cls) -> list[str]:
+        return [each.name for each in _list_options(cls.kind) if each.is_required]
+
+
+class IngestOptions(Group):
+    """The options of add and of its dry run, plan, which are settings but for `sync`."""
+
+    # The setting of each, the value that a flag gives it, and the type, metavar and help of the option.
+    table: ClassVar[Mapping[str, tuple[str, Any, Any, str | None, str]]] = {
+        "chunk_size": ("chunk_size", None, int | None, "N", "Tokens per chunk."),
+        "chunk_overlap": ("chunk_overlap", None, int | None, "N", "Tokens shared by neighbouring chunks."),
+        "no_semantic": ("use_semantic_chunking", False, bool, None, "Split at paragraphs, whatever the headings."),
+        "contextual": (
+            *("use_contextual_enrichment", True, bool, None),
+            "Embed each chunk with a sentence that places it in its document.",
+        ),
+        "summaries": (
+            *("summaries", "llm", bool, None),
+            "Let the language model write the summaries; it is paid per document.",
+        ),
+        "sections": ("sections", True, bool, None, "Add each chapter of a file or page as a document of its own."),
+        "include": (
+            "include",
+            None,
+            list[str] | None,
+            "PATTERN",
+            "Only files that match, as in .gitignore (repeatable).",
+        ),
+        "exclude": ("exclude", None, list[str] | None, "PATTERN", "No files and folders that match (repeatable)."),
+        "no_ignore": (
+            *("ignore", False, bool, None),
+            "Also what .gitignore, .clewignore or the rules for build folders keep out.",
+        ),
+        "sync": ("", True, bool, None, "Also drop documents whose files are gone."),
+    }
+
+    @classmethod
+    def list_parameters(cls) -> Iterable[inspect.Parameter]:
+        """The options of the table."""
+        for name, (_, _, kind, metavar, text) in cls.table.items():
+            option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
+            default = False if kind is bool else None
+            annotation = Annotated[kind, option]
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+    @property
+    def sync(self) -> bool:
+        """Whether documents whose files are gone are dropped."""
+        return bool(self.values["sync"])
 
     def to_setting_overrides(self) -> dict[str, Any]:
         """The options that are settings, by dotted name; None is one that was not given."""
-        return {
-            "search.mode": self.mode,
-            "search.depth": self.depth,
-            "search.min_relevance": self.min_relevance,
-            "search.min_similarity": self.min_similarity,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class IngestOptions:
-    """The options of add and of its dry run, plan."""
-
-    chunk_size: o.ChunkSize = None
-    chunk_overlap: o.ChunkOverlap = None
-    no_semantic: o.NoSemantic = False
-    contextual: o.Contextual = False
-    summaries: o.Summaries = False
-    sections: o.Sections = False
-    include: o.Include = None
-    exclude: o.Exclude = None
-    no_ignore: o.NoIgnore = False
-    sync: o.Sync = False
-
-    def to_setting_overrides(self) -> dict[str, Any]:
-        """The options that are settings, by dotted name; None is one that was not given."""
-        return {
-            "ingestion.chunk_size": self.chunk_size,
-            "ingestion.chunk_overlap": self.chunk_overlap,
-            "ingestion.use_semantic_chunking": False if self.no_semantic else None,
-            "ingestion.use_contextual_enrichment": True if self.contextual else None,
-            "ingestion.summaries": "llm" if self.summaries else None,
-            "ingestion.sections": True if self.sections else None,
-            "ingestion.include": self.include or None,
-            "ingestion.exclude": self.exclude or None,
-            "ingestion.ignore": False if self.no_ignore else None,
-        }
+        made: dict[str, Any] = {}
+        for name, (setting, value, kind, _, _) in self.table.items():
+            given = self.values[name]
+            if setting:
+                made[f"ingestion.{setting}"] = (
+                    (value if given else None) if kind is bool else None if given == [] else given
+                )
+        return made
 
 
 def expand_option_groups(command: Command) -> Command:
@@ -179,34 +227,86 @@ def expand_option_groups(command: Command) -> Command:
     Typer makes one option of each parameter in a function's signature and has no notion of a group. So the wrapper
     declares the flat list of options as its signature, and collects their values into the group before the call.
     """
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        name: each.annotation for name, each in signature.parameters.items() if is_dataclass(each.annotation)
-    }
+    signature = inspect.signature(command)
+    groups = {name: group for name, each in signature.parameters.items() if (group := _find_group(each.annotation))}
     if not groups:
         return command
+    parameters = {name: [*group.list_parameters()] for name, group in groups.items()}
 
     @wraps(command)
     def call(*args: Any, **values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+            values[name] = group({option.name: values.pop(option.name) for option in parameters[name]})
         command(*args, **values)
 
-    flat: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name in groups:
-            options = inspect.signature(groups[parameter.name], eval_str=True).parameters.values()
-            flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-        else:
-            flat.append(parameter)
+    flat = [option for each in signature.parameters.values() for option in parameters.get(each.name, [each])]
     call.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return call
 
 
-def _to_set(values: Sequence[str] | None) -> frozenset[str] | None:
-    """The values as a set; None, which admits all, where none were given."""
-    return frozenset(values) if values else None
+def _find_group(annotation: Any) -> type[Group] | None:
+    """The group of a parameter: a class, or `Asked[q.Search]` in quotes, so that requests are imported only here."""
+    if isinstance(annotation, str) and annotation.startswith("Asked["):
+        from clew.core import requests
+
+        kind = getattr(requests, annotation.removeprefix("Asked[q.").removesuffix("]"))
+        return type(f"Asked{kind.__name__}", (Asked,), {"kind": kind})
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Group) else None
+
+
+_Conversation = Annotated[
+    Path | None,
+    typer.Option(
+        "--conversation",
+        metavar="FILE",
+        help="Search with a conversation: JSON or JSON Lines of messages (timestamp, author, message; or role, "
+        "content); - reads standard input.",
+    ),
+]
+
+
+def _list_options(request: Any) -> "list[FieldOption]":
+    from clew.core.requests import list_options
+
+    return [*list_options(request, "cli")]
+
+
+def _is_filter(option: "FieldOption") -> bool:
+    from clew.core.filter import Filter
+
+    return option.type is Filter
+
+
+def _get_plain_type(option: "FieldOption") -> Any:
+    """The type of an option for Typer: the engine checks bounds, and whoever loads settings what they may be."""
+    kind = next(each for each in _list_sides(option.type) if each is not type(None))
+    if kind is datetime or (option.option.setting and get_origin(kind) is Literal):
+        return str
+    return list[str] if get_origin(kind) is Sequence else kind
+
+
+def _list_sides(kind: Any) -> list[Any]:
+    """The sides of a union, without their bounds."""
+    if get_origin(kind) is Annotated:
+        return _list_sides(get_args(kind)[0])
+    is_union = get_origin(kind) in (Union, UnionType)
+    return [each for side in get_args(kind) for each in _list_sides(side)] if is_union else [kind]
+
+
+def _make_parameter(
+    name: str, kind: Any, field: str, option: "Option", default: Any, *, as_argument: bool = False, panel: str = ""
+) -> inspect.Parameter:
+    long = f"--{field.replace('_', '-')}"
+    flags = [option.flag, *([] if option.flag.startswith("--") else [long])] if option.flag else [long]
+    is_list = kind == list[str] | None
+    more: dict[str, Any] = {
+        "metavar": option.metavar or None,
+        "help": f"{option.help.removesuffix('.')} (repeatable)." if is_list else option.help,
+        "rich_help_panel": panel or None,
+    }
+    info = typer.Argument(**more) if as_argument else typer.Option(*flags, **more)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
 def read_question(text: str) -> str:

@@ -20,7 +20,7 @@ from clew.core.detect import detect_language
 from clew.core.plural import format_count
 from clew.core.tables import find_header_in_context, is_table_row
 from clew.core.time import assume_utc
-from clew.core.types import DocumentRecord, Hit, Message
+from clew.core.types import DocumentRecord, Hit, Message, StoreStats
 from clew.surface.cli.progress import format_duration
 from clew.surface.cli.snippet import extract_query_terms, highlight_terms, make_snippet
 from clew.surface.cli.table import print_table
@@ -176,9 +176,10 @@ def print_lacking(records: Sequence[DocumentRecord]) -> None:
 def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
     """Prints each hit with rank, relevance, title and headings, and a snippet with the words that match highlighted.
 
-    A message is named by its author, time and channel. What the number means is printed on stderr. `languages` are
-    those of the collection; only where they are several is that of each hit detected.
+    A message is named by its author, time and channel. `languages` are those of the collection; only where they are
+    several is that of each hit detected.
     """
+    print_line(("   relevance", "dim"), err=True)
     known = {DEFAULT if code == UNKNOWN else code for code in languages}
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns if sys.stdout.isatty() else _DEFAULT_WIDTH
     for rank, hit in enumerate(hits, 1):
@@ -205,7 +206,6 @@ def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
             snippet = [textwrap.shorten(hit.chunk.text, width - 4, placeholder=" …"), *snippet]
         for line in snippet:
             print_line(("   ", ""), *highlight_terms(line, query_terms, language=language))
-    print_line(("The number is the relevance: the chance, from 0 to 1, that the result answers.", "dim"), err=True)
 
 
 def join_headings(name: str, headings: Sequence[str]) -> str:
@@ -268,6 +268,32 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
     width = max(map(len, pairs), default=0) + 2
     for name, value in pairs.items():
         print_line((f"{name:<{width}}", "bold"), (str(value), ""))
+
+
+def describe_status(stats: StoreStats, *, place: str, is_whole: bool) -> dict[str, str]:
+    """The counts of a collection, or of a part of it, in words; what is empty is not worth a line."""
+    lacking = {"summary": stats.without_summary, "contexts": stats.without_contexts}
+    missing = " and ".join(
+        f"{format_count(count, 'document')} without {what}" for what, count in lacking.items() if count
+    )
+    return {
+        "place": place,
+        "content": f"{format_count(stats.documents, 'document')} in {format_count(stats.chunks, 'chunk')}",
+        "languages": ", ".join(f"{code} {count:,}" for code, count in stats.languages.items()),
+        "embedder": f"{stats.embedder}, {stats.dim} dimensions",
+        "index": stats.index,
+        "size": f"{format_bytes(stats.bytes)}, after {format_count(stats.change, 'change')}" if is_whole else "",
+        "missing": f"{missing}: `clew backfill` adds them" if missing else "",
+        "pending": stats.explain_pending() if stats.pending or stats.is_embedding else "",
+    }
+
+
+def format_bytes(count: int) -> str:
+    """The size of a file or collection: `1.9 MB`."""
+    for power, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= power:
+            return f"{count / power:.1f} {unit}"
+    return format_count(count, "byte")
 
 
 def print_config(config: Mapping[str, Any]) -> None:

@@ -1,33 +1,36 @@
-"""The tools: each calls one verb of the engine of its caller."""
+"""The tools: each calls one verb of the engine of its caller, with the options of the verb's request."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from inspect import Parameter, Signature, get_annotations, getdoc
 from itertools import islice
 from typing import Annotated, Any, Protocol, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
-from mcp.types import ToolAnnotations
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ConfigDict, Field, ValidationError
 
+from clew.core import requests as q
+from clew.core.attribution import make_passage_message
 from clew.core.errors import ClewError, NotFound
 from clew.core.filter import Filter
 from clew.core.ids import make_document_id
-from clew.core.trace import Trace
-from clew.core.types import Document
+from clew.core.types import Document, Hit
 from clew.engine import Engine
 from clew.engine.conversations import find_messages
+from clew.engine.search import get_token_counter
 from clew.query.context.format.messages import format_document_text
 from clew.surface.advice import MCP_ADVICE, describe_problems, translate_advice
+from clew.surface.bodies import build_request, parameters_of
 from clew.surface.mcp import replies as r
-from clew.surface.to_json import answer_to_json, context_to_json, to_json
+from clew.surface.search_reply import explain_empty_result
+from clew.surface.to_json import dump_json, to_json
+from clew.surface.verbs import call_verb
 
 T = TypeVar("T")
 MAX_PART = 20_000  # characters of a part of a document
-Question = Annotated[str, Field(min_length=1, max_length=20_000)]
-Name = Annotated[str, Field(min_length=1, max_length=2000)]
-Count = Annotated[int, Field(ge=1, le=100)]
-Start = Annotated[int, Field(ge=0, le=1_000_000_000)]
 SNIPPET = 500
 WRITING = frozenset({"add"})  # the tools that change a collection
 
@@ -39,172 +42,180 @@ class CallEngine(Protocol):
         """The result of the verb."""
 
 
+# -- what the tools do; `query` is named so in all of them
+
+
+def search(engine: Engine, **given: Any) -> r.SearchResults:
+    """Search the collection's documents and conversations; gives results whose id `fetch` takes."""
+    asked = build_request(q.Search, {"k": 10, "group_by": "document", **given}, engine)
+    hits = call_verb(engine, asked)
+    if not hits:
+        return {"results": [], "reason": explain_empty_result(engine, asked)}
+    return {"results": [_describe_hit(hit) for hit in hits]}
+
+
+def _describe_hit(hit: Hit) -> r.SearchResult:
+    message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
+    return {
+        "id": hit.document.id,
+        "title": hit.document.title or hit.document.uri or hit.document.id,
+        "url": hit.document.uri or hit.document.id,
+        "text": hit.chunk.text[:SNIPPET],
+        "relevance": to_json(round(hit.relevance, 2)),
+        **({"author": message.author, "at": to_json(message.at), "channel": message.channel} if message else {}),
+    }
+
+
+def fetch(engine: Engine, *, id: str, start: int | None) -> r.FetchedDocument:  # noqa: A002 (so it must be named)
+    """The whole text of a document, by the id of a search result or its address; from `start` on, a part of it."""
+    document = engine.read(id)
+    kept: dict[str, Any] = {**document.meta, "kind": document.kind}
+    text = format_document_text(document)[0]
+    reply: r.FetchedDocument = {
+        "id": document.id,
+        "title": document.title or document.uri or document.id,
+        "text": text,
+        "url": document.uri or document.id,
+        "metadata": to_json(kept),
+    }
+    if start is not None:
+        end = start + MAX_PART
+        reply["text"], reply["next"] = text[start:end], end if end < len(text) else None
+    return reply
+
+
+def context(engine: Engine, **given: Any) -> r.ContextText:
+    """Passages for a question, numbered and cited, ready for a prompt; the whole reply is within the token budget."""
+    asked = build_request(q.Context, given, engine)
+    settings = engine.settings.context
+    count, budget = get_token_counter(settings.tokenizer), asked.tokens or settings.tokens
+    tokens = budget
+    while tokens > 0:
+        made = call_verb(engine, replace(asked, tokens=tokens))
+        sources: list[r.Source] = [
+            {"number": number, "id": document, "url": records.get(document) or document}
+            for records in [{each.document: each.uri for each in made.citations}]
+            for document, number in made.numbers.items()
+        ]
+        reply: r.ContextText = {"text": made.text, "tokens": made.tokens, "sources": sources, "reason": made.reason}
+        over = count(dump_json(reply)) - budget
+        if over <= 0 or not made.passages:
+            return reply
+        tokens -= over  # what the sources and the JSON take
+    return {"text": "", "tokens": 0, "sources": [], "reason": f"no passage and its source fit into {budget} tokens"}
+
+
+def ask(engine: Engine, *, query: str, **given: Any) -> r.AskedAnswer:
+    """Answer a question from the collection; every sentence is cited and checked against the sources."""
+    made = call_verb(engine, build_request(q.Ask, {"question": query, **given}, engine))
+    return {
+        "text": made.text,
+        "found": made.found,
+        "confidence": to_json(made.confidence),
+        "citations": [
+            {
+                "number": made.citation_number(place),
+                "id": each.document,
+                "url": each.uri or each.document,
+                **to_json({name: getattr(each, name) for name in ("title", "quote", "author", "at")}),
+            }
+            for place, each in enumerate(made.citations)
+        ],
+        "reason": made.reason,
+    }
+
+
+def list_documents(engine: Engine, *, start: int, limit: int, **given: Any) -> r.DocumentList:
+    """The documents of the collection by address, a part at a time."""
+    where = Filter(**{name: frozenset(names) for name, names in given.items() if names})
+    found = list(islice(engine.list(where), start, start + limit + 1))
+    rows = [{name: getattr(each, name) for name in ("id", "title", "uri", "kind")} for each in found[:limit]]
+    return {"documents": rows, "next": start + limit if len(found) > limit else None}
+
+
+def search_conversations(engine: Engine, *, query: str, channel: str, k: int) -> r.FoundMessages:
+    """Messages of chats and mails that are most like a text, in one channel or in all."""
+    unknown = engine.unknown_names(Filter(channels={channel})) if channel else []
+    if unknown:
+        raise NotFound(unknown[0])
+    return {
+        "messages": [
+            {
+                "id": each.id,
+                "channel": each.message.channel,
+                "author": each.message.author,
+                "at": to_json(each.message.at),
+                "text": each.message.text,
+                "relevance": to_json(each.relevance),
+            }
+            for each in find_messages(engine, query, channel=channel or None, k=k)
+        ]
+    }
+
+
+def status(engine: Engine) -> r.CollectionStatus:
+    """How many documents the collection has, and which channels."""
+    stats = engine.status()
+    return {
+        "collection": "",  # the caller knows
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "embedder": stats.embedder,
+        "channels": engine.channels(),
+    }
+
+
+def add(engine: Engine, *, title: str, text: str) -> r.AddedDocument:
+    """Add a text (Markdown) under a title; one of the same title is replaced."""
+    document = Document(make_document_id(f"mcp:{title}"), text, title=title, uri=f"mcp:{title}")
+    report = engine.add_documents([document])
+    if report.failed:
+        raise ToolError(report.failed[0].reason)
+    made = bool(report.added)
+    return {"id": document.id, "added": made, "changed": bool(report.changed), "chunks": report.chunks}
+
+
+# -- how they are offered
+
+
+def _take(name: str, kind: Any, default: Any = Parameter.empty, **bounds: Any) -> Parameter:
+    """A parameter that no request has."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, Field(**bounds)])
+
+
+QUERY = _take("query", str, min_length=1, max_length=20_000, description="A question or keywords.")
+START = {"ge": 0, "le": 1_000_000_000}
+COUNT = {"ge": 1, "le": 100}
+
+
+def _take_options(request: Any, *without: str) -> Iterable[Parameter]:
+    return (each for each in parameters_of(request) if each.name not in ("query", "question", *without))
+
+
+TOOLS: dict[Callable[..., Any], Iterable[Parameter]] = {
+    search: [QUERY, *_take_options(q.Search, "group_by")],
+    fetch: [
+        _take("id", str, min_length=1, max_length=2000),
+        _take(
+            "start", int | None, None, **START, description=f"Give {MAX_PART:,} characters from here on, and `next`."
+        ),
+    ],
+    context: [QUERY, *_take_options(q.Context)],
+    ask: [QUERY, *_take_options(q.Ask)],
+    list_documents: [*_take_options(q.List), _take("start", int, 0, **START), _take("limit", int, 50, **COUNT)],
+    search_conversations: [QUERY, _take("channel", str, "", max_length=500), _take("k", int, 10, **COUNT)],
+    status: [],
+    add: [
+        _take("title", str, min_length=1, max_length=500),
+        _take("text", str, min_length=1, max_length=1_000_000),
+    ],
+}
+
+
 def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Context], str]) -> list[Tool]:
     """The tools over engines that `call` opens; without `add` where nothing may be changed."""
-
-    async def run(context: Context, verb: Callable[[Engine], T], *, write: bool = False) -> T:
-        try:
-            return await call(context, verb, write=write)
-        except ClewError as error:
-            raise ToolError(translate_advice(str(error), MCP_ADVICE)) from error
-
-    async def search(query: Question, context: Context) -> r.SearchResults:
-        """Search the collection's documents and conversations; gives results whose id `fetch` takes."""
-
-        def verb(engine: Engine) -> r.SearchResults:
-            hits = engine.search(query, k=10, group_by="document")
-            return {
-                "results": [
-                    {
-                        "id": hit.document.id,
-                        "title": hit.document.title or hit.document.uri or hit.document.id,
-                        "url": hit.document.uri or hit.document.id,
-                        "text": hit.chunk.text[:SNIPPET],
-                    }
-                    for hit in hits
-                ]
-            }
-
-        return await run(context, verb)
-
-    async def fetch(id: Name, context: Context) -> r.FetchedDocument:  # noqa: A002 (so it must be named)
-        """The whole text of a document, by the id of a search result."""
-
-        def verb(engine: Engine) -> r.FetchedDocument:
-            document = engine.read(id)
-            kept: dict[str, Any] = {**document.meta, "kind": document.kind}
-            return {
-                "id": document.id,
-                "title": document.title or document.uri or document.id,
-                "text": format_document_text(document)[0],
-                "url": document.uri or document.id,
-                "metadata": to_json(kept),
-            }
-
-        return await run(context, verb)
-
-    async def context_(
-        query: Question, context: Context, tokens: Annotated[int, Field(ge=1, le=100_000)] = 2000
-    ) -> r.ContextText:
-        """Passages for a question within a token budget, numbered and cited, ready to be put into a prompt."""
-
-        def verb(engine: Engine) -> r.ContextText:
-            made = context_to_json(engine.context(query, tokens=tokens), trace=Trace("context"))
-            return to_json({name: made[name] for name in r.ContextText.__annotations__})  # type: ignore[no-any-return]
-
-        return await run(context, verb)
-
-    async def ask(query: Question, context: Context) -> r.AskedAnswer:
-        """Answer a question from the collection; every sentence is cited and checked against the sources."""
-
-        def verb(engine: Engine) -> r.AskedAnswer:
-            made = answer_to_json(engine.ask(query), trace=Trace("ask"))
-            return to_json({name: made[name] for name in r.AskedAnswer.__annotations__})  # type: ignore[no-any-return]
-
-        return await run(context, verb)
-
-    async def read_document(document: Name, context: Context, start: Start = 0) -> r.DocumentPart:
-        """A part of a document, by id or address; `next` continues it."""
-
-        def verb(engine: Engine) -> r.DocumentPart:
-            found = engine.read(document)
-            text = format_document_text(found)[0]
-            end = start + MAX_PART
-            return {
-                "id": found.id,
-                "title": found.title or found.uri or found.id,
-                "url": found.uri or found.id,
-                "text": text[start:end],
-                "start": start,
-                "next": end if end < len(text) else None,
-            }
-
-        return await run(context, verb)
-
-    async def list_documents(context: Context, start: Start = 0, limit: Count = 50) -> r.DocumentList:
-        """The documents of the collection by address, a part at a time."""
-
-        def verb(engine: Engine) -> r.DocumentList:
-            found = list(islice(engine.list(), start, start + limit + 1))
-            rows = [{name: getattr(each, name) for name in ("id", "title", "uri", "kind")} for each in found[:limit]]
-            return {"documents": rows, "next": start + limit if len(found) > limit else None}
-
-        return await run(context, verb)
-
-    async def search_conversations(
-        query: Question, context: Context, channel: Annotated[str, Field(max_length=500)] = "", k: Count = 10
-    ) -> r.FoundMessages:
-        """Messages of chats and mails that are most like a text, in one channel or in all."""
-
-        def verb(engine: Engine) -> r.FoundMessages:
-            unknown = engine.unknown_names(Filter(channels={channel})) if channel else []
-            if unknown:
-                raise NotFound(unknown[0])
-            found = find_messages(engine, query, channel=channel or None, k=k)
-            return {
-                "messages": [
-                    {
-                        "id": each.id,
-                        "channel": each.message.channel,
-                        "author": each.message.author,
-                        "at": each.message.at.isoformat() if each.message.at else None,
-                        "text": each.message.text,
-                        "relevance": to_json(each.relevance),
-                    }
-                    for each in found
-                ]
-            }
-
-        return await run(context, verb)
-
-    async def status(context: Context) -> r.CollectionStatus:
-        """How many documents the collection has, and which channels."""
-
-        def verb(engine: Engine) -> r.CollectionStatus:
-            stats = engine.status()
-            return {
-                "collection": collection(context),
-                "documents": stats.documents,
-                "chunks": stats.chunks,
-                "embedder": stats.embedder,
-                "channels": engine.channels(),
-            }
-
-        return await run(context, verb)
-
-    async def add(
-        title: Annotated[str, Field(min_length=1, max_length=500)],
-        text: Annotated[str, Field(min_length=1, max_length=1_000_000)],
-        context: Context,
-    ) -> r.AddedDocument:
-        """Add a text (Markdown) under a title; one of the same title is replaced."""
-
-        def verb(engine: Engine) -> r.AddedDocument:
-            document = Document(make_document_id(f"mcp:{title}"), text, title=title, uri=f"mcp:{title}")
-            report = engine.add_documents([document])
-            if report.failed:
-                raise ToolError(report.failed[0].reason)
-            made = bool(report.added)
-            return {"id": document.id, "added": made, "changed": bool(report.changed), "chunks": report.chunks}
-
-        return await run(context, verb, write=True)
-
-    reading: list[Callable[..., Any]] = [
-        search,
-        fetch,
-        context_,
-        ask,
-        read_document,
-        list_documents,
-        search_conversations,
-        status,
-    ]
-    tools = [_make_tool(each, ToolAnnotations(read_only_hint=True, open_world_hint=False)) for each in reading]
-    if not read_only:
-        tools.append(
-            _make_tool(add, ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True))
-        )
-    return tools
+    offered = {do: taken for do, taken in TOOLS.items() if not (read_only and do.__name__ in WRITING)}
+    return [_make_tool(do, list(taken), call, collection) for do, taken in offered.items()]
 
 
 class PlainTool(Tool):
@@ -222,10 +233,34 @@ class PlainTool(Tool):
             raise ToolError(f"{self.name}: {problems}; its arguments are {taken}") from error.__cause__
 
 
-def _make_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
+def _make_tool(
+    do: Callable[..., Any], taken: list[Parameter], call: CallEngine, collection: Callable[[Context], str]
+) -> Tool:
     """A tool that refuses arguments it does not have."""
-    name = function.__name__.rstrip("_")
-    made = PlainTool.from_function(function, name=name, annotations=annotations, structured_output=True)
+    name, is_writing = do.__name__, do.__name__ in WRITING
+
+    async def run(context: Context, **given: Any) -> CallToolResult:
+        options = {key: value for key, value in given.items() if value is not None or key == "start"}
+        try:
+            reply = await call(context, lambda engine: do(engine, **options), write=is_writing)
+        except ClewError as error:
+            raise ToolError(translate_advice(error.message, MCP_ADVICE)) from error
+        if name == "status":
+            reply["collection"] = collection(context)
+        text = r.TEXTS[name](reply) if name in r.TEXTS else dump_json(reply)
+        return CallToolResult(content=[TextContent(text=text)], structured_content=to_json(reply))
+
+    within = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=Context)
+    replies = Annotated[CallToolResult, get_annotations(do)["return"]]
+    run.__signature__ = Signature([within, *taken], return_annotation=replies)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in (within, *taken)} | {"return": replies}
+    hints = ToolAnnotations(
+        read_only_hint=not is_writing,
+        destructive_hint=is_writing,
+        idempotent_hint=True,
+        open_world_hint=False,
+    )
+    made = PlainTool.from_function(run, name=name, description=getdoc(do), annotations=hints, structured_output=True)
     arguments = made.fn_metadata.arg_model
     arguments.model_config = ConfigDict(**{**arguments.model_config, "extra": "forbid"})
     arguments.model_rebuild(force=True)

@@ -20,29 +20,14 @@ from clew.surface.mcp import MCP_HINT, is_mcp_installed
 from clew.surface.server.access import reading_keys
 from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
-from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
-from clew.surface.server.guard.hosts import is_loopback
-from clew.surface.server.routes import (
-    ask,
-    document,
-    documents,
-    evaluations,
-    jobs,
-    messages,
-    openai,
-    operations,
-    search,
-    sessions,
-)
-from clew.surface.server.schema import lift_descriptions
+from clew.surface.server.guard import OPEN_PATHS, Guard, is_loopback
+from clew.surface.server.observe import REQUEST_ID
+from clew.surface.server.routes import ask, documents, evaluations, jobs, messages, openai, operations, search
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
-ROUTERS = tuple(
-    each.router
-    for each in (search, ask, sessions, documents, document, messages, jobs, evaluations, openai, operations)
-)
+ROUTERS = tuple(each.router for each in (search, ask, documents, messages, jobs, evaluations, openai, operations))
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 
 Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""
@@ -101,6 +86,21 @@ def _make_lifespan(server: Server, mcp_sessions: AbstractAsyncContextManager[Non
     return lifespan
 
 
+def lift_descriptions(schema: Any) -> Any:
+    """The schema, where a field that may be null has the description of what it is otherwise."""
+    if isinstance(schema, list):
+        return [lift_descriptions(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: lift_descriptions(each) for name, each in schema.items()}
+    sides = made.get("anyOf")
+    if isinstance(sides, list) and "description" not in made:
+        told = [each["description"] for each in sides if isinstance(each, dict) and "description" in each]
+        if len(told) == 1:
+            made["description"] = told[0]
+    return made
+
+
 def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
     """The OpenAPI schema with the key that each operation needs, where keys are needed."""
     with reading_keys():
@@ -153,7 +153,8 @@ async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 405 and "allow" not in headers:  # the router names those of one route of a path alone
-        methods = _list_methods(getattr(request.scope.get("route"), "path_format", ""))
+        place = getattr(request.scope.get("route"), "path_format", "")
+        methods = _list_methods(request.url.path) or _list_methods(place)
         headers = {"allow": ", ".join(methods)} if methods else headers
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = {404: "there is no such path; /docs lists them", 405: "not a method of this path; /docs lists them"}

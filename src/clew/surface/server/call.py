@@ -1,35 +1,38 @@
-"""What the routes share: the caller of a request, its engine in a thread, and the reply as JSON."""
+"""What the routes share: paths made from requests, the caller, its engine in a thread, and the reply as JSON."""
 
+import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_origin
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
-from fastapi import Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from starlette.responses import Response
 
-from clew.client.replies import ErrorReply
+from clew.core import requests as q
 from clew.core.errors import SettingsError
+from clew.core.replies import ErrorReply
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
+from clew.surface.bodies import SAYS, body_of, build_request, list_fields, wire_of
 from clew.surface.server.access import Access
+from clew.surface.server.events import EVENTS_SCHEMA
 from clew.surface.server.pool import CallPool
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
+from clew.surface.verbs import answer_verb
 
 T = TypeVar("T")
-COLLECTION_NAME = r'^[^./\\\x00:*?"<>|][^/\\\x00:*?"<>|]*$'
+R = TypeVar("R", bound=q.Request[Any])
+Build = Callable[[Engine], R]  # the request, whose filter may name documents of the engine
 Collection = Annotated[
-    str | None,
-    Query(
-        min_length=1,
-        max_length=200,
-        pattern=COLLECTION_NAME,
-        description="Collection; without it the key's only one, or the server's.",
-    ),
+    wire_of(q.CollectionName) | None,  # type: ignore[valid-type]
+    Query(description="Collection; without it the key's only one, or the server's."),
 ]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`next` of the reply before.")]
+SAYS[r"^[0-9]{1,12}$"] = "is no cursor; give `cursor` of the reply before"
+Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`cursor` of the reply before.")]
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
@@ -104,6 +107,80 @@ class Caller:
 
 
 Calling = Annotated[Caller, Depends()]
+
+
+def serve(
+    router: APIRouter,
+    request: type[R],
+    handle: Callable[..., Awaitable[Response]] | None = None,
+    *,
+    run: Callable[[Engine, R], Any] = answer_verb,
+    path: str = "",
+    status: int = 200,
+    pool: Literal["searches", "answers"] = "searches",
+    write: bool = False,
+    create: bool = False,
+    streams: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> None:
+    """Add the path of a request: its fields are the body, or the parameters of the path and of the query string.
+
+    `run` answers it on the engine of the caller, in a thread of a pool. A `handle` does all by itself: it gets the
+    caller, what builds the request for an engine, and the `own` fields, which HTTP alone has.
+    """
+    path, extra = path or request.path, dict(own or {})
+    parameters, names = _list_parameters(request, path)
+    fields = {each.field: each.name for each in list_fields(request, "http") if each.field not in names}
+    if request.method == "POST":
+        parameters.append(_make_parameter("body", body_of(request, leave_out=names, **extra)))
+    else:
+        parameters += [_make_parameter(name, kind, default) for name, (kind, default) in extra.items()]
+
+    async def endpoint(caller: Caller, **given: Any) -> Response:
+        sent = given.pop("body", None)
+        values = {field: given[name] for field, name in names.items()}
+        values |= {field: getattr(sent, name) for field, name in fields.items()}
+        if handle is not None:
+            more = {name: given[name] if sent is None else getattr(sent, name) for name in extra}
+            return await handle(caller, lambda engine: build_request(request, values, engine), **more)
+        found = await caller.call(
+            lambda engine: run(engine, build_request(request, values, engine)),
+            write=write,
+            create=create,
+            pool=getattr(caller.server, pool),
+        )
+        return reply_json(found, status=status)
+
+    endpoint.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    endpoint.__name__, endpoint.__doc__ = request.verb, request.__doc__
+    content = {"content": EVENTS_SCHEMA} if streams else {}
+    router.add_api_route(
+        path,
+        endpoint,
+        methods=[request.method],
+        status_code=status,
+        responses={status: {"model": request.reply, **content}},
+    )
+
+
+def _list_parameters(request: type[q.Request[Any]], path: str) -> tuple[list[Parameter], dict[str, str]]:
+    """The parameters of a path and its query string besides a body, and the name that each field has among them."""
+    placed = set(re.findall(r"{(\w+)", path))
+    parameters, names = [_make_parameter("caller", Calling)], {}
+    for each in list_fields(request, "http"):
+        if place := {each.field, each.name} & placed:
+            names[each.field] = place.pop()
+            parameters.append(_make_parameter(names[each.field], Annotated[each.kind, Path(description=each.help)]))
+        elif request.method != "POST":
+            names[each.field] = each.field
+            about = Query(alias=each.name, description=each.help)
+            parameters.append(_make_parameter(each.field, Annotated[each.kind, about], each.default))
+    return parameters, names
+
+
+def _make_parameter(name: str, kind: Any, default: Any = ...) -> Parameter:
+    default = Parameter.empty if default is ... else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def reply_json(value: Any, *, status: int = 200) -> Response:

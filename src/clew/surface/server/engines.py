@@ -12,7 +12,7 @@ from clew.core.collection import DroppedCollection
 from clew.core.errors import ClewError, NotFound, StoreMismatch
 from clew.core.jobs import Job
 from clew.core.protocols import Embedder
-from clew.engine import DEFAULT_EMBEDDER, MEMORY, Engine
+from clew.engine import MEMORY, Engine
 from clew.engine.jobs import OnJob
 from clew.surface.settings.load import Invocation
 
@@ -126,7 +126,7 @@ class Engines:
         """The embedder of a collection; those of one name share it."""
         path, settings = self.start.path, self.start.settings
         stored = drivers.read_stored_embedder_name(path, collection)
-        name = drivers.pin_embedder_name(settings.embedder.name, stored) or DEFAULT_EMBEDDER
+        name = drivers.choose_embedder_name(settings.embedder.name, stored)
         with self._lock:
             known = self._embedders.get(name)
         embedder = known or drivers.make_embedder(replace(settings.embedder, name=name))

@@ -121,7 +121,7 @@ def error_to_json(error: BaseException) -> dict[str, Any]:
     """
     if not isinstance(error, ClewError):
         return make_error_json("InternalError", "the server failed at this request; its log says why, by request id")
-    return make_error_json(type(error).__name__, translate_advice(str(error), HTTP_ADVICE))
+    return make_error_json(type(error).__name__, translate_advice(error.message, HTTP_ADVICE))
 
 
 def make_error_json(name: str, message: str) -> dict[str, Any]:

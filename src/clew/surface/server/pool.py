@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from clew.core.parallel import cancelled_by
 from clew.surface.server.errors import ServerBusy, TimeExceeded
-from clew.surface.server.otel import start_span
+from clew.surface.server.observe import start_span
 from clew.surface.server.places import Places
 
 T = TypeVar("T")

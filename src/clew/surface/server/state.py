@@ -12,10 +12,9 @@ from clew.core.settings import ServerConfig
 from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.events import Streams
-from clew.surface.server.folder import find_server_folder, open_keys
-from clew.surface.server.guard.hosts import is_loopback
-from clew.surface.server.keys import Keys
-from clew.surface.server.metrics import Metrics
+from clew.surface.server.guard import is_loopback
+from clew.surface.server.keys import Keys, find_server_folder, open_keys
+from clew.surface.server.observe import Metrics
 from clew.surface.server.places import Places
 from clew.surface.server.pool import CallPool
 from clew.surface.server.uploads import Uploads

@@ -1,30 +1,141 @@
 """The paths of the web page: its files, and what it shows that no verb tells.
 
-The page asks the verbs like any client; only the names that its filters offer and the times of a channel's threads
-are gathered for it here.
+The page asks the verbs like any client. Here are the names that its filters offer, the times of a channel's threads,
+searches with other settings than the server's, of which nothing is kept, and the chats of who has the machine.
 """
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from itertools import islice
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
+from clew.core import requests as q
+from clew.core.errors import SettingsError
 from clew.core.filter import Filter
 from clew.core.ids import digest
+from clew.core.settings import Settings
 from clew.core.types import Chunk
 from clew.engine import Engine
-from clew.surface.server.call import Calling, reply_json
-from clew.surface.web import FILES, chats, tuned
-from clew.surface.web.chats import keeps_chats
+from clew.query.why.fix import KNOBS, replace_setting
+from clew.surface.bodies import ShortText
+from clew.surface.search_reply import search_with_reason
+from clew.surface.server.call import Build, Caller, Calling, reply_json, serve
+from clew.surface.server.errors import NotAllowed
+from clew.surface.server.routes.ask import STREAM, describe_messages, reply_answer
+from clew.surface.server.routes.search import explain_missing, make_context
+from clew.surface.verbs import call_verb
+from clew.surface.web import FILES
 
 router = APIRouter(include_in_schema=False)
+MAX_COUNT: Final = 10_000
+Value = bool | int | float | str | None
+
+
+def list_tunable_values() -> dict[str, tuple[Any, ...]]:
+    """The settings that a request may give, each with values of the types that it takes."""
+    found: dict[str, tuple[Any, ...]] = {"flow.semantic_weight": (0.0, 1.0)}
+    for knob in (knob for knobs in KNOBS.values() for knob in knobs if knob.setting != "k"):
+        found[knob.setting] = found.get(knob.setting, ()) + knob.values
+    return found
+
+
+TUNABLE: Final = list_tunable_values()
+Given = Annotated[dict[ShortText, Value], Field(max_length=len(TUNABLE))]
+
+
+def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings:
+    """The settings with the given ones in their place; SettingsError where one may not be given, or not so."""
+    for name, value in given.items():
+        known = TUNABLE.get(name)
+        if known is None:
+            raise SettingsError(f"{name!r} cannot be set here; known are {', '.join(sorted(TUNABLE))}")
+        types = {type(each) for each in known}
+        if type(value) not in types and not (type(value) is int and float in types):
+            raise SettingsError(f"{name} is {value!r}; it takes values such as {known[0]!r}")
+        if type(value) is int and value > max([MAX_COUNT, *(each for each in known if type(each) is int)]):
+            raise SettingsError(f"{name} is {value}; that is more than can be tried here")
+        settings = replace_setting(settings, name, value)
+    return settings
+
+
+async def answer_with(
+    run: Callable[..., Any], caller: Caller, build: Build[Any], *, settings: Mapping[str, Value]
+) -> Response:
+    """The reply of a verb with settings of the request's own, by their dotted names."""
+
+    def call(engine: Engine) -> Any:
+        return run(engine, build(engine), settings=replace_settings(engine.settings, settings))
+
+    return reply_json(await caller.call(call))
+
+
+RUNS: Final[Mapping[type[q.Request[Any]], Callable[..., Any]]] = {
+    q.Search: search_with_reason,
+    q.Explain: call_verb,
+    q.Context: make_context,
+    q.WhyNot: explain_missing,
+}
+for _request, _run in RUNS.items():
+    serve(
+        router,
+        _request,
+        partial(answer_with, _run),
+        path=_request.path.replace("/v1/", "/v1/page/"),
+        own={"settings": (Given, Field(default_factory=dict))},
+    )
+
+
+PATH = "/v1/page/chats"
+
+
+def keeps_chats(caller: Caller) -> bool:
+    """Whether the server has one user, who may write."""
+    return caller.access.is_whole and caller.access.can_write and not caller.access.has_key
+
+
+@router.get(PATH)
+async def chats(caller: Calling) -> Response:
+    """The chats kept with the collection, and what was said in them."""
+    if not keeps_chats(caller):
+        return reply_json({"chats": []})
+
+    def call(engine: Engine) -> list[dict[str, Any]]:
+        names = [name for name in engine.sessions.list_sessions() if not name.startswith("unnamed ")]
+        return [{"name": name, "messages": describe_messages(engine, name)} for name in names]
+
+    return reply_json({"chats": await caller.call(call)})
+
+
+async def ask(caller: Caller, build: Build[q.Chat], **_: Any) -> Response:
+    """The answer to the next question of a chat, as the events of `/v1/ask`."""
+    check_keeps_chats(caller)
+    return await reply_answer(caller, build, stream=True)
+
+
+async def drop(caller: Caller, build: Build[q.DropSession]) -> Response:
+    """Forget a chat."""
+    check_keeps_chats(caller)
+    return reply_json({"dropped": await caller.call(lambda engine: engine.sessions.drop(build(engine).session))})
+
+
+def check_keeps_chats(caller: Caller) -> None:
+    """Raises NotAllowed unless the server has one user."""
+    if not keeps_chats(caller):
+        raise NotAllowed("a server with keys keeps no chats; ask at /v1/ask with the history of the conversation")
+
+
+serve(router, q.Chat, ask, path=PATH + "/{session}", own={"stream": STREAM})
+serve(router, q.DropSession, drop, path=PATH + "/{session}")
+
+
 MAX_SCANNED: Final = 50_000  # chunks that are looked at for the names of authors, or for the threads of a channel
 _POLICY = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'",
@@ -63,8 +174,6 @@ async def serve_page_file(request: Request) -> Response:
     return Response(file.content, headers=headers)
 
 
-router.include_router(chats.router)
-router.include_router(tuned.router)
 for _path in FILES:
     router.add_api_route(_path, serve_page_file, methods=["GET"])
 

@@ -601,7 +601,7 @@ def test_programs_that_start_together_create_the_tables_once(
         ("UPDATE clew.format SET number = 99", r"newer Clew \(format 99, this one reads \d+\); update"),
         (
             "DROP TABLE clew.format; CREATE TABLE clew.migrations(number int); INSERT INTO clew.migrations VALUES(14)",
-            r"earlier Clew \(format 14.*nothing was changed; `clew export` .*`clew restore`",
+            r"earlier Clew \(format 14.*nothing was changed; `Engine.export` .*`Engine.restore`",
         ),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import index, shards, sums
+from clew.drivers.store.sqlite import index, schema, shards
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.sqlite.database import CollectionState
@@ -170,7 +170,7 @@ def test_an_erasure_that_ends_while_a_shard_is_filled_is_no_failure(
             erased.append("d1")
             other.drop(erased)
             with get_backend(other)._database.write_transaction() as (db, now):
-                sums.write_meta(db, change=now.change + 1, pruned=now.change + 1)
+                schema.write_meta(db, change=now.change + 1, pruned=now.change + 1)
         return make_empty_checkpoint(state, dim)
 
     monkeypatch.setattr(shards, "make_empty_checkpoint", erase_meanwhile)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.cosine import compute_cosines
-from clew.drivers.store import bm25, order
+from clew.drivers.store import bm25, scan
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite import checkpoint, exact
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from clew.drivers.store.sqlite.files import try_lock
 from clew.drivers.store.sqlite.signals import WordCounts, load_word_counts
-from clew.drivers.store.term_ids import pack_terms
 
 
 def test_bm25_is_the_formula() -> None:
@@ -104,18 +104,18 @@ def test_postings_find_what_was_added_however_it_came(monkeypatch: pytest.Monkey
 
 def test_contenders_are_all_that_may_be_among_the_best() -> None:
     scores = np.array([0.5, 0.9, 0.7, 0.7 - 1e-7, 0.1])
-    assert order.select_candidates(scores, 2, 1e-6).tolist() == [1, 2, 3]
-    assert order.select_candidates(scores, 9, 1e-6).tolist() == [0, 1, 2, 3, 4]
+    assert scan.select_candidates(scores, 2, 1e-6).tolist() == [1, 2, 3]
+    assert scan.select_candidates(scores, 9, 1e-6).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_best_are_ordered_by_score_then_id() -> None:
-    found = order.top_k([1, 2, 3, 4], ["d", "c", "b", "a"], np.array([0.5, 0.9, 0.5, 0.5]), 3)
+    found = scan.top_k([1, 2, 3, 4], ["d", "c", "b", "a"], np.array([0.5, 0.9, 0.5, 0.5]), 3)
     assert found == [(2, 0.9), (4, 0.5), (3, 0.5)]
 
 
 def test_a_search_for_more_answers_one_for_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "MAX_KNOWN", 2)
-    known = order.PrefixCache[int]()
+    monkeypatch.setattr(scan, "MAX_KNOWN", 2)
+    known = scan.PrefixCache[int]()
     known.put(b"a", ("all",), 3, [7, 8, 9])
     assert known.get(b"a", ("all",), 2) == [7, 8]
     assert known.get(b"a", ("all",), 4) is None

@@ -20,7 +20,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix
-from clew.drivers.store.sqlite import backend, checkpoint, connection, schema, shards, signals
+from clew.drivers.store.sqlite import backend, checkpoint, schema, shards, signals
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.checkpoint import read_checkpoint
 from clew.drivers.store.sqlite.database import read_stored_embedder_name
@@ -451,7 +451,7 @@ def test_a_database_of_an_older_clew_is_refused_with_advice(
     with sqlite3.connect(folder / schema.FILE) as db:
         db.execute(f"PRAGMA user_version = {schema.VERSION - 1}")
     db.close()
-    monkeypatch.setattr(connection, "is_writable", lambda _: is_writable)
+    monkeypatch.setattr(schema, "is_writable", lambda _: is_writable)
     with pytest.raises(StoreMismatch, match=r"earlier Clew.*nothing was changed.*clew export.*clew restore"):
         open_store(folder)
 
@@ -545,7 +545,7 @@ def test_a_collection_that_can_only_be_read_is_searched(folder: Path, monkeypatc
     with closing(open_store(folder)) as store:
         put(store, "log")
         wanted = run_searches(store)
-    monkeypatch.setattr(connection, "is_writable", lambda _: False)
+    monkeypatch.setattr(schema, "is_writable", lambda _: False)
     assert read_stored_embedder_name(folder) == "m"
     with closing(open_store(folder)) as store:
         assert run_searches(store) == wanted

@@ -45,7 +45,7 @@ class Runtime:
         self._stopping = threading.Event()
 
     def chat(self, request: Mapping[str, Any], on_event: Callable[[dict[str, Any]], bool]) -> None:
-        """Calls `on_event` with each event of an answer, in OpenAI's format, until the end or until it returns True."""
+        """Call `on_event` with each event of an answer, in OpenAI's format, until the end or until it returns True."""
 
         def handle_event(event: dict[str, Any]) -> bool:
             return self._stopping.is_set() or on_event(event)
@@ -55,7 +55,7 @@ class Runtime:
             self._server.handle_chat_completions(options, handle_event)
 
     def count(self, text: str) -> int:
-        """The number of tokens in a text, special ones not counted."""
+        """Count the tokens in a text, special ones not counted."""
         address = urlsplit(self._server.listening_address)
         connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=60)
         try:
@@ -69,13 +69,13 @@ class Runtime:
             connection.close()
 
     def stop_answer(self) -> None:
-        """Ends the current answer: a thread that is inside the model at exit would crash the program."""
+        """End the current answer: a thread that is inside the model at exit would crash the program."""
         self._stopping.set()
         if self._lock.acquire(timeout=STOP_SECONDS):
             self._lock.release()
 
     def prevent_unload(self) -> None:
-        """Leaks a reference, so that a forked child never destroys the model: it lacks the threads to join."""
+        """Leak a reference, so that a forked child never destroys the model: it lacks the threads to join."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
 
 
@@ -84,7 +84,7 @@ _loading = threading.Lock()
 
 
 def load_runtime(path: Path) -> Runtime:
-    """The model of a file, loaded once per process."""
+    """Load the model of a file, loaded once per process."""
     with _loading:
         key = (path, os.getpid())
         if key not in _loaded:

@@ -1,13 +1,13 @@
 """An HTTP transport that answers OpenAI chat completions with a model in this process, and a pydantic-ai model over it.
 
-So a local model can do what the hosted ones can: streams, usage, tools, an agent. Imports httpx and pydantic-ai, so it
-is itself imported only when a model is made.
+So a local model has all that hosted ones have: streams, usage, tools, an agent. Imports httpx and pydantic-ai, so it is
+itself imported only when a model is made.
 """
 
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import httpx2
@@ -17,19 +17,50 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import ClewError, DriverFailed
-from clew.drivers.llm.local.fit import truncate_messages
 from clew.drivers.llm.local.runtime import Runtime
-from clew.drivers.llm.streaming import TurnText
-from clew.drivers.llm.tool_calls import build_turn_schema, parse_turn, render_tools_as_text
+from clew.drivers.llm.turns import TurnText, build_turn_schema, parse_turn, render_tools_as_text
 
+Message = dict[str, Any]
+OMISSION = "\n[… the middle was left out here, because it is too long …]\n"
+MIN_KEPT_TOKENS = 32  # of a message that is cut
+TEMPLATE_TOKENS = 40  # that the chat template adds to the conversation
+TOKENS_PER_MESSAGE = 8  # … and to each message
 Event = dict[str, Any]
 DEFAULT_MAX_TOKENS = 512  # of an answer, where the request sets no limit
 ANSWER_SHARE = 4  # an answer gets at most 1/4 of the context, the prompt the rest
 FORWARDED_OPTIONS = ("temperature", "top_p", "seed", "stop", "response_format")
 
 
+def truncate_messages(messages: Sequence[Message], count: Callable[[str], int], *, max_tokens: int) -> list[Message]:
+    """Return the messages within `max_tokens`: the longest lose their middle; DriverFailed if that is not enough."""
+    fitted = list(messages)
+    sizes = [count(message["content"]) for message in fitted]
+    total = sum(sizes)
+    while (excess := sum(sizes) + TOKENS_PER_MESSAGE * len(sizes) + TEMPLATE_TOKENS - max_tokens) > 0:
+        longest = max(range(len(sizes)), key=sizes.__getitem__)
+        if sizes[longest] <= MIN_KEPT_TOKENS:
+            raise DriverFailed(
+                f"the prompt has {total} tokens and the model has room for {max_tokens}; "
+                "shorten the prompt, or ask for a shorter answer"
+            )
+        keep = max(MIN_KEPT_TOKENS, sizes[longest] - excess)
+        fitted[longest] = {**fitted[longest], "content": _cut_middle(fitted[longest]["content"], count, keep)}
+        sizes[longest] = min(keep, count(fitted[longest]["content"]))
+    return fitted
+
+
+def _cut_middle(text: str, count: Callable[[str], int], keep: int) -> str:
+    share = keep / count(text)
+    while True:
+        half = int(len(text) * share / 2)
+        cut = text[:half] + OMISSION + text[len(text) - half :]
+        if not half or count(cut) <= keep:
+            return cut
+        share *= 0.95
+
+
 def make_pydantic_model(name: str, runtime: Callable[[], Runtime]) -> Model:
-    """The pydantic-ai model; `runtime` is called at the first request."""
+    """Make the pydantic-ai model; `runtime` is called at the first request."""
     client = httpx2.AsyncClient(transport=InProcessTransport(runtime), timeout=None)
     provider = OpenAIProvider(base_url="http://local/v1", api_key="none", http_client=client)
     return OpenAIChatModel(name, provider=provider, profile=OpenAIModelProfile(supports_json_schema_output=True))
@@ -42,7 +73,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
         self._runtime = runtime
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The response; a request that cannot be answered gets a 400 with the reason."""
+        """Return the response; a request that cannot be answered gets a 400 with the reason."""
         options = json.loads(await request.aread())
         try:
             runtime = await asyncio.to_thread(self._runtime)
@@ -76,7 +107,7 @@ def _respond_with_stream(events: AsyncIterator[Event]) -> httpx2.Response:
 
 
 def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[str, Any], bool]:
-    """The request for the runtime, and whether its answer is a turn with tools."""
+    """Return the request for the runtime, and whether its answer is a turn with tools."""
     choice = options.get("tool_choice", "auto")
     tools = [tool["function"] for tool in options.get("tools") or () if choice != "none"]
     if isinstance(choice, dict):
@@ -94,7 +125,7 @@ def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[st
 
 
 async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterator[Event]:
-    """The events of an answer, produced in a thread that stops when nobody reads them."""
+    """Yield the events of an answer, produced in a thread that stops when nobody reads them."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
     closed = threading.Event()
@@ -127,7 +158,7 @@ async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterato
 
 
 async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool) -> Event:
-    """One completion from all its events."""
+    """Collect one completion from all its events."""
     text, finish, last = "", "stop", Event()
     async for last in events:
         for choice in last["choices"]:
@@ -141,7 +172,7 @@ async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool)
 
 
 async def _stream_turn(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """The events of a turn with tools as a server sends them: its answer as it is written, or its tool call."""
+    """Yield the events of a turn with tools as a server sends them: its answer as it is written, or its tool call."""
     turn, text, said, last = TurnText(), "", "", Event()
     finish = "stop"
     async for last in events:

@@ -3,8 +3,12 @@
 from clew.core.errors import DriverMissing
 
 try:
-    from clew.drivers.store.lance.backend import open_store
-    from clew.drivers.store.lance.collections import drop_collection, list_collections, read_stored_embedder_name
+    from clew.drivers.store.lance.backend import (
+        drop_collection,
+        list_collections,
+        open_store,
+        read_stored_embedder_name,
+    )
 except ImportError as error:
     raise DriverMissing(
         f'a collection in object storage needs pylance ({error}); install it with: pip install "clew[lance]"'

@@ -8,30 +8,38 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
+from typing import Any
 
 import lance
 import pyarrow as pa
 
-from clew.core.errors import NotFound, ReadOnlyStore
+from clew.core.collection import CollectionRecord
+from clew.core.errors import DriverFailed, NotFound, ReadOnlyStore, StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.receipt import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
-from clew.core.time import parse_iso_or_none
+from clew.core.suggest import format_suggestion
+from clew.core.time import from_iso, parse_iso_or_none
 from clew.core.types import Vector
-from clew.drivers.store.backend import STAGED, Head, T, Transaction, select
+from clew.drivers.store.backend import DOCUMENT, STAGED, Head, Select, T, Transaction, select
 from clew.drivers.store.base import BaseBackend, check_ids, complete_rows, find_lost_vectors
 from clew.drivers.store.embed import check_model_in_use, other_model_error
 from clew.drivers.store.lance import indexes
-from clew.drivers.store.lance.address import parse_address
-from clew.drivers.store.lance.collections import NAMED, measure_bytes, open_names, open_table
+from clew.drivers.store.lance.address import Address, parse_address
 from clew.drivers.store.lance.errors import translate_errors
-from clew.drivers.store.lance.named import LanceNamed
 from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, make_schema, make_table
 from clew.drivers.store.lance.search import LanceIndex
 from clew.drivers.store.lance.snapshot import LanceSnapshot, find_version, read_snapshot
-from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, Paused
+from clew.drivers.store.lance.table import MAX_PAUSE, PAUSE, Change, LanceNamed, Paused, Table
 from clew.drivers.store.store import DEFAULTS, make_opener
+
+NAMED = (  # kinds of values
+    *("jobs", "sessions", "claims", "calibration", "erasing"),
+    *("tuned", "evaluations", "feedback", "keys"),
+)
+_NAMES = "collections.lance"  # which collections there are: an object store has no folders to list
+
 
 MAX_CLEANINGS = 20  # of files that others change meanwhile
 _OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
@@ -193,11 +201,8 @@ class LanceBackend(BaseBackend):
 
     # -- upkeep
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Writes the fragments that have deleted rows anew, and removes all older versions and the indexes."""
-        if not erase:
-            self.flush(with_graph=False)
-            return Purge()
         self._write(_pause, is_change=False, is_eraser=True)  # whoever began before is refused, the others wait
         try:
             return self._clean()
@@ -304,3 +309,64 @@ def _resume(tx: Transaction) -> None:
 
 
 open_store = make_opener(LanceBackend)
+
+
+def open_names(address: Address) -> LanceNamed:
+    """The names of the collections below an address."""
+    return LanceNamed(Table(address.join(_NAMES), address.place, address.options))
+
+
+def open_table(address: Address, collection: str, name: str = "content") -> Table:
+    """The dataset of a collection, or one beside it."""
+    place = f"collection {collection!r} in {address.place}"
+    return Table(address.join(collection, f"{name}.lance"), place, address.options)
+
+
+def read_stored_embedder_name(url: str, collection: str) -> str | None:
+    """The name of the embedder that a collection was filled with; None if there is no such collection."""
+    table = open_table(parse_address(url), collection)
+    if not table.exists():
+        return None
+    with translate_errors(table.place):
+        return read_snapshot(table.latest(), table.place).head.embedder
+
+
+def list_collections(url: str) -> list[CollectionRecord]:
+    """The collections below an address, by name."""
+    address = parse_address(url)
+    found: list[CollectionRecord | None] = []
+    for name in sorted(open_names(address).read()):
+        try:
+            found.append(_read_record(open_table(address, name), name))
+        except (DriverFailed, StoreMismatch) as error:
+            found.append(CollectionRecord(name, problem=error.message))
+    return [record for record in found if record]
+
+
+def _read_record(table: Table, name: str) -> CollectionRecord | None:
+    if not table.exists():
+        return None
+    with translate_errors(table.place):
+        snapshot = read_snapshot(table.latest(), table.place)
+        times = [updated for (updated,) in snapshot.find(Select(DOCUMENT), ("updated",))]
+        size = measure_bytes(snapshot.dataset)
+    head, updated = snapshot.head, from_iso(max(times, default=None))
+    return CollectionRecord(name, head.documents, head.chunks, head.embedder, from_iso(head.created), updated, size)
+
+
+def measure_bytes(dataset: Any) -> int:
+    """The size of the files of the last version, as far as Lance knows it."""
+    return sum(file.file_size_bytes or 0 for each in dataset.get_fragments() for file in each.metadata.files)
+
+
+def drop_collection(url: str, name: str) -> CollectionRecord:
+    """Removes a collection with everything beside it; what it was, or NotFound."""
+    address = parse_address(url)
+    known = {record.name: record for record in list_collections(url)}
+    if name not in known:
+        hint = format_suggestion(name, known) or "`clew collections` lists them"
+        raise NotFound(f"there is no collection {name!r} in {address.place}; {hint}")
+    open_names(address).change(lambda names: names.pop(name, None))
+    for each in ("content", *NAMED):
+        open_table(address, name, each).drop()
+    return known[name]

@@ -12,13 +12,12 @@ from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Vector
-from clew.drivers.store.backend import CHUNK, DOCUMENT, Head, RowScores, Select, select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, USUAL, Effort, Head, RowScores, Select, select
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import VECTOR_INDEX, has_index
 from clew.drivers.store.lance.schema import read_vector_column
 from clew.drivers.store.lance.snapshot import LanceSnapshot, to_sql
-from clew.drivers.store.order import SLACK, select_candidates
-from clew.drivers.store.scan import SIGNALS, ScanIndex, Signals, rank_matching, rank_nearest
+from clew.drivers.store.scan import SIGNALS, SLACK, ScanIndex, Signals, rank_matching, rank_nearest, select_candidates
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
 DEFAULT_PROBES = 50  # partitions of the index that are searched
@@ -40,13 +39,11 @@ class LanceIndex(ScanIndex):
         with translate_errors(self._place):
             yield self._get_snapshot(head)
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k chunks of greatest cosine."""
         wanted = select(CHUNK, expand_filter(where))
         with self._open(head) as snapshot:
-            found, best = _find_nearest(snapshot, vector, k, wanted, is_exact, breadth)
+            found, best = _find_nearest(snapshot, vector, k, wanted, effort)
         return [(found.rows[at], score) for at, score in best]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
@@ -90,20 +87,15 @@ class _Found:
 
 
 def _find_nearest(
-    snapshot: LanceSnapshot,
-    vector: Vector,
-    k: int,
-    wanted: Select,
-    is_exact: bool = False,
-    breadth: int | None = None,
+    snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select, effort: Effort = USUAL
 ) -> tuple[_Found, list[tuple[int, float]]]:
     """Rows that are meant, and the places and scores of the k of greatest cosine, best first."""
     if wanted.is_empty:
         found = _make_none(snapshot)
     elif snapshot.segments is not None:
         found = _collect_vectors(snapshot, wanted)
-    elif not is_exact and has_index(snapshot.dataset, VECTOR_INDEX):
-        found = _search_index(snapshot, vector, max(4 * k, breadth or 0, MIN_CANDIDATES), wanted)
+    elif not effort.is_exact and has_index(snapshot.dataset, VECTOR_INDEX):
+        found = _search_index(snapshot, vector, max(4 * k, effort.breadth or 0, MIN_CANDIDATES), wanted)
     else:
         found = _scan_vectors(snapshot, vector, k, wanted)
     return found, rank_nearest(found.ids, found.vectors, vector, k) if found.rows else []

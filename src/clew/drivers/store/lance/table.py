@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -19,6 +19,8 @@ from lance.commit import CommitConflictError
 from lance.fragment import write_fragments
 
 from clew.core.errors import ConcurrentChange, DriverFailed
+from clew.drivers.store.backend import T, Values
+from clew.drivers.store.base import NamedTexts, change_texts
 from clew.drivers.store.lance.errors import is_conflict, translate_errors
 
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
@@ -26,7 +28,6 @@ INDEX_ATTEMPTS = 10  # of work on an index that others preempt: it may take long
 KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
 MAX_PAUSE = 120.0  # seconds for which an erasure may make writers wait; if it is killed, they go on then
 PAUSE = 0.05  # seconds between two looks at whether it has ended
-T = TypeVar("T")
 
 
 class Paused(Exception):
@@ -202,3 +203,84 @@ def _group_by_fragment(
     for fragment in dataset.get_fragments():
         if removed is None or fragment.fragment_id in by_number:
             yield fragment, by_number.get(fragment.fragment_id)
+
+
+_SCHEMA = pa.schema([("row", pa.int64()), ("name", pa.string()), ("value", pa.string())])
+_CLEAN_EVERY = 32  # commits, after which old versions are removed
+
+
+class LanceNamed(NamedTexts):
+    """The values of a kind; see `NamedRows`. The dataset is made by the first that is written.
+
+    check: Called before a change.
+    """
+
+    def __init__(self, table: Table, *, check: Callable[[], None] = lambda: None) -> None:
+        self._table, self._check = table, check
+        self._exists = False
+        self._known: tuple[int, dict[str, str], float] = (-1, {}, 0.0)  # the version, its values, the end of its pause
+
+    def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
+        """The texts of these names that exist, or all."""
+        if not self._find():
+            return {}
+        with translate_errors(self._table.place):
+            texts = self._read(self._table.latest())[0]
+        return {name: text for name, text in texts.items() if names is None or name in names}
+
+    def _find(self) -> bool:
+        self._exists = self._exists or self._table.exists()
+        return self._exists
+
+    def _read(self, dataset: lance.LanceDataset) -> tuple[dict[str, str], float]:
+        """The values as JSON, and until when writers wait for an erasure."""
+        version, known, paused = self._known
+        if version != dataset.version:
+            head, *found = sorted(dataset.to_table().to_pylist(), key=lambda row: int(row["row"]))
+            known, paused = {row["name"]: row["value"] for row in found}, float(head["value"])
+            self._known = (dataset.version, known, paused)
+        return known, paused
+
+    def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
+        """The result of a transaction that changes the values of these names, or all, in place."""
+        self._check()
+        if not self._exists:
+            self._table.create(_make_table({}, 0.0))
+            self._exists = True
+
+        def attempt(dataset: lance.LanceDataset) -> tuple[Change | None, T]:
+            with translate_errors(self._table.place):
+                before, paused = self._read(dataset)
+            if paused > time.time():
+                raise Paused
+            result, after = change_texts(before, decide, names)
+            return (None if after == before else Change(None, _make_table(after, 0.0))), result
+
+        result = self._table.run(attempt)
+        if self._table.latest().version % _CLEAN_EVERY == 0:
+            self._table.forget_versions()
+        return result
+
+    def purge(self) -> None:
+        """Removes every version but the last, while others wait to write."""
+        if not self._find():
+            return
+        self._set_pause(time.time() + MAX_PAUSE)
+        try:
+            self._table.forget_versions(timedelta(0))
+        finally:
+            self._set_pause(0.0)
+
+    def _set_pause(self, until: float) -> None:
+        self._table.run(lambda dataset: (Change(None, _make_table(self._read(dataset)[0], until)), None))
+
+    def close(self) -> None:
+        """Forgets the dataset."""
+        self._table.close()
+        self._exists = True  # so that the next use says that it is closed
+
+
+def _make_table(values: Mapping[str, str], paused: float) -> pa.Table:
+    """The values in their order, after the head, which says until when writers wait."""
+    rows = [(0, "", str(paused)), *((n, *each) for n, each in enumerate(values.items(), 1))]
+    return pa.table([pa.array(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)

@@ -4,8 +4,8 @@ from clew.core.errors import DriverMissing
 
 try:
     from clew.drivers.store.postgres.backend import open_store
-    from clew.drivers.store.postgres.collections import drop_collection, list_collections
     from clew.drivers.store.postgres.setup import make_app_role, read_stored_embedder_name
+    from clew.drivers.store.postgres.upkeep import drop_collection, list_collections
 except ImportError as error:
     raise DriverMissing(
         f'a collection in PostgreSQL needs psycopg ({error}); install it with: pip install "clew[postgres]"'

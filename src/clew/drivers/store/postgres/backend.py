@@ -21,12 +21,12 @@ from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts
 from clew.drivers.store.embed import check_model_in_use
 from clew.drivers.store.postgres import binary, inspect, upkeep
-from clew.drivers.store.postgres.collections import estimate_disk_usage
 from clew.drivers.store.postgres.errors import translate_errors
 from clew.drivers.store.postgres.pool import Pool, check_pooler, fetch_rows
 from clew.drivers.store.postgres.rows import PostgresSnapshot, apply_changes, hash_facets, write_head
 from clew.drivers.store.postgres.search import PostgresIndex
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged, open_collection
+from clew.drivers.store.postgres.upkeep import estimate_disk_usage
 from clew.drivers.store.store import DEFAULTS, make_opener
 
 MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
@@ -141,7 +141,7 @@ class PostgresBackend(BaseBackend):
         other._use_collection(replace(self._collection, embedder=head.embedder, dim=head.dim))
         return other
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
         return upkeep.rewrite_tables(self._pool, self._collection.number)
 

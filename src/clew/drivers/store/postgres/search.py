@@ -23,9 +23,9 @@ from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import TermMatch, Vector
-from clew.drivers.store import order
-from clew.drivers.store.backend import Head, RowScores, Snapshot, T
+from clew.core.types import Vector
+from clew.drivers.store import scan
+from clew.drivers.store.backend import USUAL, Effort, Head, RowScores, Snapshot, T
 from clew.drivers.store.bm25 import DIGITS, K1, MIN_CHUNKS, B
 from clew.drivers.store.postgres import binary, pool, rows, upkeep
 from clew.drivers.store.postgres.pool import Pool, Row, fetch_rows
@@ -81,13 +81,6 @@ JOIN LATERAL ({some}) h ON true ORDER BY a.place
 _COUNTED_SOME = """SELECT count(*) AS many FROM (
   SELECT FROM postings p WHERE p.word = a.word AND p.collection = {number} LIMIT %s::bigint) s"""
 _COUNTED_SOME_OF_ALL = "SELECT least(clew.count_chunks(a.word), %s::bigint) AS many"
-_MATCHES = f"""{_WEIGHTS}
-SELECT c.id, coalesce(sum(w.weight) FILTER (WHERE p.chunk IS NOT NULL) / sum(w.weight), 0),
-  coalesce({_SCORE} / sum(w.weight), 0)
-FROM chunks c LEFT JOIN w ON true
-LEFT JOIN postings p ON p.word = w.word AND p.collection = {{number}} AND p.chunk = c.row
-WHERE c.collection = {{number}} AND c.id = ANY(%s::text[]) GROUP BY c.id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +149,13 @@ class PostgresIndex(ScanIndex):
 
     # -- by vectors
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k chunks of greatest cosine."""
 
         def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Found]:
             number, is_half = self.collection.number, self.collection.is_half
             query = NearestQuery(CHUNKS, number, vector, k, conditions, is_half=is_half)
-            return self._find_nearest(connection, query, subset, is_exact=is_exact, breadth=breadth)
+            return self._find_nearest(connection, query, subset, effort)
 
         return [(row, score) for _, row, score in self._search(where, search)]
 
@@ -183,17 +174,15 @@ class PostgresIndex(ScanIndex):
         connection: Connection,
         query: NearestQuery,
         subset: SqlFragment | None = None,
-        *,
-        is_exact: bool = False,
-        breadth: int | None = None,
+        effort: Effort = USUAL,
     ) -> list[Found]:
         """The nearest rows, by the graph where one exists and is worth it; StoreMismatch after a switch of model."""
-        by_graph = not is_exact and not subset
+        by_graph = not effort.is_exact and not subset
         is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
         if not is_known:
             self._refresh_graphs(connection)
         if by_graph and query.table in self._graphs:
-            found = search_graph(connection, query, self.collection, breadth)
+            found = search_graph(connection, query, self.collection, effort.breadth)
             if found is not None:
                 return found
         if is_known:
@@ -246,23 +235,15 @@ class PostgresIndex(ScanIndex):
 
         return [(row, score / UNIT) for score, _, row in self._search(where, search)]
 
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
-        found = self._fetch(_MATCHES, (*words, binary.encode_texts(list(chunk_ids))))
-        return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
-
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """How many chunks have each of the terms, counted up to `at_most`."""
-        found = self._fetch(_FREQUENCIES, (binary.encode_bigints(hashes), at_most or ALL))
-        return [int(many) for (many,) in found]
+        params = binary.encode_bigints(hashes), at_most or ALL
 
-    def _fetch(self, sql: str, params: Sequence[Any]) -> list[Row]:
-        def fetch(connection: Connection) -> list[Row]:
+        def count(connection: Connection) -> list[int]:
             pool.use_generic_plans(connection)
-            return fetch_rows(connection, self._fill(sql), params, prepare=True)
+            return [int(many) for (many,) in fetch_rows(connection, self._fill(_FREQUENCIES), params, prepare=True)]
 
-        return self._pool.run_read_with_own_plan(fetch)
+        return self._pool.run_read_with_own_plan(count)
 
 
 def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[Found]:
@@ -327,7 +308,7 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
 def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
     """Whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
     distances = sorted(columns[0] for columns in found)
-    return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else order.SLACK))
+    return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else scan.SLACK))
 
 
 def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
@@ -336,5 +317,5 @@ def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
         return []
     read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))
     scores = compute_cosines(read, query.vector)
-    best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
+    best = scan.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
     return [(found[position][3], found[position][4], score) for position, score in best]

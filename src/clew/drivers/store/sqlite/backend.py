@@ -17,7 +17,7 @@ from clew.core.settings import StoreConfig
 from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts
 from clew.drivers.store.inspection import inspect_while_unchanged
-from clew.drivers.store.sqlite import connection, inspect, schema, sums
+from clew.drivers.store.sqlite import inspect, schema
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.folder import measure_disk_usage
 from clew.drivers.store.sqlite.index import SqliteIndex
@@ -80,7 +80,7 @@ class SqliteBackend(BaseBackend):
         with self._database.write_transaction() as (db, state):
             if state.change != change or state.staged is None:
                 return False
-            if db.execute(f"SELECT 1 FROM staged WHERE sum <> {sums.FIXED['staged']} LIMIT 1").fetchone():
+            if db.execute(f"SELECT 1 FROM staged WHERE sum <> {schema.FIXED['staged']} LIMIT 1").fetchone():
                 raise CollectionDamaged(
                     "a vector of the model to switch to is damaged; `clew doctor --repair` deletes it, and "
                     "`clew reembed --to` makes it again"
@@ -93,12 +93,12 @@ class SqliteBackend(BaseBackend):
                 db.execute(f"UPDATE {table} SET vector = (SELECT s.vector FROM staged s WHERE s.row = {table}.row)")
             for table in ("chunks", "documents"):
                 db.execute(f"UPDATE {table} SET pending = NULL WHERE pending IS NOT NULL")
-            db.execute(f"UPDATE signals SET sum = {sums.FIXED['signals']}")
-            db.execute(f"UPDATE documents SET found_sum = row_sum({', '.join(sums.FOUND_BY)})")
+            db.execute(f"UPDATE signals SET sum = {schema.FIXED['signals']}")
+            db.execute(f"UPDATE documents SET found_sum = row_sum({', '.join(schema.FOUND_BY)})")
             db.execute("DELETE FROM staged")
             db.execute("INSERT INTO staged SELECT row, vector, row_sum(row, vector) FROM used")
             db.execute("DROP TABLE used")
-            sums.write_meta(
+            schema.write_meta(
                 db,
                 embedder=state.staged.embedder,
                 dim=state.staged.dim,
@@ -116,17 +116,16 @@ class SqliteBackend(BaseBackend):
         self.index.close()
         return other
 
-    def compact(self, *, erase: bool) -> Purge:
+    def compact(self) -> Purge:
         """Takes what was deleted from the disk: tombstones, the index, free pages, the log."""
-        if erase:
-            with self._database.write_transaction() as (db, state):
-                db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
-                sums.write_meta(db, change=state.change + 1, pruned=state.change + 1)
+        with self._database.write_transaction() as (db, state):
+            db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
+            schema.write_meta(db, change=state.change + 1, pruned=state.change + 1)
         if self._folder is None:
             return Purge()
-        index, database = self.index.discard() if erase else [], rewrite_database(self._folder)
+        index, database = self.index.discard(), rewrite_database(self._folder)
         done = (
-            *(() if index or not erase else ("the files of the index: deleted and built again",)),
+            *(() if index else ("the files of the index: deleted and built again",)),
             *(() if database else ("clew.db: rewritten (secure_delete, VACUUM), its log emptied",)),
         )
         return Purge(done, again=(*index, *database))
@@ -158,7 +157,7 @@ class SqliteBackend(BaseBackend):
             oldest = db.execute(sql, (MAX_TOMBSTONES,)).fetchone()
             if oldest:
                 db.execute("DELETE FROM gone WHERE change <= ?", oldest)
-                sums.write_meta(db, pruned=oldest[0])
+                schema.write_meta(db, pruned=oldest[0])
 
     def maintain(self) -> list[str]:
         """Brings the index into its best shape; nothing else needs it: SQLite uses freed pages again."""
@@ -253,7 +252,7 @@ def rewrite_database(folder: Path) -> list[str]:
     """Rewrites the database without free pages and empties its log; what could not be done, as sentences."""
     file = folder / schema.FILE
     try:
-        with closing(connection.connect(folder)) as db:
+        with closing(schema.connect(folder)) as db:
             db.execute("PRAGMA secure_delete = ON")  # for new pages too: they would hold what was in memory before
             db.execute("VACUUM")
             if not truncate_log(db):

@@ -17,7 +17,7 @@ from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import Head
 from clew.drivers.store.embed import check_model_in_use, model_switched_error
-from clew.drivers.store.sqlite import connection, schema, sums
+from clew.drivers.store.sqlite import schema
 from clew.drivers.store.sqlite.folder import (
     MARKER,
     check_database_exists,
@@ -30,7 +30,7 @@ from clew.drivers.store.sqlite.folder import (
 )
 
 MAX_CHECKED = 100_000  # rows that are remembered as checked
-_STATE = f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
+_STATE = f"SELECT {', '.join(schema.META)}, sum, data_version FROM meta, pragma_data_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class FrozenFile:
 
     def has_changed(self) -> bool:
         """Whether another process, which may write, has opened it since."""
-        return not connection.is_frozen(self._file) or _describe_file(self._file) != self._seen
+        return not schema.is_frozen(self._file) or _describe_file(self._file) != self._seen
 
     def reopen(self, old: sqlite3.Connection) -> tuple[sqlite3.Connection, "FrozenFile | None"]:
         """A new connection in place of an old one, and the frozen file if it is one still."""
-        frozen = FrozenFile(self._file, self._prepare) if connection.is_frozen(self._file) else None
-        opened = connection.open_read_only_connection(self._file)
+        frozen = FrozenFile(self._file, self._prepare) if schema.is_frozen(self._file) else None
+        opened = schema.open_read_only_connection(self._file)
         self._prepare(opened)
         old.close()
         return opened, frozen
@@ -117,7 +117,7 @@ class Database:
         if folder and last and is_foreign_log(folder, last[0]):  # before it is connected: to close would merge the two
             raise CollectionDamaged(_describe_foreign_log(self.place))
         frozen = FrozenFile(folder / schema.FILE, self._prepare) if folder and _is_frozen(folder) else None
-        self._connection = connection.connect(folder)
+        self._connection = schema.connect(folder)
         self.reader = Reader(self._connection, self.place, frozen)
         try:
             if folder and has_marker(folder) and not schema.has_tables(self._connection, self.place):
@@ -206,7 +206,7 @@ class Database:
     def close(self) -> None:
         """Closes the connection."""
         with self.reader as db:
-            connection.close_connection(db, self._folder)
+            schema.close_connection(db, self._folder)
 
     def read_any_state(self, db: sqlite3.Connection) -> CollectionState:
         """The state in the record of the collection; CollectionDamaged if that is not as written."""
@@ -233,7 +233,7 @@ def read_stored_embedder_name(folder: Path) -> str | None:
     file = folder / schema.FILE
     if not file.exists():
         return None
-    with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
+    with schema.translate_errors(str(file)), closing(schema.open_read_only_connection(file)) as db:
         if not schema.has_tables(db, str(file)):
             return None
         (name,) = schema.read_meta(db, str(file), "embedder")
@@ -241,7 +241,7 @@ def read_stored_embedder_name(folder: Path) -> str | None:
 
 
 def _is_frozen(folder: Path) -> bool:
-    return (folder / schema.FILE).exists() and connection.is_frozen(folder / schema.FILE)
+    return (folder / schema.FILE).exists() and schema.is_frozen(folder / schema.FILE)
 
 
 def _describe_file(file: Path) -> tuple[int, int, int]:
@@ -251,7 +251,7 @@ def _describe_file(file: Path) -> tuple[int, int, int]:
 
 def _describe_foreign_log(place: str) -> str:
     return (
-        f"{place}: the log beside it ({connection.LOG}) is of another collection; put its own log back, or restore a "
+        f"{place}: the log beside it ({schema.LOG}) is of another collection; put its own log back, or restore a "
         "backup of the folder; if the files were put here on purpose, `clew doctor --repair` goes on with what is there"
     )
 

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Ranking
 from clew.core.cosine import compute_cosines
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch, Vector
-from clew.drivers.store import bm25, order
-from clew.drivers.store.backend import Head, RowCandidates, RowScores
+from clew.core.types import Matrix, Vector
+from clew.drivers.store import bm25, scan
+from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.scan import join_rankings, rank_nearest
@@ -163,9 +162,9 @@ class View:
     def find_matching(self, scores: Floats, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
         """Return the admitted k slots of greatest BM25 score, of those that have a term."""
         places = np.flatnonzero(scores) if slots is None else slots[np.flatnonzero(scores[slots])]
-        top = places[order.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
+        top = places[scan.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
         ids = [self.ids[slot] for slot in top.tolist()]
-        return order.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
+        return scan.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
 
     def sum_up(self, found: TermScores) -> Floats:
         """Return the BM25 score of each slot, 0 for removed ones."""
@@ -222,9 +221,7 @@ class ExactIndex:
 
     # -- searches; each takes the view once
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool = True, breadth: int | None = None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k rows of greatest cosine; always exact."""
         view = self._view
         return view.to_rows(view.find_nearest(vector, k, view.admit(where)))
@@ -235,23 +232,15 @@ class ExactIndex:
         (scored,) = view.score_terms(head, [terms])
         return view.to_rows(view.find_matching(view.sum_up(scored), k, view.admit(where)))
 
-    def candidates(
-        self,
-        head: Head,
-        vectors: Matrix,
-        terms: Sequence[PackedTerms],
-        rankings: Sequence[Ranking],
-        chunk_ids: Sequence[str],
-        *,
-        is_exact: bool = True,
-        breadth: int | None = None,
-    ) -> list[RowCandidates]:
+    def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
         """What the rankings of each query find; every vector is compared once, as one product of matrices."""
+        vectors, terms, rankings, chunk_ids, _ = queries
         with self._lock:
             view, given = self._view, list(self._view.find_slots(chunk_ids).values())
         every, found = view.vectors[: view.used], []
         admitted = [view.admit(each.where) for each in rankings]
-        products = vectors @ every.T if any(slots is None for slots in admitted) else [None] * len(vectors)
+        is_wide = any(slots is None or len(slots) * GATHER_SHARE >= view.used for slots in admitted)
+        products = vectors @ every.T if is_wide else [None] * len(vectors)
         for vector, scores, scored in zip(vectors, products, view.score_terms(head, terms), strict=True):
             summed, asked = view.sum_up(scored), list(zip(rankings, admitted, strict=True))
             near = [view.find_nearest(vector, each.near, slots, scores) for each, slots in asked]
@@ -269,13 +258,6 @@ class ExactIndex:
                 )
             )
         return found
-
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the collection's counts as of a head."""
-        with self._lock:
-            view, known = self._view, self._view.find_slots(chunk_ids)
-        (scored,) = view.score_terms(head, [terms])
-        return bm25.make_matches(known, scored.measure(view.used, np.array(list(known.values()), np.intp)))
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
         """The vectors of those of the chunks that exist; None if this is not the index of that head."""

@@ -15,8 +15,8 @@ from clew.core.pattern import compile_pattern
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.sqlite import schema
-from clew.drivers.store.sqlite.connection import LOG, open_read_only_connection
 from clew.drivers.store.sqlite.files import list_files, open_private, try_lock
+from clew.drivers.store.sqlite.schema import LOG, open_read_only_connection
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
@@ -139,7 +139,7 @@ def list_collections(root: Path) -> list[CollectionRecord]:
             if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
                 found.append(read_record(folder))
         except (DriverFailed, StoreMismatch) as error:
-            found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
+            found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=error.message))
         except PermissionError as error:
             found.append(CollectionRecord(folder.name, problem=str(denied_error(error))))
     return found

@@ -14,14 +14,13 @@ from time import monotonic
 
 import numpy as np
 
-from clew.core.candidates import Ranking
 from clew.core.doctor import Defect
 from clew.core.errors import ClewError, DriverFailed
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch, Vector
-from clew.drivers.store.backend import Head, RowCandidates, RowScores, Snapshot, T
+from clew.core.types import Vector
+from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores, Snapshot, T
 from clew.drivers.store.scan import ScanIndex
 from clew.drivers.store.sqlite import shards, signals
 from clew.drivers.store.sqlite.checkpoint import Checkpoint, has_right_seal, read_checkpoint
@@ -72,19 +71,13 @@ class SqliteIndex(ScanIndex):
 
     # -- searches
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool, breadth: int | None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k chunks of greatest cosine."""
-        return self._search(head, lambda own: own.nearest(head, vector, k, where, is_exact=is_exact, breadth=breadth))
+        return self._search(head, lambda own: own.nearest(head, vector, k, where, effort))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k chunks of greatest BM25 score."""
         return self._search(head, lambda own: own.matching(head, terms, k, where))
-
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        return self._search(head, lambda own: own.match_terms(head, terms, chunk_ids))
 
     def _search(self, head: Head, search: Callable[[Follower], T]) -> T:
         for is_last in (False, True):
@@ -115,20 +108,9 @@ class SqliteIndex(ScanIndex):
         made = [each for each in self._rows.load_chunks(head, chunk_ids) if each[signals.VECTOR]]
         return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
-    def candidates(
-        self,
-        head: Head,
-        vectors: Matrix,
-        terms: Sequence[PackedTerms],
-        rankings: Sequence[Ranking],
-        chunk_ids: Sequence[str],
-        *,
-        is_exact: bool,
-        breadth: int | None,
-    ) -> list[RowCandidates]:
-        """What the rankings of each query find, and these chunks."""
-        asked = np.ascontiguousarray(vectors, np.float32), terms, rankings, chunk_ids
-        return self._search(head, lambda own: own.candidates(head, *asked, is_exact=is_exact, breadth=breadth))
+    def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
+        """What the rankings of each query find, and more chunks."""
+        return self._search(head, lambda own: own.candidates(head, queries))
 
     # -- the index in use
 

@@ -15,11 +15,11 @@ from clew.core.doctor import Area, Defect
 from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.pattern import compile_pattern
 from clew.core.time import parse_iso_or_none
-from clew.drivers.store import codec
-from clew.drivers.store.sqlite import connection, schema, sums
+from clew.drivers.store.rows import record_to_facets
+from clew.drivers.store.sqlite import schema
 from clew.drivers.store.sqlite.folder import is_foreign_log, read_last_change, write_last_change
 from clew.drivers.store.sqlite.schema import STATEMENTS, VERSION
-from clew.drivers.store.sqlite.vectors import find_width
+from clew.drivers.store.sqlite.signals import find_width
 
 MAX_PROBLEMS = 100  # that SQLite lists
 _PART = compile_pattern(r"\s*CREATE INDEX (\w+) ")
@@ -39,8 +39,8 @@ _ERASING = "kind = 'erasing'"  # without its record, an erasure would not be fin
 # Rows that can be done without, and which of them belong to nothing or are damaged.
 _LOOSE: tuple[tuple[Area, str, str, str], ...] = (
     ("orphans", "{} rows of signals belong to nothing", "signals", "row NOT IN (SELECT row FROM chunks)"),
-    ("truth", "a record of a removed chunk is damaged", "gone", f"sum <> {sums.FIXED['gone']}"),
-    ("truth", "a vector of the model that is not in use is damaged", "staged", f"sum <> {sums.FIXED['staged']}"),
+    ("truth", "a record of a removed chunk is damaged", "gone", f"sum <> {schema.FIXED['gone']}"),
+    ("truth", "a vector of the model that is not in use is damaged", "staged", f"sum <> {schema.FIXED['staged']}"),
     ("truth", "a job, a session or what else is kept by name is damaged", "named", f"{_NAMED} AND NOT {_ERASING}"),
 )
 
@@ -70,18 +70,20 @@ def prepare_repair(db: sqlite3.Connection, ids: Sequence[str], change: int) -> N
     for _, _, table, condition in _LOOSE:
         db.execute(f"DELETE FROM {table} WHERE {condition}")
     db.execute("DELETE FROM gone")
-    found = f"row_sum({', '.join(sums.FOUND_BY)})"
-    for columns in db.execute(f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE found_sum <> {found}").fetchall():
+    found = f"row_sum({', '.join(schema.FOUND_BY)})"
+    for columns in db.execute(
+        f"SELECT {', '.join(schema.RECORD)} FROM documents WHERE found_sum <> {found}"
+    ).fetchall():
         sql = "UPDATE documents SET facets = ?, vector = NULL WHERE row = ?"
         with suppress(ValueError, TypeError):  # the record is damaged too
-            db.execute(sql, (codec.record_to_facets(columns), columns[-1]))
+            db.execute(sql, (record_to_facets(columns), columns[-1]))
     db.execute(f"UPDATE documents SET found_sum = {found}")
     # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, and leave tombstones.
     docs = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
     db.execute(f"UPDATE chunks SET print = 0 WHERE doc IN ({docs})", (json.dumps(list(ids)),))
     db.execute("UPDATE chunks SET length = 0 WHERE typeof(length) <> 'integer'")
     db.execute("UPDATE signals SET terms = x'' WHERE typeof(terms) <> 'blob'")
-    sums.write_meta(db, pruned=change)
+    schema.write_meta(db, pruned=change)
 
 
 def accept_what_is_there(folder: Path, embedder: str, known: Sequence[str]) -> Iterator[Defect]:
@@ -122,7 +124,7 @@ def accept_what_is_there(folder: Path, embedder: str, known: Sequence[str]) -> I
 
 
 def _read_last_change(file: Path) -> tuple[Any, ...]:
-    with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
+    with schema.translate_errors(str(file)), closing(schema.open_read_only_connection(file)) as db:
         return schema.read_meta(db, str(file), "birth", "change")
 
 
@@ -147,8 +149,8 @@ def rewrite_rows(db: sqlite3.Connection) -> None:
     try:
         version = db.execute("PRAGMA data_version").fetchone()
         with closing(sqlite3.connect("", isolation_level=None)) as fresh:  # a temporary file
-            sums.register_functions(fresh)
-            fresh.execute(f"PRAGMA page_size = {connection.PAGE_SIZE}")
+            schema.register_functions(fresh)
+            fresh.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
             fresh.execute("BEGIN")
             for statement in STATEMENTS:
                 fresh.execute(statement)
@@ -183,7 +185,7 @@ def _copy_rows(db: sqlite3.Connection, fresh: sqlite3.Connection, table: str) ->
 def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequence[str]) -> None:
     """Make the record of the collection again from the tables, with a new id: every index is built again."""
     place = str(folder / schema.FILE)
-    db = connection.connect(folder)
+    db = schema.connect(folder)
     try:
         db.text_factory = lambda data: data.decode("utf-8", "replace")
         db.execute("BEGIN IMMEDIATE")
@@ -208,12 +210,12 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
             "created": stored[2] if parse_iso_or_none(str(stored[2])) else None,
             "staged": None,
         }
-        sums.write_meta(db, **made)
+        schema.write_meta(db, **made)
         db.execute("DELETE FROM gone")
         db.execute("DELETE FROM staged")
         db.execute("COMMIT")
     finally:
-        connection.close_connection(db, folder)
+        schema.close_connection(db, folder)
     write_last_change(folder, made["birth"], change)
 
 
@@ -221,7 +223,7 @@ def _find_embedder(db: sqlite3.Connection, place: str, stored: str, given: str, 
     """The embedder by the calibration, by the damaged record where that is a known name, or as it is given."""
     with suppress(DriverFailed, ValueError, KeyError, TypeError):  # it is damaged too
         found = db.execute(
-            f"SELECT value FROM named WHERE kind = 'calibration' AND sum = {sums.FIXED['named']}"
+            f"SELECT value FROM named WHERE kind = 'calibration' AND sum = {schema.FIXED['named']}"
         ).fetchone()
         if found:
             return str(json.loads(json.loads(found[0]))["embedder"])

@@ -13,7 +13,7 @@ import numpy as np
 
 from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, get_facet_field, get_facet_values
-from clew.drivers.store import checksums, codec
+from clew.drivers.store import checksums
 from clew.drivers.store.backend import (
     CHUNK,
     COLUMNS,
@@ -30,15 +30,20 @@ from clew.drivers.store.backend import (
     Transaction,
 )
 from clew.drivers.store.embed import model_switched_error
-from clew.drivers.store.sqlite import sums
+from clew.drivers.store.rows import record_to_facets, to_json
+from clew.drivers.store.sqlite import schema
 from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
-from clew.drivers.store.sqlite.vectors import pack_vectors, unpack_vector
+from clew.drivers.store.sqlite.signals import pack_vectors, unpack_vector
 
 MAX_VALUES = 500  # in one condition, else they are a JSON list
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
-_get_signal, _get_found_by, _get_staged = itemgetter(*_SIGNAL), itemgetter(*sums.FOUND_BY), itemgetter("row", "vector")
+_get_signal, _get_found_by, _get_staged = (
+    itemgetter(*_SIGNAL),
+    itemgetter(*schema.FOUND_BY),
+    itemgetter("row", "vector"),
+)
 _CHECKED: Final = frozenset(("terms", "counts", "vector"))  # of a signal: read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
@@ -124,8 +129,8 @@ class SqliteSnapshot:
 
     def _derive_facets(self, number: int) -> str:
         """The facets of a document by its record, where those that are stored are damaged."""
-        sql = f"SELECT {', '.join(sums.RECORD)} FROM documents WHERE row = ?"
-        return codec.record_to_facets(self._fetch(sql, (number,))[0])
+        sql = f"SELECT {', '.join(schema.RECORD)} FROM documents WHERE row = ?"
+        return record_to_facets(self._fetch(sql, (number,))[0])
 
     def _parse(self, kind: int, rows: Iterable[Row], *, is_read: bool) -> Iterator[Row]:
         """Compares rows with the checksum of what they are found by, and makes arrays of bytes.
@@ -174,7 +179,7 @@ def _make_query(
     if kind == CHUNK and not _CHECKED.isdisjoint(columns):
         names = (*columns, *_SIGNAL, "id", "length", "found_sum")
     elif kind == DOCUMENT and (filters or "facets" in columns or "vector" in columns):
-        names = (*columns, *sums.FOUND_BY, "found_sum")
+        names = (*columns, *schema.FOUND_BY, "found_sum")
     elif kind == STAGED and "vector" in columns:
         names = ("row", "vector", "found_sum")
     conditions, hint = list[str](), ""
@@ -212,13 +217,13 @@ def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
     for group in condition.groups:
         if get_facet_field(group) == "document":  # by the index of ids
             parts.append("t.doc IN (SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?)))")
-            params.append(codec.to_json(get_facet_values(group)))
+            params.append(to_json(get_facet_values(group)))
         else:
             parts.append(f"EXISTS ({_FACETS_AMONG})")
-            params.append(codec.to_json(sorted(group)))
+            params.append(to_json(sorted(group)))
     if condition.forbidden:
         parts.append(f"NOT EXISTS ({_FACETS_AMONG})")
-        params.append(codec.to_json(sorted(condition.forbidden)))
+        params.append(to_json(sorted(condition.forbidden)))
     for operator, at in ((">=", condition.since), ("<", condition.until)):
         if at is not None:
             parts.append(f"s.seconds {operator} ?")
@@ -243,7 +248,7 @@ def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: H
         _insert(db, kind, list(rows.values()), removed[CHUNK])
     for kind, rows in _group(tx.filled).items():
         _fill(db, kind, list(rows.values()), head.change)
-    sums.write_meta(
+    schema.write_meta(
         db,
         **{name: getattr(head, name) for name in ("change", "documents", "chunks", "length", "last", "pending")},
         staged=None if head.staged is None else json.dumps(asdict(head.staged)),
@@ -293,11 +298,11 @@ def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -
     packed = pack_vectors(np.stack([row["vector"] for row in rows]))
     vectors = [(vector, row["row"]) for vector, row in zip(packed, rows, strict=True)]
     if kind == DOCUMENT:
-        made = f"row_sum({', '.join(sums.FOUND_BY)})".replace("vector", "?1")
+        made = f"row_sum({', '.join(schema.FOUND_BY)})".replace("vector", "?1")
         sql = f"UPDATE documents SET vector = ?1, pending = NULL, found_sum = {made} WHERE row = ?2"
         db.executemany(sql, vectors)
         return
-    made = sums.FIXED["signals"].replace("vector", "?1")
+    made = schema.FIXED["signals"].replace("vector", "?1")
     db.executemany(f"UPDATE signals SET vector = ?1, sum = {made} WHERE row = ?2", vectors)
     db.executemany("UPDATE chunks SET pending = NULL, print = ? WHERE row = ?", [(r["print"], r["row"]) for r in rows])
     db.executemany("INSERT INTO gone VALUES(?1, ?2, x'', row_sum(?1, ?2, x''))", [(change, row["row"]) for row in rows])

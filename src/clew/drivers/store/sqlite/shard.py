@@ -14,18 +14,17 @@ from pathlib import Path
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.candidates import Gone, Ranking
+from clew.core.candidates import Gone
 from clew.core.cosine import compute_cosines
 from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
-from clew.core.types import Matrix, TermMatch, Vector
-from clew.drivers.store import bm25, order
-from clew.drivers.store.backend import Head, RowCandidates, RowScores
+from clew.core.types import Vector
+from clew.drivers.store import bm25, scan
+from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.order import PrefixCache
-from clew.drivers.store.scan import join_rankings
+from clew.drivers.store.scan import PrefixCache, join_rankings, search_rankings
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.checkpoint import FILE as MARK
 from clew.drivers.store.sqlite.checkpoint import SEAL, Checkpoint, Seal, has_right_seal, write_checkpoint
@@ -40,8 +39,8 @@ from clew.drivers.store.sqlite.signals import (
     WordCounts,
     join_terms,
     stack_vectors,
+    stores_half,
 )
-from clew.drivers.store.sqlite.vectors import stores_half
 
 SAVE_EVERY = 5_000  # rows that are followed between two savings
 DELETE_BATCH = 1_000
@@ -188,20 +187,18 @@ class ShardIndex:
 
     # -- searches
 
-    def nearest(
-        self, head: Head, vector: Vector, k: int, where: Filter, *, is_exact: bool = False, breadth: int | None = None
-    ) -> RowScores:
+    def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k rows of greatest cosine that the shard finds."""
         limit = k + SPARE
         while True:
-            near = self._find(request_nearest(vector, limit, where, is_exact=is_exact, breadth=breadth))
-            is_tied = len(near) == limit and near[k - 1].score - near[-1].score <= order.SLACK
+            near = self._find(request_nearest(vector, limit, where, effort))
+            is_tied = len(near) == limit and near[k - 1].score - near[-1].score <= scan.SLACK
             if not is_tied or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
         read = self._rows.load_rows(head, [int(point.id) for point in near])
         cosines = compute_cosines(stack_vectors(read, self._database.dim), vector)
-        return order.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
+        return scan.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a head.
@@ -221,32 +218,15 @@ class ShardIndex:
             if is_complete or len(near) < request.limit or request.limit >= MAX_CANDIDATES:
                 break
             request = replace(request, limit=4 * request.limit)
-        best = order.top_k(read.rows.tolist(), read.ids, scores, k)
+        best = scan.top_k(read.rows.tolist(), read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
-    def candidates(
-        self,
-        head: Head,
-        vectors: Matrix,
-        terms: Sequence[PackedTerms],
-        rankings: Sequence[Ranking],
-        chunk_ids: Sequence[str],
-        *,
-        is_exact: bool = False,
-        breadth: int | None = None,
-    ) -> list[RowCandidates]:
+    def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
         """What the rankings of each query find; the shard is asked for all of it in one pass."""
-        found, given = list[RowCandidates](), [each[0] for each in self._rows.load_chunks(head, chunk_ids)]
-        self._search_ahead(head, vectors, terms, rankings, is_exact=is_exact, breadth=breadth)
-        for vector, words in zip(vectors, terms, strict=True):
-            near = [
-                self.nearest(head, vector, each.near, each.where, is_exact=is_exact, breadth=breadth)
-                for each in rankings
-            ]
-            matching = [
-                self.matching(head, words, each.matching, each.where) if len(words.hashes) else [] for each in rankings
-            ]
-            joined = join_rankings(near, matching, given)
+        found, given = list[RowCandidates](), [each[0] for each in self._rows.load_chunks(head, queries.chunk_ids)]
+        self._search_ahead(head, queries)
+        for vector, words in zip(queries.vectors, queries.terms, strict=True):
+            joined = join_rankings(*search_rankings(self, head, vector, words, queries), given)
             read = self._rows.load_rows(head, joined.rows)
             if len(read) != len(joined.rows):
                 raise Gone("a row that was found")
@@ -262,31 +242,17 @@ class ShardIndex:
             )
         return found
 
-    def _search_ahead(
-        self,
-        head: Head,
-        vectors: Matrix,
-        terms: Sequence[PackedTerms],
-        rankings: Sequence[Ranking],
-        *,
-        is_exact: bool,
-        breadth: int | None,
-    ) -> None:
+    def _search_ahead(self, head: Head, queries: Queries) -> None:
         """Ask the shard at once for what searches will ask for."""
         version, requests = self._version, list[Request]()
-        for vector, words in zip(vectors, terms, strict=True):
+        for vector, words in zip(queries.vectors, queries.terms, strict=True):
             weights = self._weigh_terms(words, head)
-            for where, near, matching in rankings:
-                requests.append(request_nearest(vector, near + SPARE, where, is_exact=is_exact, breadth=breadth))
+            for where, near, matching in queries.rankings:
+                requests.append(request_nearest(vector, near + SPARE, where, queries.effort))
                 if len(words.hashes):
                     requests.append(self._request_matching(head, words, weights, matching, where))
         for request, points in zip(requests, self._query(requests), strict=True):
             self._known.put(request.key, self._how(request, version), request.limit, points)
-
-    def match_terms(self, head: Head, terms: PackedTerms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the collection's counts as of a head."""
-        read = self._rows.load_chunks(head, chunk_ids)
-        return bm25.make_matches([each[1] for each in read], self._measure(head, terms, read))
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
@@ -479,12 +445,10 @@ def _make_condition_filter(condition: Condition) -> edge.Filter:
     return edge.Filter(must=list(must) or None, must_not=list(forbidden) if condition.forbidden else None)
 
 
-def request_nearest(
-    vector: Vector, limit: int, where: Filter, *, is_exact: bool = False, breadth: int | None = None
-) -> Request:
-    """A request for the nearest points; `breadth` is how many candidates a search in the graph keeps."""
+def request_nearest(vector: Vector, limit: int, where: Filter, effort: Effort) -> Request:
+    """A request for the nearest points."""
     nearest = edge.Query.Nearest(vector.tolist(), using=DENSE)
-    return Request(vector.tobytes(), nearest, limit, where, max(breadth or BREADTH, limit), is_exact)
+    return Request(vector.tobytes(), nearest, limit, where, max(effort.breadth or BREADTH, limit), effort.is_exact)
 
 
 def make_query(request: Request, where: edge.Filter | None) -> edge.QueryRequest:

@@ -1,24 +1,35 @@
-"""Office and e-book formats: a walk over the items of a DoclingDocument makes blocks.
+"""Office and e-book formats: Docling converts the file, and a walk over the items of its DoclingDocument makes blocks.
 
-Docling's own markdown export is not used, because it leaves out speaker notes and the names of sheets.
+Docling's own markdown export is not used, because it leaves out speaker notes and the names of sheets. The extension of
+docling-rs is loaded without its Python package, which would import docling-core and with it pandas: two to three
+seconds for nothing that is used here. If the user has installed Docling itself, that is used instead.
 """
 
+import importlib.util
+import io
+import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from types import ModuleType
 from typing import Any
 
-from clew.core.errors import SourceError
+from clew.core.errors import DriverMissing, SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
-from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
-from clew.index.read.guard import check_archive_safety, check_xml_safety
+from clew.index.read.blocks import (
+    ParsedSource,
+    SourceBlock,
+    build_document,
+    collapse_whitespace,
+    make_title_from_file_name,
+    split_large_table,
+)
+from clew.index.read.guard import PASSWORD_PROTECTED, check_archive_safety, check_xml_safety, wrap_library_errors
 from clew.index.read.load import decode_text, decode_with_fallbacks
-from clew.index.read.office.converter import convert_to_docling
-from clew.index.read.office.large_workbook import is_large_workbook, stream_visible_sheets
-from clew.index.read.outline import make_title_from_file_name
-from clew.index.read.tables import split_large_table
+from clew.index.read.office.sheets import is_large_workbook, stream_visible_sheets
 
 ZIPPED_FORMATS = {
     ".docx": "Word document",
@@ -45,7 +56,7 @@ OTHER_FORMATS = {
     ".rtf": "RTF document",
 }
 FORMAT_NAMES = {**ZIPPED_FORMATS, **OTHER_FORMATS}
-MAX_GROUP_DEPTH = 150  # nested groups; what is deeper is skipped
+MAX_GROUP_DEPTH = 150  # nested groups; deeper ones are skipped
 _SHEET_SUFFIXES = frozenset({".xlsx", ".xlsm", ".ods", ".xls"})
 _SLIDE_SUFFIXES = frozenset({".pptx", ".pptm", ".ppsx", ".odp", ".ppt"})
 _TEXT_SUFFIXES = frozenset({".adoc", ".asciidoc", ".nxml"})
@@ -56,10 +67,14 @@ _JATS_ROOT = re.compile(rb"<!DOCTYPE\s+article|<(?:\w+:)?article[\s>]")
 _CLOSING_PUNCTUATION = frozenset(".,;:!?)]}’”%")
 
 Item = Mapping[str, Any]
+DOCLING_SUFFIXES = frozenset(
+    {".docx", ".pptx", ".xlsx", ".adoc", ".asciidoc"}
+)  # converted by Docling itself if it is installed
+_EXTENSION_MODULE = "docling_rs._native"
 
 
 def read_office(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of an office file, an e-book or a JATS article."""
+    """Return the Document of an office file, an e-book or a JATS article."""
     suffix = PurePath(name).suffix.lower()
     format_name = FORMAT_NAMES.get(suffix, "document")
     if suffix in ZIPPED_FORMATS:
@@ -81,7 +96,7 @@ def read_office(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def read_xml(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a JATS article; any other XML, whose headings are unknown, is read as code."""
+    """Return the Document of a JATS article; any other XML, whose headings are unknown, is read as code."""
     if _JATS_ROOT.search(data[:4096]):
         return read_office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
     text = decode_text(data, uri=uri)
@@ -92,7 +107,7 @@ def read_xml(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def parse_docling_document(document: Item, *, slides: bool = False) -> ParsedSource:
-    """The blocks of a DoclingDocument in reading order; slide numbers are pages."""
+    """Parse the blocks of a DoclingDocument in reading order; slide numbers are pages."""
     blocks = list(_DoclingWalker(document, slides=slides).visit_children(document["body"], depth=0, level=-1))
     title = next(
         (collapse_whitespace(text["text"]) for text in document.get("texts", ()) if text["label"] == "title"), ""
@@ -120,7 +135,7 @@ class _DoclingWalker:
             yield from self._visit_item(item, depth=depth, level=level)
 
     def _resolve_unread_item(self, reference: Item) -> Item | None:
-        """The referenced item, now marked as read; None if it was read before or is not content."""
+        """Resolve the referenced item, now marked as read; None if it was read before or is not content."""
         path = reference["$ref"]
         if path in self._seen:
             return None
@@ -217,13 +232,13 @@ class _DoclingWalker:
         yield from split_large_table(rows, header_rows=max(header, 1) if header < len(grid) else 1, page=self._page)
 
     def _join_cell_text(self, cell: Item) -> str:
-        """The text of a cell that holds more than text: lists, pictures, a table."""
+        """Return the text of a cell that holds more than text: lists, pictures, a table."""
         _, kind, position = cell["ref"]["$ref"].split("/")
         self._seen.add(cell["ref"]["$ref"])
         return " ".join(self._collect_texts(self._document[kind][int(position)])) or cell.get("text") or ""
 
     def _visit_picture(self, item: Item) -> Iterator[SourceBlock]:
-        """The description of a picture, and the data of a chart."""
+        """Yield the description of a picture, and the data of a chart."""
         meta = item.get("meta") or {}
         if text := (meta.get("description") or {}).get("text"):
             yield self._make_block("caption", text)
@@ -234,7 +249,7 @@ class _DoclingWalker:
             yield from self._visit_table(chart)
 
     def _collect_texts(self, item: Item, depth: int = 0) -> Iterator[str]:
-        """Every text below an item, for a place that holds only one line."""
+        """Yield every text below an item, for a place that holds only one line."""
         for child in self._iter_unread_children(item) if depth <= MAX_GROUP_DEPTH else ():
             self._seen.add(child["self_ref"])
             if child["label"] == "inline":
@@ -253,7 +268,7 @@ class _DoclingWalker:
                 yield self._document[kind][int(position)]
 
     def _join_runs(self, item: Item) -> str:
-        """The runs of one line, joined by a space unless there is one or punctuation follows."""
+        """Return the runs of one line, joined by a space unless there is one or punctuation follows."""
         joined = ""
         for run in self._iter_unread_children(item):
             self._seen.add(run["self_ref"])
@@ -274,7 +289,7 @@ def _get_cell_position(cell: Item) -> tuple[int, int]:
 
 
 def _format_text_run(label: str, text: str) -> str:
-    """A run of text formatted by its label: code, a formula, a checkbox."""
+    """Format a run of text formatted by its label: code, a formula, a checkbox."""
     if not text.strip():
         return text
     match label:
@@ -288,3 +303,61 @@ def _format_text_run(label: str, text: str) -> str:
             return f"[ ] {text}"
         case _:
             return text
+
+
+def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) -> dict[str, Any]:
+    """Convert the DoclingDocument of a file; the suffix of its name says the format."""
+    suffix = PurePath(name).suffix.lower()
+    with wrap_library_errors(uri, format_name=format_name):
+        if suffix in DOCLING_SUFFIXES and (converted := _convert_with_docling(data, name)) is not None:
+            return converted
+        document: dict[str, Any] = json.loads(_convert_with_extension(_find_extension(), data, name, uri=uri))
+        return document
+
+
+def _convert_with_extension(extension: Path, data: bytes, name: str, *, uri: str) -> str:
+    native = _load_extension(extension)
+    try:
+        text: str = native.DocumentConverter().convert_bytes(name, data).document_json
+    except native.EncryptionError as error:
+        raise SourceError(uri, PASSWORD_PROTECTED) from error
+    return text
+
+
+def _load_extension(extension: Path) -> ModuleType:
+    """Load the extension module once per process; its package finds it in sys.modules if it is imported later."""
+    if (loaded := sys.modules.get(_EXTENSION_MODULE)) is not None:
+        return loaded
+    spec = importlib.util.spec_from_file_location(_EXTENSION_MODULE, extension)
+    if spec is None or spec.loader is None:
+        raise DriverMissing(
+            f"docling-rs cannot be loaded from {extension}; install it again: pip install 'clew[documents]'"
+        )
+    native = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(native)
+    sys.modules[_EXTENSION_MODULE] = native
+    return native
+
+
+def _find_extension() -> Path:
+    """Find the path of docling-rs's extension, found without importing its package."""
+    package = importlib.util.find_spec("docling_rs")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        for file in sorted(Path(folder).glob("_native*")):
+            if file.suffix in (".so", ".pyd"):
+                return file
+    raise DriverMissing("reading office documents needs docling-rs: pip install 'clew[documents]'")
+
+
+def _convert_with_docling(data: bytes, name: str) -> dict[str, Any] | None:
+    """Convert the DoclingDocument made by the user's own Docling; None if it is not installed or cannot be imported."""
+    if importlib.util.find_spec("docling") is None:
+        return None
+    try:
+        from docling.datamodel.base_models import DocumentStream
+        from docling.document_converter import DocumentConverter
+    except ImportError:  # some of its modules need extras that may not be installed
+        return None
+    stream = DocumentStream(name=name, stream=io.BytesIO(data))
+    document: dict[str, Any] = DocumentConverter().convert(stream).document.export_to_dict()
+    return document

@@ -18,20 +18,26 @@ from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
 from clew.index.read.guard import PASSWORD_PROTECTED, wrap_library_errors
-from clew.index.read.pdf.layout import parse_pdf_date, raise_title
 from clew.index.read.pdf.lines import (
     HyphenJoins,
     find_hyphen_joins,
     find_running_lines,
     match_running_lines,
     measure_usual_line,
+    parse_pdf_date,
     parse_raw_page,
     parse_structured_page,
+    raise_title,
     remove_edge_lines,
 )
 from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
-from clew.index.read.pdf.reading_order import order_by_raw_lines, reads_across_columns
-from clew.index.read.pdf.repairs import drop_repeated_headers, join_split_words, split_off_headings
+from clew.index.read.pdf.repairs import (
+    drop_repeated_headers,
+    join_split_words,
+    order_by_raw_lines,
+    reads_across_columns,
+    split_off_headings,
+)
 from clew.index.read.pdf.rulings import Rows, find_ruled_tables, place_ruled_tables
 from clew.index.read.process.limits import check_page_count, start_pages
 
@@ -54,7 +60,7 @@ _pdfium_lock = Lock()  # pdfium has global state and is not thread-safe
 
 @dataclass(frozen=True, slots=True)
 class _RawPages:
-    """What pypdfium2 finds: the text of each page, its ruled tables, the scanned pages, and the title and date."""
+    """The raw content by pypdfium2: the text of each page, ruled tables, scanned pages, and the title and date."""
 
     texts: Sequence[str]
     scans: frozenset[int]
@@ -65,14 +71,14 @@ class _RawPages:
 
 @dataclass(frozen=True, slots=True)
 class _StructuredPages:
-    """What pdf-inspector finds: markdown by page, and the pages with columns."""
+    """The structure by pdf-inspector: markdown by page, and the pages with columns."""
 
     pages: Mapping[int, str] = field(default_factory=dict)
     columns: frozenset[int] = frozenset()
 
 
 def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a PDF, with the page of every section; `meta` says how each page was read."""
+    """Return the Document of a PDF, with the page of every section; `meta` says how each page was read."""
     raw = _extract_raw_pages(data, uri=uri)
     if len(raw.scans) == len(raw.texts) and not is_ocr_installed():
         raise SourceError(uri, "is scanned: its pages are pictures without text; to read them: pip install 'clew[ocr]'")
@@ -105,7 +111,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
 def _choose_page_blocks(
     page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool
 ) -> tuple[list[SourceBlock], str]:
-    """The blocks of a page, and the method that found them: "structured", "reordered" (by the raw lines) or "raw"."""
+    """Choose the blocks of a page; return also their method: "structured", "reordered" or "raw"."""
     text = joins.join_hyphenated_words(text)
     markdown = join_split_words(joins.join_hyphenated_words(markdown), text)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
@@ -120,7 +126,7 @@ def _choose_page_blocks(
 
 
 def has_same_words(raw: str, structured: str, *, check_order: bool = False) -> bool:
-    """Whether the structured text has at least 95 % of the raw words and, with `check_order`, 90 % of their pairs."""
+    """Return whether 95 % of the raw words are in the structured text, and 90 % of their pairs if `check_order`."""
     expected, found = _WORD.findall(raw), _WORD.findall(structured)
     if _compute_word_overlap(expected, found) < MIN_WORD_OVERLAP:
         return False
@@ -167,7 +173,7 @@ def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
 
 @contextmanager
 def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
-    """The PDF, open within the `with` block."""
+    """Open the PDF within the `with` block."""
     try:
         import pypdfium2 as pdfium
     except ImportError as error:
@@ -183,7 +189,10 @@ def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
 
 
 def _describe_open_error(data: bytes, error: Exception) -> str:
-    """Why a PDF could not be opened; the bytes are checked too, as pdfium's code may be left from an earlier file."""
+    """Explain why a PDF could not be opened.
+
+    The bytes are checked too, as pdfium's code may be left from an earlier file.
+    """
     if getattr(error, "err_code", None) == _PASSWORD_ERROR and b"/Encrypt" in data:
         return PASSWORD_PROTECTED
     return "has no pages" if _NO_PAGES.search(data) else "is not a readable PDF: it is broken"
@@ -196,7 +205,7 @@ def _has_picture(page: "pdfium.PdfPage") -> bool:
 
 
 def _extract_structured_pages(data: bytes, *, uri: str) -> _StructuredPages:
-    """The structure of the pages; empty if pdf-inspector cannot read the file at all."""
+    """Extract the structure of the pages; empty if pdf-inspector cannot read the file at all."""
     try:
         import pdf_inspector
     except ImportError as error:

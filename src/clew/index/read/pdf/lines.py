@@ -1,13 +1,13 @@
-"""Lines of PDF pages: running heads and feet, hyphenated words, and paragraphs."""
+"""Lines of PDF pages: running heads and feet, hyphenated words, paragraphs, tables and prose in columns."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from clew.index.read.blocks import SourceBlock
-from clew.index.read.pdf.layout import is_prose_in_columns, read_columns
-from clew.index.read.tables import split_large_table
+from clew.core.time import parse_iso_or_none
+from clew.index.read.blocks import MAX_HEADING_LEVEL, SourceBlock, split_large_table
 
 EDGE_LINES = 2  # at the top and bottom of a page that may be a running head or foot
 MIN_PAGE_SHARE = 0.4  # of pages with a running line; below one half, because left and right pages may differ
@@ -33,6 +33,21 @@ _NEXT_MARK = re.compile(rf"\s+(?=[{_MARKS}]+\s*[^\W\d_])")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _TABLE_RULE = re.compile(r"[\s|:-]+")
 _SENTENCE_END = re.compile(r"[.!?:;。！？؟]['\"”’)]*$")
+MIN_COLUMN_ROWS = 4  # of a table that may be columns of prose
+MAX_COLUMNS = 3
+MIN_PROSE_CHARS = 20  # of a usual cell in a column of prose
+MIN_CONTINUED_SHARE = 0.5  # of its rows in which a sentence goes on from the row above
+_NUMBERED = re.compile(r"(?:\d+(?:\.\d+)*\.?|[IVX]+\.|[A-Z]\.\d*)\s+\S")
+_NAMED = re.compile(
+    r"(?:chapter|part|section|appendix|abstract|introduction|summary|contents|preface|foreword|references|kapitel|teil"
+    r"|chapitre|partie|capítulo|anhang|annexe)\b",
+    re.IGNORECASE,
+)
+_DATE = re.compile(
+    r"(?:D:)?(?P<year>\d{4})(?P<month>\d\d)?(?P<day>\d\d)?(?P<hour>\d\d)?(?P<minute>\d\d)?(?P<second>\d\d)?"
+    r"(?:Z|(?P<sign>[+-])(?P<ahead>\d\d)'?(?P<more>\d\d)?)?"
+)
+_CONTINUED = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,7 @@ class HyphenJoins:
     joins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def join_hyphenated_words(self, text: str) -> str:
-        """The text with its hyphenated words joined."""
+        """Return the text with its hyphenated words joined."""
         return self._join_at_seam(self._join_at_seam(text, _SEAM), _SPACED_SEAM) if self.joins else text
 
     def _join_at_seam(self, text: str, seam: re.Pattern[str]) -> str:
@@ -57,9 +72,9 @@ class HyphenJoins:
 
 
 def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
-    """How to join hyphenated words: with the hyphen if they are written so elsewhere in the document, else without.
+    """Find how to join hyphenated words: with the hyphen if they are written so elsewhere, else without.
 
-    What looks like a name or a range (a capital or a digit after the hyphen) keeps its hyphen.
+    A likely name or range (a capital or a digit after the hyphen) keeps its hyphen.
     """
     pairs = {(a[0], b[0]) for text in texts for a, b in _find_hyphen_seams(text, _SEAM)}
     if not pairs:
@@ -69,7 +84,7 @@ def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
 
 
 def _find_hyphen_seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """The halves of words before and after each seam."""
+    """Yield the halves of words before and after each seam."""
     for found in seam.finditer(text):
         before = _LAST_WORD.search(text, max(found.start() - _MAX_HALF_CHARS, 0), found.start())
         after = _FIRST_WORD.match(text, found.end())
@@ -84,7 +99,7 @@ def _join_word_halves(a: str, b: str, known: set[str]) -> str:
 
 
 def find_running_lines(texts: Sequence[str]) -> Mapping[str, int]:
-    """The lines at the edge of many pages, ignoring numbers, with the first page that has each.
+    """Find the lines at the edge of many pages, ignoring numbers, with the first page that has each.
 
     A line that also occurs inside pages is content.
     """
@@ -110,7 +125,7 @@ def find_running_lines(texts: Sequence[str]) -> Mapping[str, int]:
 
 
 def match_running_lines(text: str, running_lines: Mapping[str, int], page: int) -> list[str]:
-    """The lines at the top and bottom of a page that repeat a running line of an earlier page."""
+    """Return the lines at the top and bottom of a page that repeat a running line of an earlier page."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] if running_lines else []
     edge = lines if len(lines) <= 2 * EDGE_LINES else [*lines[:EDGE_LINES], *lines[-EDGE_LINES:]]
     dropped = [line for line in edge if running_lines.get(_normalise_line(line), page) < page]
@@ -120,7 +135,7 @@ def match_running_lines(text: str, running_lines: Mapping[str, int], page: int) 
 
 
 def remove_edge_lines(text: str, dropped: Sequence[str]) -> str:
-    """The text of a page without these lines at its beginning and end, even where line breaks differ."""
+    """Return the text of a page without these lines at its beginning and end, even where line breaks differ."""
     for _ in dropped:  # outer lines first: only then are inner ones at the edge
         for line in dropped:
             words = r"\s+".join(map(re.escape, line.split()))
@@ -135,7 +150,10 @@ def _normalise_line(line: str) -> str:
 
 
 def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
-    """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser."""
+    """Yield the blocks of pdf-inspector's markdown.
+
+    It uses few forms, so line rules do, many times faster than a parser.
+    """
     lines = _TAGS.sub("", markdown).split("\n")
     paragraph: list[str] = []
     at = 0
@@ -177,7 +195,7 @@ def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
 
 
 def _make_heading(text: str, level: int, page: int) -> Iterator[SourceBlock]:
-    """A heading, unless only its size makes it one: a bullet, a number, or a paragraph in large type."""
+    """Yield a heading, unless only its size makes it one: a bullet, a number, or a paragraph in large type."""
     if _BULLET.match(text):
         yield from _split_marked_items(text, page)
     elif len(text) <= MAX_HEADING_CHARS and sum(map(str.isalpha, text)) > 1:
@@ -187,7 +205,7 @@ def _make_heading(text: str, level: int, page: int) -> Iterator[SourceBlock]:
 
 
 def _split_marked_items(text: str, page: int) -> Iterator[SourceBlock]:
-    """The items of a line that begins with a bullet or a box to tick; there may be several on it."""
+    """Yield the items of a line that begins with a bullet or a box to tick; there may be several on it."""
     depth = len(text) - len(text.lstrip())
     for item in _NEXT_MARK.split(text.strip()):
         yield SourceBlock("list_item", _BULLET.sub("", item, count=1), level=depth // 2, page=page)
@@ -200,13 +218,13 @@ def _split_cells(row: str) -> list[str]:
 
 
 def measure_usual_line(lines: Sequence[str]) -> int:
-    """The length in characters that a line of full width has."""
+    """Measure the length in characters that a line of full width has."""
     full = sorted(map(len, filter(None, lines)))
     return full[len(full) * 3 // 4] if full else 0
 
 
 def parse_raw_page(text: str, *, page: int, usual: int | None = None) -> Iterator[SourceBlock]:
-    """The paragraphs of raw text: a paragraph ends at a line that ends a sentence and is shorter than most."""
+    """Yield the paragraphs of raw text: a paragraph ends at a line that ends a sentence and is shorter than most."""
     lines = [line.strip() for line in text.splitlines()]
     usual = measure_usual_line(lines) if usual is None else usual
     paragraph: list[str] = []
@@ -229,3 +247,65 @@ def _make_raw_block(lines: list[str], page: int) -> SourceBlock:
     if bullet := _BULLET.match(lines[0]):
         return SourceBlock("list_item", "\n".join([lines[0][bullet.end() :], *lines[1:]]), page=page)
     return SourceBlock("paragraph", "\n".join(lines), page=page)
+
+
+def parse_pdf_date(text: str) -> str:
+    """Parse the date of PDF metadata (D:20240131120000+01'00') as ISO 8601; empty if it is none."""
+    found = _DATE.match(text)
+    if found is None:
+        return ""
+    year, month, day = found["year"], found["month"] or "01", found["day"] or "01"
+    clock = ":".join((found["hour"] or "00", found["minute"] or "00", found["second"] or "00"))
+    zone = f"{found['sign']}{found['ahead']}:{found['more'] or '00'}" if found["sign"] else "+00:00"
+    at = parse_iso_or_none(f"{year}-{month}-{day}T{clock}{zone}")
+    return at.isoformat() if at else ""
+
+
+def raise_title(blocks: Sequence[SourceBlock]) -> Sequence[SourceBlock]:
+    """Return the blocks, with the line that opens the document above its chapters even if they are set in larger type.
+
+    It is a title if text follows it, no other heading of its level comes before the first chapter, and there are two
+    chapters or more.
+    """
+    headings = [block for block in blocks if block.kind == "heading"]
+    if len(blocks) < 2 or blocks[0].kind != "heading" or blocks[1].kind == "heading":
+        return blocks
+    title, top = blocks[0], min(heading.level for heading in headings)
+    chapters = sum(heading.level == top for heading in headings)
+    is_named = _NUMBERED.match(title.text) or _NAMED.match(title.text)
+    if title.level == top or chapters < 2 or headings[1].level != top or is_named:
+        return blocks
+    deeper = (
+        replace(block, level=min(block.level - top + 2, MAX_HEADING_LEVEL)) if block.kind == "heading" else block
+        for block in blocks[1:]
+    )
+    return [replace(title, level=1), *deeper]
+
+
+def is_prose_in_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a table is text set in columns: long cells whose sentences go on in the row below."""
+    width = max(map(len, rows), default=0)
+    if len(rows) < MIN_COLUMN_ROWS or not 2 <= width <= MAX_COLUMNS:
+        return False
+    columns = [[row[at] if at < len(row) else "" for row in rows] for at in range(width)]
+    return all(_is_prose(column) for column in columns)
+
+
+def _is_prose(cells: Sequence[str]) -> bool:
+    filled = [cell for cell in cells if cell]
+    sizes = sorted(map(len, filled))
+    if len(filled) < MIN_COLUMN_ROWS or sizes[len(sizes) // 2] < MIN_PROSE_CHARS:
+        return False
+    continued = sum(
+        bool(_CONTINUED.match(cell)) and cell[0].islower() and before[-1] not in ".!?:;"
+        for before, cell in itertools.pairwise(filled)
+    )
+    return continued >= MIN_CONTINUED_SHARE * (len(filled) - 1)
+
+
+def read_columns(rows: Sequence[Sequence[str]], *, page: int) -> Iterator[SourceBlock]:
+    """Yield the text of columns, one after the other."""
+    for at in range(max(map(len, rows), default=0)):
+        lines = [row[at] for row in rows if at < len(row) and row[at]]
+        if lines:
+            yield SourceBlock("paragraph", "\n".join(lines), page=page)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from clew.core.errors import DriverMissing, NothingRecognised, SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
+from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, make_title_from_file_name
 from clew.index.read.guard import wrap_library_errors
-from clew.index.read.outline import make_title_from_file_name
 from clew.index.read.process.limits import check_page_count, start_pages
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
@@ -31,12 +30,12 @@ Pixels = NDArray[np.uint8]
 
 
 def is_ocr_installed() -> bool:
-    """Whether OCR is installed."""
+    """Return whether OCR is installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("rapidocr", "cv2"))
 
 
 def read_image(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of the text in an image."""
+    """Return the Document of the text in an image."""
     if not is_ocr_installed():
         raise SourceError(uri, OCR_MISSING)
     with wrap_library_errors(uri, format_name="picture"):
@@ -60,7 +59,7 @@ def read_image(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlock]:
-    """The lines of an image as paragraphs, whichever way the page is rotated."""
+    """Yield the lines of an image as paragraphs, whichever way the page is rotated."""
     with wrap_library_errors(uri, format_name="picture"), _ocr_lock:
         found = _load_ocr_engine()(
             pixels, use_det=True, use_cls=True, use_rec=True
@@ -75,7 +74,7 @@ def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlo
 
 
 def _decode_frames(data: bytes) -> list[Pixels]:
-    """The images of a file; a TIFF can hold several."""
+    """Return the images of a file; a TIFF can hold several."""
     import cv2
 
     raw = np.frombuffer(data, dtype=np.uint8)
@@ -94,7 +93,7 @@ def _load_ocr_engine() -> Any:
 
 
 def _rotate_boxes(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The boxes (left, top, right, bottom) after the page is rotated upright."""
+    """Return the boxes (left, top, right, bottom) after the page is rotated upright."""
     high, wide = pixels.shape[:2]
     low, top = boxes.min(axis=1), boxes.max(axis=1)
     sides = top - low
@@ -111,7 +110,7 @@ def _rotate_boxes(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def _is_upside_down(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.float64], is_sideways: bool) -> bool:
-    """Whether the line in the box is upside down."""
+    """Return whether the line in the box is upside down."""
     (left, upper), (right, lower) = (np.maximum(corner, 0).astype(int) for corner in (low, top))
     cut = np.ascontiguousarray(
         np.rot90(pixels[upper:lower, left:right]) if is_sideways else pixels[upper:lower, left:right]
@@ -124,7 +123,7 @@ def _is_upside_down(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.fl
 
 
 def _group_boxes_into_lines(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iterator[SourceBlock]:
-    """The lines from top to bottom, those side by side from left to right; a wide gap begins a paragraph."""
+    """Yield the lines from top to bottom, those side by side from left to right; a wide gap begins a paragraph."""
     if not texts:
         return
     heights = boxes[:, 3] - boxes[:, 1]

@@ -1,4 +1,4 @@
-"""Ruled tables of PDF pages: the lines drawn around cells say what a cell is, where gaps between words only hint at it.
+"""Ruled tables of PDF pages: drawn lines tell the cells, where gaps between words only hint at them.
 
 A table is put in place of the blocks that have exactly its words; where no blocks do, nothing is changed.
 """
@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from clew.index.read.blocks import SourceBlock
-from clew.index.read.tables import split_large_table
+from clew.index.read.blocks import SourceBlock, split_large_table
 
 if TYPE_CHECKING:
     import pypdfium2 as pdfium
@@ -47,7 +46,7 @@ class _Grid:
 
 
 def find_ruled_tables(page: "pdfium.PdfPage", text_page: "pdfium.PdfTextPage") -> list[Rows]:
-    """The tables of a page with lines around their cells, as rows of texts."""
+    """Find the tables of a page with lines around their cells, as rows of texts."""
     across, down = _collect_rulings(page)
     if len(across) < 3 or len(down) < 3:
         return []
@@ -60,7 +59,7 @@ def find_ruled_tables(page: "pdfium.PdfPage", text_page: "pdfium.PdfTextPage") -
 
 
 def _collect_rulings(page: "pdfium.PdfPage") -> tuple[list[_Ruling], list[_Ruling]]:
-    """The horizontal and the vertical lines of a page, and the sides of its framed rectangles."""
+    """Collect the horizontal and the vertical lines of a page, and the sides of its framed rectangles."""
     import pypdfium2.raw as pdfium_c
 
     across: list[_Ruling] = []
@@ -80,7 +79,7 @@ def _collect_rulings(page: "pdfium.PdfPage") -> tuple[list[_Ruling], list[_Rulin
 
 
 def _is_frame(path: "pdfium.PdfObject") -> bool:
-    """Whether a path is a rectangle that is drawn as a line."""
+    """Return whether a path is a rectangle that is drawn as a line."""
     import ctypes
 
     import pypdfium2.raw as pdfium_c
@@ -91,7 +90,7 @@ def _is_frame(path: "pdfium.PdfObject") -> bool:
 
 
 def _find_grids(across: Sequence[_Ruling], down: Sequence[_Ruling]) -> Iterator[_Grid]:
-    """The grids from top to bottom; rulings that lie beside or touch one another are of one."""
+    """Yield the grids from top to bottom; rulings that lie beside or touch one another are of one."""
     spans = sorted([(ruling.start, ruling.end, ruling) for ruling in down], key=lambda span: span[0])
     stacks: list[list[_Ruling]] = []
     top = float("-inf")
@@ -117,7 +116,7 @@ def _find_grids(across: Sequence[_Ruling], down: Sequence[_Ruling]) -> Iterator[
 
 
 def _find_borders(rulings: Sequence[_Ruling]) -> list[float]:
-    """Where borders go from one end of a table to the other, or half of that; those that nearly touch are one."""
+    """Find where borders go from one end of a table to the other, or half of that; those that nearly touch are one."""
     if not rulings:
         return []
     ordered = sorted(rulings, key=lambda ruling: ruling.at)
@@ -131,7 +130,7 @@ def _find_borders(rulings: Sequence[_Ruling]) -> list[float]:
 
 
 def _measure_coverage(rulings: Sequence[_Ruling]) -> float:
-    """The length that lines cover together."""
+    """Measure the length that lines cover together."""
     covered, reached = 0.0, float("-inf")
     for ruling in sorted(rulings, key=lambda each: each.start):
         covered += max(0.0, ruling.end - max(ruling.start, reached))
@@ -147,7 +146,7 @@ def _read_cells(grid: _Grid, text_page: "pdfium.PdfTextPage") -> Rows:
 
 
 def _is_table(rows: Rows) -> bool:
-    """Whether the cells have short texts, in two rows and two columns at least."""
+    """Return whether the cells have short texts, in two rows and two columns at least."""
     if any(len(cell) > MAX_CELL_CHARS for row in rows for cell in row):
         return False
     columns = zip(*rows, strict=True)
@@ -155,7 +154,7 @@ def _is_table(rows: Rows) -> bool:
 
 
 def place_ruled_tables(blocks: Sequence[SourceBlock], tables: Sequence[Rows], *, page: int) -> list[SourceBlock]:
-    """The blocks, with each table in place of those that have its words and no others."""
+    """Replace the blocks that have exactly the words of a table by the table."""
     found = list(blocks)
     for rows in tables:
         units = [unit for block in found for unit in _split_lines(block)]
@@ -181,7 +180,7 @@ def _split_lines(block: SourceBlock) -> Iterator[SourceBlock]:
 
 
 def _join_lines(units: Sequence[SourceBlock]) -> Iterator[SourceBlock]:
-    """The paragraphs made whole again of their lines."""
+    """Yield the paragraphs made whole again of their lines."""
     lines: list[SourceBlock] = []
     for unit in units:
         if lines and (unit.kind != "paragraph" or unit.marker != "+"):
@@ -196,7 +195,7 @@ def _join_lines(units: Sequence[SourceBlock]) -> Iterator[SourceBlock]:
 
 
 def _find_span(units: Sequence[Sequence[str]], words: Sequence[str]) -> tuple[int, int] | None:
-    """The first and last of adjacent units that have these words, in any order, and no others."""
+    """Find the first and last of adjacent units that have these words, in any order, and no others."""
     wanted = Counter(words)
     missing = dict(wanted)  # of the units from `start` to `end`; below zero where they have too many
     wrong = len(wanted)  # how many words are not there as often as wanted
@@ -223,7 +222,7 @@ def _find_span(units: Sequence[Sequence[str]], words: Sequence[str]) -> tuple[in
 
 
 def _has_more_columns(blocks: Sequence[SourceBlock], rows: Rows) -> bool:
-    """Whether a table was found in these words already whose cells are smaller than those of the lines."""
+    """Return whether a table found in these words already has smaller cells."""
     width = sum(any(column) for column in zip(*rows, strict=True))
     tops = [block.text.split("\n", 1)[0] for block in blocks if block.kind == "table"]
     return any(len(re.findall(r"(?<!\\)\|", top)) - 1 > width for top in tops)

@@ -1,4 +1,4 @@
-"""The limits of reading one file, and what a reader tells of its progress."""
+"""The limits of reading one file, and the progress that a reader reports."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class ReadLimits:
 
     @classmethod
     def of(cls, config: IngestionConfig) -> "ReadLimits":
-        """The limits of the settings."""
+        """Return the limits of the settings."""
         return cls(config.max_read_seconds, config.max_read_memory, config.max_pages, config.max_file_bytes)
 
 
@@ -34,7 +34,7 @@ _on_pages: ContextVar[OnPages | None] = ContextVar("clew_on_pages", default=None
 
 @contextmanager
 def read_within(limits: ReadLimits, on_pages: OnPages) -> Iterator[None]:
-    """Readers inside the block have these limits and report their progress to `on_pages`."""
+    """Give these limits to readers inside the block, and report their progress to `on_pages`."""
     before = _limits.set(limits), _on_pages.set(on_pages)
     try:
         yield
@@ -44,19 +44,19 @@ def read_within(limits: ReadLimits, on_pages: OnPages) -> Iterator[None]:
 
 
 def check_page_count(pages: int, *, uri: str) -> None:
-    """Raises a SourceError for a file with more pages than the limit."""
+    """Raise a SourceError for a file with more pages than the limit."""
     limit = _limits.get().pages
     if pages > limit:
         raise SourceError(uri, f"has {pages:,} pages, and the limit is {limit:,} (ingestion.max_pages)")
 
 
 def start_pages(count: int = 1) -> None:
-    """Says that so many pages are read next: the time limit is counted from here on."""
+    """Report that so many pages are read next: the time limit is counted from here on."""
     on_pages = _on_pages.get()
     if on_pages is not None:
         on_pages(count)
 
 
 def get_step_seconds(seconds: float, pages: int) -> float:
-    """The time limit of a step that covers so many pages, by the limit of one."""
+    """Return the time limit of a step that covers so many pages, by the limit of one."""
     return seconds * max(1.0, pages / PAGES_PER_LIMIT)

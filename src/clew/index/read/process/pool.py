@@ -21,11 +21,12 @@ from time import monotonic
 from typing import IO, Any
 
 from clew.core.errors import DriverFailed, DriverMissing, NothingRecognised, SourceError
+from clew.core.ids import make_document_id
 from clew.core.parallel import is_cancelled
 from clew.core.types import Document
 from clew.index.read.process import wire
 from clew.index.read.process.limits import ReadLimits, get_step_seconds
-from clew.index.read.process.reply import take_document
+from clew.index.read.sections import NUMBER, PARENT, TOTAL, validate_document
 
 IDLE_SECONDS = 10.0  # after which a process that reads nothing is ended
 MAX_IDLE = 2  # processes kept for the next file
@@ -35,39 +36,61 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from clew.index.read.process.worker import main; main(int(sys.argv[2]))"
 )
-_WINDOWS_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+# An interrupt at the terminal is for the caller, who ends the process.
+_OWN_GROUP: dict[str, Any] = (
+    {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    if sys.platform == "win32"
+    else {"start_new_session": True}
+)
 
 
 def read_in_process(
     suffix: str, data: bytes, *, uri: str, name: str, limits: ReadLimits, charset: str = ""
 ) -> Document:
-    """The Document of the bytes of a file, read in another process; a SourceError where a limit or a crash ended it.
+    """Read the bytes of a file in another process; a SourceError where a limit or a crash ended it.
 
-    A process that does not start is started once more. Which document it is, and who may see it, is known here: a
-    parser that a file has taken over cannot give it the name of another one, or labels.
+    The id and the labels of the document are set here: a parser that a file has taken over cannot change them.
     """
     options = {"charset": charset} if charset else {}
-    request = wire.ReadRequest(suffix, uri, name, limits, options)
-    process = take_process(uri)
+    values = list(read_parts_in_process(wire.ReadRequest(suffix, uri, name, limits, options), data))
     try:
-        kind, value = process.ask(request, data)
-        is_kept = bool(value["is_kept"])
-    except BaseException:
-        process.close()
-        raise
-    if is_kept:
-        _pool.give_back(process)
-    else:
-        process.close()
-    if kind == wire.DONE:
-        return take_document(value["document"], uri)
-    if kind == wire.MISSING:
-        raise DriverMissing(value["reason"])
-    raise (NothingRecognised if value.get("is_read") else SourceError)(uri, value["reason"])
+        document = wire.decode_document(values[0])
+        sections = tuple(replace(section, access=None) for section in document.sections)
+        meta = {key: value for key, value in document.meta.items() if key not in (PARENT, NUMBER, TOTAL)}
+        return validate_document(
+            Document(make_document_id(uri), document.text, sections, "page", document.title, uri, meta=meta)
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise SourceError(uri, "cannot be read: its reader gave no document; it is broken") from error
 
 
-def take_process(uri: str) -> "ReaderProcess":
-    """A process that can be asked; a SourceError if two in a row did not start, for this file alone."""
+def read_parts_in_process(request: wire.ReadRequest, data: bytes = b"") -> Iterator[Any]:
+    """Yield the parts of the reply to a request, each read when it is asked for.
+
+    A process that does not start is started once more.
+    """
+    process = _take_process(request.uri)
+    is_kept = False
+    try:
+        for kind, value in process.ask(request, data):
+            if kind == wire.PART:
+                yield value
+                continue
+            is_kept = bool(value["is_kept"])
+            if kind == wire.MISSING:
+                raise DriverMissing(value["reason"])
+            if kind == wire.REFUSED:
+                error = NothingRecognised if value["is_read"] else SourceError
+                raise error(str(value["source"]), value["reason"])
+    finally:
+        if is_kept:
+            _pool.give_back(process)
+        else:
+            process.close()
+
+
+def _take_process(uri: str) -> "ReaderProcess":
+    """Take a process from the pool; a SourceError, for this file alone, if two in a row did not start."""
     with suppress(DriverFailed):
         return _pool.take()
     try:
@@ -76,23 +99,19 @@ def take_process(uri: str) -> "ReaderProcess":
         raise SourceError(uri, f"cannot be read: {error}") from error
 
 
-def give_back_process(process: "ReaderProcess") -> None:
-    """Keeps a process for the next file."""
-    _pool.give_back(process)
-
-
 class ReaderProcess:
     """A running reader process, for one caller at a time."""
 
     def __init__(self, pool: "ProcessPool") -> None:
         self._pool = pool
         self._lock = Lock()
-        self._deadline: float | None = monotonic() + START_SECONDS
-        self._idle_since = monotonic()
-        self._is_cancelled: Callable[[], bool] = _follow_cancellation()
+        self._deadline: float | None = None
+        self._idle_since = 0.0
+        self._is_cancelled: Callable[[], bool] = bool
         self._ended_by = ""
         self._is_started, self._is_closed = Event(), Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._set_deadline(START_SECONDS)
         self._thread = Thread(target=self._start_and_watch, name="clew-reader", daemon=True)
         self._thread.start()
         self._is_started.wait()
@@ -113,39 +132,22 @@ class ReaderProcess:
         """Whether it can be asked."""
         return self._process is not None and self._process.poll() is None
 
-    def ask(self, request: wire.ReadRequest, data: bytes) -> tuple[bytes, Any]:
-        """The kind and value of the reply; a SourceError if the process ended before it came."""
-        with self._lock:
-            self._is_cancelled = _follow_cancellation()
-            self._deadline = monotonic() + request.limits.seconds
-        try:
-            wire.write_request(self._get_stream("stdin"), request, data)
-            while True:
-                kind, value = wire.read_reply(self._get_stream("stdout"))
-                if kind != wire.STEP:
-                    return kind, value
-                with self._lock:
-                    self._deadline = monotonic() + get_step_seconds(request.limits.seconds, int(value))
-        except (wire.Closed, OSError, ValueError) as error:
-            raise SourceError(request.uri, self._explain_end(request.limits)) from error
-        finally:
-            self._set_idle()
+    def ask(self, request: wire.ReadRequest, data: bytes) -> Iterator[tuple[bytes, Any]]:
+        """Yield the kind and value of each reply; a SourceError if the process ended before the last.
 
-    def ask_for_parts(self, request: wire.ReadRequest) -> Iterator[tuple[bytes, Any]]:
-        """The kind and value of each reply; while the caller works on a part, no time is counted."""
+        The time limit is that of a step, such as a page. While the caller works on a part, no time is counted.
+        """
         seconds = left = request.limits.seconds
         try:
-            wire.write_request(self._get_stream("stdin"), request, b"")
+            self._set_deadline(left)
+            wire.write_request(self._get_stream("stdin"), request, data)
             while True:
                 began = monotonic()
-                with self._lock:
-                    self._is_cancelled = _follow_cancellation()
-                    self._deadline = began + left
+                self._set_deadline(left)
                 kind, value = wire.read_reply(self._get_stream("stdout"))
                 left -= monotonic() - began
                 if kind == wire.STEP:
-                    left += get_step_seconds(request.limits.seconds, int(value)) - seconds
-                    seconds = get_step_seconds(request.limits.seconds, int(value))
+                    seconds = left = get_step_seconds(request.limits.seconds, int(value))
                     continue
                 self._set_idle()
                 yield kind, value
@@ -153,19 +155,24 @@ class ReaderProcess:
                     return
                 wire.ask_for_next(self._get_stream("stdin"))
         except (wire.Closed, OSError, ValueError) as error:
-            raise SourceError(request.uri, self._explain_end(replace(request.limits, seconds=seconds))) from error
+            raise SourceError(request.uri, self._explain_end(seconds, request.limits.memory)) from error
         finally:
             self._set_idle()
 
     def close(self) -> None:
-        """Ends the process and the thread that watches it."""
+        """End the process and the thread that watches it."""
         self._is_closed.set()
         self._thread.join()
 
     def forget(self) -> None:
-        """Leaves the process to the one that started it: this is a copy of that one, made by fork."""
+        """Leave the process to the one that started it: this is a copy of that one, made by fork."""
         if self._process is not None:
             self._process.returncode = 0  # nobody waits for it here, and Python is not to warn about that
+
+    def _set_deadline(self, seconds: float) -> None:
+        with self._lock:
+            self._is_cancelled = partial(copy_context().run, is_cancelled)  # of the caller of now, in any thread
+            self._deadline = monotonic() + seconds
 
     def _set_idle(self) -> None:
         with self._lock:
@@ -177,28 +184,23 @@ class ReaderProcess:
             raise wire.Closed
         return stream
 
-    def _explain_end(self, limits: ReadLimits) -> str:
-        """Why the process ended in the middle of a file, worded to follow its name."""
+    def _explain_end(self, seconds: float, memory: int) -> str:
+        """Explain why the process ended in the middle of a file, worded to follow its name."""
         code = self._process.wait() if self._process else None
         if self._ended_by == "cancelled":
             return "was not read: the work was cancelled"
         if self._ended_by or code == -getattr(signal, "SIGALRM", 0):
-            return (
-                f"took more than {limits.seconds:g} seconds to read, for a file or a page (ingestion.max_read_seconds)"
-            )
-        memory = f"{limits.memory // 1_000_000:,} MB of memory (ingestion.max_read_memory)"
-        return f"cannot be read: its reader crashed; it is broken, or needs more than {memory}"
+            return f"took more than {seconds:g} seconds to read, for a file or a page (ingestion.max_read_seconds)"
+        more = f"{memory // 1_000_000:,} MB of memory (ingestion.max_read_memory)"
+        return f"cannot be read: its reader crashed; it is broken, or needs more than {more}"
 
     def _start_and_watch(self) -> None:
-        """Runs in a thread of its own, because on Linux the process ends with the thread that started it."""
+        """Start the process and watch it, in a thread of its own: on Linux it ends with the thread that started it."""
         path = [os.path.abspath(each) if each else each for each in sys.path]  # noqa: PTH100
         command = [sys.executable, "-I", "-c", _BOOT, json.dumps(path), str(os.getpid())]
-        own_group: dict[str, Any] = (
-            {"creationflags": _WINDOWS_FLAGS} if sys.platform == "win32" else {"start_new_session": True}
-        )  # an interrupt at the terminal is for the caller, who ends the process
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **own_group
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **_OWN_GROUP
             )
         except (OSError, ValueError):
             self._is_started.set()
@@ -218,7 +220,7 @@ class ReaderProcess:
                 break
         process.kill()
         process.wait()
-        self._is_closed.wait(0 if self._deadline is None else None)  # the caller still reads what is left
+        self._is_closed.wait(0 if self._deadline is None else None)  # the caller still reads the rest
         for stream in (process.stdin, process.stdout):
             with suppress(OSError):
                 if stream:
@@ -227,7 +229,7 @@ class ReaderProcess:
 
 
 class ProcessPool:
-    """The reader processes of this process: those that wait for a file, and all that run."""
+    """The reader processes of this process: the idle ones, and all running ones."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -235,7 +237,7 @@ class ProcessPool:
         self._running: set[ReaderProcess] = set()
 
     def take(self) -> ReaderProcess:
-        """A process that waits, or else a new one."""
+        """Return a process that waits, or else a new one."""
         while True:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
@@ -249,7 +251,7 @@ class ProcessPool:
             process.close()
 
     def give_back(self, process: ReaderProcess) -> None:
-        """Keeps a process for the next file."""
+        """Keep a process for the next file."""
         with self._lock:
             if len(self._idle) < MAX_IDLE:
                 self._idle.append(process)
@@ -257,7 +259,7 @@ class ProcessPool:
         process.close()
 
     def retire(self, process: ReaderProcess) -> bool:
-        """Takes a process out of those that wait; False if somebody has just taken it."""
+        """Take a process out of the idle ones; False if somebody has just taken it."""
         with self._lock:
             if process in self._idle:
                 self._idle.remove(process)
@@ -265,27 +267,22 @@ class ProcessPool:
         return False
 
     def discard(self, process: ReaderProcess) -> None:
-        """Forgets a process that has ended."""
+        """Forget a process that has ended."""
         with self._lock:
             self._running.discard(process)
 
     def close(self) -> None:
-        """Ends all processes."""
+        """End all processes."""
         with self._lock:
             running, self._idle = list(self._running), []
         for process in running:
             process.close()
 
     def reset_after_fork(self) -> None:
-        """Empties the pool of a forked copy of this process, which must not use the pipes of the original."""
+        """Empty the pool of a forked copy of this process, which must not use the pipes of the original."""
         for process in self._running:
             process.forget()
         self._lock, self._idle, self._running = Lock(), [], set()
-
-
-def _follow_cancellation() -> Callable[[], bool]:
-    """A function that says, in any thread, whether the caller of now was cancelled."""
-    return partial(copy_context().run, is_cancelled)
 
 
 _pool = ProcessPool()

@@ -1,11 +1,11 @@
-"""What goes between the caller and the reader process: requests, and replies in frames, all of it plain data.
+"""Requests to the reader process and its replies in frames, all of it plain data.
 
 JSON and not pickle: a parser that a file has taken over must not be able to run anything in the process of the caller.
 """
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import IO, Any
@@ -14,13 +14,13 @@ from clew.core.types import Document, Section
 from clew.index.read.process.limits import ReadLimits
 
 READY, STEP, PART, DONE, REFUSED, MISSING = b"r", b"s", b"p", b"d", b"x", b"m"  # kinds of replies
-NEXT = b"n"  # asks for what follows a PART
+NEXT = b"n"  # asks for the reply after a PART
 EXPORT = "chat export"  # in the place of a suffix: the uri is the path of an export, which is opened there
 _FRAME = struct.Struct("<cQ")
 _SIZE = struct.Struct("<QQ")
 _SECTION_FIELDS = tuple(each.name for each in fields(Section))
-_DOCUMENT_FIELDS = tuple(each.name for each in fields(Document))
-_TIMES, _SETS = frozenset({"at", "created", "updated"}), frozenset({"access"})
+_DOCUMENT_FIELDS = tuple(each.name for each in fields(Document) if each.name != "sections")
+_TIMES = frozenset({"at", "created", "updated"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Closed(Exception):
 
 
 def write_request(stream: IO[bytes], request: ReadRequest, data: bytes) -> None:
-    """Writes a request and the bytes of the file."""
+    """Write a request and the bytes of the file."""
     head = _dump(asdict(request))
     stream.write(_SIZE.pack(len(head), len(data)) + head)
     stream.write(data)
@@ -47,25 +47,25 @@ def write_request(stream: IO[bytes], request: ReadRequest, data: bytes) -> None:
 
 
 def read_request(stream: IO[bytes]) -> tuple[ReadRequest, bytes]:
-    """The next request and the bytes of its file."""
+    """Read the next request and the bytes of its file."""
     head, size = _SIZE.unpack(_read_exactly(stream, _SIZE.size))
     values = _load(_read_exactly(stream, head))
     return ReadRequest(**values | {"limits": ReadLimits(**values["limits"])}), _read_exactly(stream, size)
 
 
 def ask_for_next(stream: IO[bytes]) -> None:
-    """Asks for what follows a part."""
+    """Ask for the reply after a part."""
     stream.write(NEXT)
     stream.flush()
 
 
 def wait_for_next(stream: IO[bytes]) -> None:
-    """Waits until the caller asks for what follows a part."""
+    """Wait until the caller asks for the reply after a part."""
     _read_exactly(stream, len(NEXT))
 
 
 def write_reply(stream: IO[bytes], kind: bytes, value: Any = None) -> None:
-    """Writes one reply."""
+    """Write one reply."""
     body = _dump(value)
     stream.write(_FRAME.pack(kind, len(body)))
     stream.write(body)
@@ -73,42 +73,38 @@ def write_reply(stream: IO[bytes], kind: bytes, value: Any = None) -> None:
 
 
 def read_reply(stream: IO[bytes]) -> tuple[bytes, Any]:
-    """The kind of the next reply, and its value."""
+    """Read the kind of the next reply, and its value."""
     kind, size = _FRAME.unpack(_read_exactly(stream, _FRAME.size))
     return kind, _load(_read_exactly(stream, size))
 
 
 def encode_document(document: Document) -> dict[str, Any]:
-    """The document as JSON values."""
-    sections = [[_encode(name, getattr(each, name)) for name in _SECTION_FIELDS] for each in document.sections]
-    values = {name: _encode(name, getattr(document, name)) for name in _DOCUMENT_FIELDS if name != "sections"}
-    return {**values, "meta": dict(document.meta), "sections": sections}
+    """Return the document as values of a reply."""
+    sections = [[getattr(each, name) for name in _SECTION_FIELDS] for each in document.sections]
+    return {**{name: getattr(document, name) for name in _DOCUMENT_FIELDS}, "sections": sections}
 
 
 def decode_document(values: Mapping[str, Any]) -> Document:
-    """The document of these JSON values."""
-    sections = tuple(
-        Section(*(_decode(name, value) for name, value in zip(_SECTION_FIELDS, each, strict=True)))
-        for each in values["sections"]
-    )
-    given = {name: _decode(name, values[name]) for name in _DOCUMENT_FIELDS if name != "sections"}
-    return Document(**given, sections=sections)
+    """Return the document of the values of a reply."""
+    sections = tuple(Section(**_decode(dict(zip(_SECTION_FIELDS, each, strict=True)))) for each in values["sections"])
+    return Document(**_decode({name: values[name] for name in _DOCUMENT_FIELDS}), sections=sections)
 
 
-def _encode(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    return value.isoformat() if name in _TIMES else sorted(value) if name in _SETS else value
-
-
-def _decode(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    return datetime.fromisoformat(value) if name in _TIMES else frozenset(value) if name in _SETS else value
+def _decode(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with times and labels as a document has them."""
+    for name in _TIMES & values.keys():
+        values[name] = values[name] and datetime.fromisoformat(values[name])
+    return values | {"access": None if values["access"] is None else frozenset(values["access"])}
 
 
 def _dump(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return json.dumps(value, ensure_ascii=False, default=_to_json).encode("utf-8", "surrogatepass")
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Set):
+        return sorted(value)
+    return dict(value) if isinstance(value, Mapping) else value.isoformat()
 
 
 def _load(data: bytes) -> Any:

@@ -9,7 +9,7 @@ from threading import Lock
 
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections_from_headings
+from clew.index.read.blocks import Heading, build_sections_from_headings
 from clew.index.read.text.markdown import find_line_starts
 
 LANGUAGES = {
@@ -67,7 +67,7 @@ _warnings_lock = Lock()
 
 
 def read_code(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a source file; its definitions are sections, methods under their class."""
+    """Return the Document of a source file; its definitions are sections, methods under their class."""
     suffix = f".{name.lower().rpartition('.')[2]}"
     language = LANGUAGES.get(suffix, "")
     return Document(
@@ -81,7 +81,7 @@ def read_code(text: str, *, uri: str, name: str) -> Document:
 
 
 def _find_definitions(text: str, language: str) -> Iterator[Heading]:
-    """Where the definitions begin; what is between them gets no label."""
+    """Yield where the definitions begin, and the text between them without a label."""
     if language in _DATA_LANGUAGES:
         return
     tree = _parse_python(text) if language == "python" else None
@@ -92,7 +92,7 @@ def _find_definitions(text: str, language: str) -> Iterator[Heading]:
 
 
 def _parse_python(text: str) -> ast.Module | None:
-    """The syntax tree; None if this Python cannot parse the text, or it is so long that it was generated."""
+    """Parse the syntax tree; None if this Python cannot parse the text, or it is so long that it was generated."""
     with _warnings_lock, warnings.catch_warnings():  # the warning filters are global to all threads
         warnings.simplefilter("ignore")  # such as an invalid escape in the file
         if len(text) > _MAX_PARSED_CHARS:
@@ -106,7 +106,7 @@ def _parse_python(text: str) -> ast.Module | None:
 def _find_python_definitions(
     body: Sequence[ast.stmt], starts: Sequence[int], lines: Sequence[str], *, level: int
 ) -> Iterator[Heading]:
-    """The definitions of a body, and without a label the statements after a definition."""
+    """Yield the definitions of a body, and without a label the statements after a definition."""
     needs_section = False
     for number, node in enumerate(body):
         if not isinstance(node, _DEFINITIONS):
@@ -122,7 +122,7 @@ def _find_python_definitions(
 
 
 def _find_first_line(node: ast.stmt, lines: Sequence[str]) -> int:
-    """The first line of a statement, with its decorators and the comment right above it."""
+    """Find the first line of a statement, with its decorators and the comment right above it."""
     decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
     line = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
     while line and lines[line - 1].lstrip().startswith("#"):
@@ -137,7 +137,7 @@ def _make_definition_label(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Cl
 
 
 def _find_definitions_by_line(text: str, language: str) -> Iterator[Heading]:
-    """Definitions by line rules: each begins at the margin after a blank line, with its comments above it."""
+    """Yield definitions by line rules: each begins at the margin after a blank line, with its comments."""
     starts = find_line_starts(text)
     lines = _split_lines(text)
     in_definition = False
@@ -157,7 +157,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _match_definition(line: str, language: str) -> str:
-    """The label of the definition that a line begins; empty if it begins none."""
+    """Return the label of the definition that a line begins; empty if it begins none."""
     if len(line) > _MAX_LINE_CHARS:
         return ""
     if language in ("toml", "ini"):

@@ -35,7 +35,7 @@ class FrontMatter:
 
 
 def parse_front_matter(text: str) -> FrontMatter:
-    """The front matter and body of a page; one that cannot be parsed stays part of the body.
+    """Parse the front matter and body of a page; one that cannot be parsed stays part of the body.
 
     After blank lines it counts only if it names who may see the page: otherwise these are horizontal rules.
     """
@@ -64,7 +64,7 @@ def parse_front_matter(text: str) -> FrontMatter:
 
 
 def _begins_with_labels(text: str, start: int) -> bool:
-    """Whether a page begins as front matter does, with a line `access` in it, whatever comes then."""
+    """Return whether a page begins as front matter does, with a line `access` in it, whatever comes then."""
     opening, *lines = text[start : start + _MAX_CHARS].split("\n")
     if opening.rstrip() != "---":
         return False
@@ -73,7 +73,7 @@ def _begins_with_labels(text: str, start: int) -> bool:
 
 
 def _parse_labels(values: Mapping[str, Any]) -> frozenset[str] | None:
-    """The labels of `access`, a list or a line with commas between them; None without it, ValueError if it has none.
+    """Parse the labels of `access`, a list or text with commas; None without it, ValueError if it is neither.
 
     An empty list is a statement: nobody may see the page.
     """
@@ -91,13 +91,13 @@ def _parse_labels(values: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """The values as JSON values under string keys; ValueError if there are too many."""
+    """Return the values as JSON values under string keys; ValueError if there are too many."""
     budget = [_MAX_VALUES]
     return {str(key): to_json_value(value, budget) for key, value in values.items()}
 
 
 def to_json_value(value: Any, budget: list[int]) -> Any:
-    """The value as a JSON value: dates as ISO 8601, anything unknown as its str()."""
+    """Return the value as a JSON value: dates as ISO 8601, anything unknown as its str()."""
     budget[0] -= 1
     if budget[0] < 0:
         raise ValueError(f"it holds more than {_MAX_VALUES:,} values")
@@ -115,7 +115,7 @@ def to_json_value(value: Any, budget: list[int]) -> Any:
 
 
 def parse_updated_time(values: Mapping[str, Any]) -> datetime | None:
-    """When the page was last changed, else written: the first of `updated` and `date` that is a time, in UTC."""
+    """Parse when the page was last changed, else written: the first time of `updated` and `date`, in UTC."""
     for key in ("updated", "date"):
         value = values.get(key)
         if not isinstance(value, str):

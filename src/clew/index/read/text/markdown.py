@@ -1,4 +1,7 @@
-"""Markdown: each heading opens a section; the CommonMark parser alone decides what a heading is."""
+"""Markdown: each heading, as the CommonMark parser finds them, opens a section.
+
+Tables are parsed without their cells: only their lines are needed, and a large one has millions of cells.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,17 +10,62 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.state_block import StateBlock
+from markdown_it.rules_block.table import MAX_AUTOCOMPLETED_CELLS, getLine, table
 from markdown_it.token import Token
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
+from clew.index.read.blocks import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.front_matter import parse_front_matter
-from clew.index.read.text.markdown_table import parse_table_without_cells
 
+_PIPE = re.compile(r"(?<!\\)\|")
 # Only blocks are needed of a page; inline markup is parsed in headings alone.
 _BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+
+
+def parse_table_without_cells(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:  # noqa: N803
+    """Return whether a table begins here.
+
+    It ends where the parser's does, and has only its first and last token.
+    """
+    if not table(state, startLine, endLine, True):
+        return False
+    if silent:
+        return True
+    parent, state.parentType = state.parentType, "table"
+    opened = state.push("table_open", "table", 1)
+    end = _find_end(state, startLine, endLine)
+    opened.map = [startLine, end]
+    state.push("table_close", "table", -1)
+    state.parentType, state.line = parent, end
+    return True
+
+
+def _find_end(state: StateBlock, start: int, last: int) -> int:
+    """Find the line after the last row."""
+    rules = state.md.block.ruler.getRules("blockquote")
+    columns = _count_cells(getLine(state, start).strip())
+    missing = 0
+    for line in range(start + 2, last):
+        if state.sCount[line] < state.blkIndent or any(rule(state, line, last, True) for rule in rules):
+            return line
+        row = getLine(state, line).strip()
+        if not row or state.is_code_block(line):
+            return line
+        missing += columns - _count_cells(row)
+        if missing > MAX_AUTOCOMPLETED_CELLS:
+            return line
+    return last
+
+
+def _count_cells(row: str) -> int:
+    pipes = [match.start() for match in _PIPE.finditer(row)]
+    outer = bool(pipes) and pipes[0] == 0, bool(pipes) and pipes[-1] == len(row) - 1
+    return len(pipes) + 1 - sum(outer)
+
+
 _BLOCK_PARSER.block.ruler.at("table", parse_table_without_cells, {"alt": ["paragraph", "reference"]})
 _INLINE_PARSER = MarkdownIt("commonmark")
 _KINDS = {
@@ -56,7 +104,7 @@ class MarkdownBlock(NamedTuple):
 
 
 def read_markdown(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a markdown page: front matter in `meta`, a section per heading."""
+    """Return the Document of a markdown page: front matter in `meta`, a section per heading."""
     front_matter = parse_front_matter(text)
     if front_matter.labels_lost:  # without its labels everybody would see it
         raise SourceError(uri, f"names who may see it (access), but its {front_matter.error}; correct it")
@@ -82,12 +130,12 @@ def read_markdown(text: str, *, uri: str, name: str) -> Document:
 
 @lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
 def parse_markdown_blocks(text: str) -> tuple[MarkdownBlock, ...]:
-    """The blocks of a markdown text in order; together they cover all but white space."""
+    """Parse the blocks of a markdown text in order; together they cover all but white space."""
     return tuple(parse_markdown_blocks_uncached(text))
 
 
 def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
-    """`parse_markdown_blocks` without its cache, for the many small texts of a conversation."""
+    """Parse the blocks without the cache, for the many small texts of a conversation."""
     if _is_plain(text):
         paragraphs = _PLAIN_PARAGRAPH.finditer(text)
         return [MarkdownBlock("paragraph", each.start(), each.start() + len(each[0].rstrip())) for each in paragraphs]
@@ -95,14 +143,14 @@ def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is nothing but paragraphs: no line begins with markup, and it has spaces and newlines alone."""
+    """Return whether a text is only paragraphs: no line begins with markup, and its white space is plain."""
     if _FIRST_MARKUP.match(text) or _LATER_MARKUP.search(text):
         return False
     return text.replace("\n", "").isprintable()
 
 
 def find_line_starts(text: str) -> list[int]:
-    """The offset of each line, and the length of the text."""
+    """Find the offset of each line, and the length of the text."""
     if "\r" in text:
         return [0, *(match.end() for match in _NEWLINE.finditer(text)), len(text)]
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
@@ -141,7 +189,7 @@ def _collect_blocks(text: str, tokens: Sequence[Token]) -> list[MarkdownBlock]:
 
 
 def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:
-    """The blocks plus those that the parser does not report: link definitions, empty items, what is nested too deep."""
+    """Add the blocks that the parser does not report: link definitions, empty items, and too deep nesting."""
     filled: list[MarkdownBlock] = []
     at = 0
     for block in (*blocks, MarkdownBlock("", len(text), len(text))):
@@ -162,7 +210,7 @@ def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[M
 
 
 def _strip_heading_markup(content: str) -> str:
-    """The text of a heading without markup."""
+    """Return the text of a heading without markup."""
     content = _strip_anchor(content.strip()[:_MAX_HEADING_CHARS].rstrip())
     marks = len(_MARKUP.findall(content))
     if not marks:
@@ -179,6 +227,6 @@ def _strip_heading_markup(content: str) -> str:
 
 
 def _strip_anchor(content: str) -> str:
-    """The text of a heading without the id at its end: "Install {#setup}"."""
+    """Return the text of a heading without the id at its end: "Install {#setup}"."""
     start = content.rfind("{#")
     return content[:start].rstrip() if start >= 0 and content.find("}", start) == len(content) - 1 else content

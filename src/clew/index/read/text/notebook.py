@@ -8,7 +8,7 @@ from typing import Any
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
+from clew.index.read.blocks import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.markdown import parse_markdown_blocks
 
 MAX_OUTPUT_CHARS = 1000  # of one cell: the rest is seldom worth finding
@@ -18,7 +18,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def read_notebook(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a notebook; `meta` has the language of its code and the number of its cells."""
+    """Return the Document of a notebook; `meta` has the language of its code and the number of its cells."""
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -46,7 +46,7 @@ def read_notebook(text: str, *, uri: str, name: str) -> Document:
 
 
 def _list_cells(notebook: Any) -> list[Mapping[str, Any]] | None:
-    """The cells, which older notebooks have in worksheets; None if it is no notebook."""
+    """List the cells, which older notebooks have in worksheets; None if it is no notebook."""
     if not isinstance(notebook, dict):
         return None
     sheets = notebook.get("worksheets")
@@ -66,7 +66,7 @@ def _find_language(meta: Mapping[str, Any]) -> str:
 
 
 def _render_cell(cell: Mapping[str, Any], language: str) -> Iterator[str]:
-    """The parts of a cell as markdown: its source, and the text of its output."""
+    """Yield the parts of a cell as markdown: its source, and the text of its output."""
     source = _join_lines(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") == "heading":  # of older notebooks
         level = cell.get("level")
@@ -81,7 +81,7 @@ def _render_cell(cell: Mapping[str, Any], language: str) -> Iterator[str]:
 
 
 def _collect_output(outputs: Any) -> str:
-    """The text that a cell printed or returned, without pictures, cut to a limit."""
+    """Collect the text that a cell printed or returned, without pictures, cut to a limit."""
     parts: list[str] = []
     for output in outputs if isinstance(outputs, list) else ():
         if not isinstance(output, dict):
@@ -101,7 +101,7 @@ def _render_fence(text: str, info: str) -> str:
 
 
 def _close_fence(text: str) -> str:
-    """A markdown cell whose last fence is closed, so that it does not reach into the next cell."""
+    """Return a markdown cell whose last fence is closed, so that it does not reach into the next cell."""
     mark = "clewendofcell"
     last = parse_markdown_blocks(f"{text}\n\n{mark}")[-1:]
     if last and last[0].kind == "code" and (opening := _FENCE.match(text[last[0].start :].lstrip())):
@@ -110,7 +110,7 @@ def _close_fence(text: str) -> str:
 
 
 def _join_lines(value: Any) -> str:
-    """A text that a notebook holds as one string or as a list of lines; without lone surrogates."""
+    """Return a text that a notebook holds as one string or as a list of lines; without lone surrogates."""
     lines: Sequence[Any] = value if isinstance(value, list) else [value]
     text = "".join(line for line in lines if isinstance(line, str))
     return text.replace("\r\n", "\n").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

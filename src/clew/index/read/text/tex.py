@@ -1,13 +1,12 @@
 """LaTeX: sections, paragraphs, lists, tables, formulas and code of a source file; other files are not read in."""
 
 import re
+import unicodedata
 from collections.abc import Generator, Iterator
 from datetime import datetime
 
 from clew.core.types import Document
-from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
-from clew.index.read.tables import split_large_table
-from clew.index.read.text.tex_inline import convert_inline, read_group, skip_options, strip_labels
+from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, split_large_table
 
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _CODE = frozenset(("verbatim", "Verbatim", "lstlisting", "minted", "alltt", "comment", "filecontents"))
@@ -27,10 +26,38 @@ _ROW_END = re.compile(r"\\\\(?:\[[^\]\n]*\])?|\\tabularnewline(?![A-Za-z])")
 _CELL = re.compile(r"(?<!\\)&")
 _AND = re.compile(r"\s*\\and(?![A-Za-z])\s*")
 _DATE_FORMATS = ("%Y-%m-%d", "%B %d, %Y", "%d %B %Y", "%B %Y")
+MAX_GROUP_CHARS = 1000  # of an argument that is read whole; a longer one is taken for one that is not closed
+_TOKEN = re.compile(
+    r"\\[A-Za-z]+\*?[ \t]*|\\.|[{}~$]|---?|``|''|\n[ \t]*", re.DOTALL
+)  # commands, braces, formulas, dashes, quotes, line ends
+_GROUP_MARK = re.compile(r"[{}]|\\.", re.DOTALL)
+_OPTIONS = re.compile(r"\s*\[[^\]\n]{0,500}\]")
+_ACCENTS = dict(
+    zip("'`^\"~=.cvuHkr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u0327\u030c\u0306\u030b\u0328\u030a", strict=True)
+)
+_SIGNS = """ss ß ae æ AE Æ oe œ OE Œ o ø O Ø l ł L Ł aa å AA Å i ı j ȷ LaTeX LaTeX TeX TeX ldots … dots … S § P ¶
+copyright © pounds £ euro € textendash – textemdash — textbackslash \\ textasciitilde ~ textasciicircum ^ textbar |
+textless < textgreater > textquotesingle '"""  # each command and its sign
+_LETTERS = dict(zip(_SIGNS.split()[::2], _SIGNS.split()[1::2], strict=True))
+_LETTERS |= {**dict.fromkeys(("quad", "qquad", "newline"), " "), "today": "", "par": "\n"}
+_BY_CHARACTER = {"\\": " ", ",": " ", ";": " ", ":": " ", "!": "", "/": "", "-": "", "@": "", " ": " ", "\n": " "}
+# Commands whose arguments say nothing to a reader.
+_WITHOUT_TEXT = frozenset(
+    (
+        *("label", "vspace", "hspace", "includegraphics", "input", "include", "bibliography", "bibliographystyle"),
+        *("usepackage", "documentclass", "setlength", "addtolength", "setcounter", "addtocounter", "pagestyle"),
+        *("thispagestyle", "newcommand", "renewcommand", "providecommand", "def", "let", "index", "pagenumbering"),
+        *("color", "fontsize", "selectfont", "rule", "phantom", "hphantom", "vphantom", "thanks", "markboth", "cline"),
+        *("cmidrule", "addbibresource", "graphicspath", "hypersetup", "newtheorem", "DeclareMathOperator"),
+    )
+)
+_LABEL = re.compile(r"[ \t]*\\label\s*\{[^{}]*\}")
+_CITES = re.compile(r"(?:[a-zA-Z]*cite[a-zA-Z]*|nocite)\*?\Z")
+_REFERENCES = frozenset(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "url", "path", "nolinkurl"))
 
 
 def read_tex(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a LaTeX file: a section per sectioning command, its title, author and date in `meta`."""
+    """Return the Document of a LaTeX file: a section per sectioning command, its title, author and date in `meta`."""
     source = _strip_comments(text)
     start, end = source.find("\\begin{document}"), source.rfind("\\end{document}")
     body = source[start + len("\\begin{document}") if start >= 0 else 0 : end if end >= 0 else None]
@@ -47,7 +74,7 @@ def read_tex(text: str, *, uri: str, name: str) -> Document:
 
 
 def _strip_comments(text: str) -> str:
-    """The source without comments, except in code; a line that is nothing else goes with its line end."""
+    """Return the source without comments, except in code; a line that is nothing else goes with its line end."""
     lines: list[str] = []
     code = ""
     for line in text.split("\n"):
@@ -63,7 +90,7 @@ def _strip_comments(text: str) -> str:
 
 
 def _read_declaration(source: str, command: str) -> str:
-    """The argument of \\title, \\author or \\date as text on one line."""
+    """Return the argument of \\title, \\author or \\date as text on one line."""
     found = re.search(rf"\\{command}(?![A-Za-z])", source)
     if found is None:
         return ""
@@ -81,7 +108,7 @@ def _parse_date(text: str) -> str:
 
 
 class _Parser:
-    """Walks the body once, from mark to mark; what stands between is text of the open paragraph or list item."""
+    """Walks the body once, from mark to mark; the text between belongs to the open paragraph or list item."""
 
     def __init__(self, body: str, levels: dict[str, int]) -> None:
         self._body, self._levels = body, levels
@@ -91,7 +118,7 @@ class _Parser:
         self._is_quote = False
 
     def parse(self) -> Iterator[SourceBlock]:
-        """The blocks of the body, in order."""
+        """Yield the blocks of the body, in order."""
         body, at = self._body, 0
         while (mark := _MARK.search(body, at)) is not None:
             self._text.append(body[at : mark.start()])
@@ -118,7 +145,7 @@ class _Parser:
         yield from self._flush()
 
     def _flush(self, *, ends_item: bool = True) -> Iterator[SourceBlock]:
-        """The open paragraph or list item; a blank line alone does not end an item."""
+        """Yield the open paragraph or list item; a blank line alone does not end an item."""
         if not ends_item and self._marker is not None:
             self._text.append("\n")
             return
@@ -131,20 +158,17 @@ class _Parser:
         self._marker = None
 
     def _begin(self, name: str, at: int) -> Generator[SourceBlock, None, int]:
-        """The blocks of an environment that is taken whole; returns the position after it, or after its opening."""
-        if name in _CODE | _MATH | _PICTURES:
+        """Yield the blocks of an environment that is read whole; return the position after it or its opening."""
+        if name in _CODE | _MATH | _PICTURES | _TABLES:
             end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
-            stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
+            stop, after = end.span() if end else (len(self._body), len(self._body))
             content = self._body[at:stop]
             if name in _MATH:
                 yield SourceBlock("formula", strip_labels(content))
+            elif name in _TABLES:
+                yield from split_large_table(_split_rows(content))
             elif name in _CODE and name != "comment":
                 yield SourceBlock("code", content[skip_options(content, 0) :].strip("\n"))
-            return after
-        if name in _TABLES:
-            end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
-            stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
-            yield from split_large_table(_split_rows(self._body[at:stop]))
             return after
         if name in _LISTS:
             self._lists.append(name)
@@ -163,7 +187,7 @@ class _Parser:
             self._is_quote = False
 
     def _open_item(self, command: str, at: int) -> int:
-        """Opens a list item; its own label, or the key of a reference, is the first of its text."""
+        """Open a list item; its own label, or the key of a reference, is the first of its text."""
         self._marker = "1." if self._lists and self._lists[-1] in ("enumerate", "compactenum") else "-"
         if command == "bibitem":
             key, at = read_group(self._body, skip_options(self._body, at))
@@ -186,10 +210,119 @@ def _to_line(text: str) -> str:
 
 
 def _split_rows(content: str) -> list[list[str]]:
-    """The rows of a table, after the description of its columns."""
+    """Return the rows of a table, after the description of its columns."""
     at = skip_options(content, 0)
     first, after = read_group(content, at)
     if first and content[after : after + 1] == "{":  # tabularx has its width first
         _, after = read_group(content, after)
     rows = (_RULES.sub("", row) for row in _ROW_END.split(content[after:]))
     return [[_to_line(cell) for cell in _CELL.split(row)] for row in rows if row.strip()]
+
+
+def strip_labels(formula: str) -> str:
+    """Return the formula without its labels, which say nothing to a reader."""
+    return _LABEL.sub("", formula)
+
+
+def read_group(text: str, at: int) -> tuple[str, int]:
+    """Return the argument in braces at a position (after white space) and where it ends; empty if there is none."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    if at >= len(text) or text[at] != "{":
+        return "", at
+    if text.find("}", at, at + MAX_GROUP_CHARS) < 0:
+        return "", at + 1
+    depth = 0
+    for mark in _GROUP_MARK.finditer(text, at, at + MAX_GROUP_CHARS):
+        depth += {"{": 1, "}": -1}.get(mark[0], 0)
+        if depth == 0:
+            return text[at + 1 : mark.start()], mark.end()
+    return "", at + 1
+
+
+def skip_options(text: str, at: int) -> int:
+    """Return the position after an optional argument in brackets, if there is one."""
+    found = _OPTIONS.match(text, at)
+    return found.end() if found else at
+
+
+def convert_inline(text: str) -> str:
+    """Convert the text of LaTeX source as plain text, in one pass."""
+    parts: list[str] = []
+    closers: list[str | None] = []  # the text that each open brace adds at its end
+    # What the next brace adds at its end; None for an argument, which is kept apart from the one after it. A paragraph
+    # may begin with the arguments of the environment around it.
+    pending: str | None = None
+    at = 0
+    while (token := _TOKEN.search(text, at)) is not None:
+        parts.append(text[at : token.start()])
+        pending = "" if parts[-1].strip() else pending
+        mark, at = token[0], token.end()
+        if mark == "{":
+            closers.append(pending)
+            pending = ""
+        elif mark == "}":
+            closer = closers.pop() if closers else ""
+            is_followed = closer is None and text[at : at + 1] == "{"
+            pending = None if is_followed else ""
+            parts.append(" " if is_followed else closer or "")
+        elif mark == "$":
+            end = text.find("$", at, at + MAX_GROUP_CHARS)
+            if end < 0:
+                parts.append("$")
+            else:
+                parts.append(strip_labels(text[at - 1 : end + 1]))
+                at = end + 1
+        elif mark[0] == "\\":
+            shown, at, pending = _convert_command(mark[1:].rstrip(" \t"), mark, text, at)
+            parts.append(shown)
+        else:
+            parts.append({"~": " ", "--": "–", "---": "—", "``": "“", "''": "”"}.get(mark, "\n"))
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int, str | None]:
+    """Return the shown text of a command, the position after it, and the text at the end of its argument."""
+    bare = name.rstrip("*")
+    if name in _ACCENTS and (not name.isalpha() or text[at : at + 1] == "{"):
+        return (*_convert_accent(name, text, at), "")
+    if bare in _LETTERS:
+        return _LETTERS[bare] + (" " if mark.endswith(" ") and bare in ("LaTeX", "TeX") else ""), at, ""
+    if not bare.isalpha():
+        return _BY_CHARACTER.get(name, name), at, ""
+    at = skip_options(text, at)
+    if bare in _WITHOUT_TEXT:
+        after = _skip_groups(text, at)
+        return "", after, ""
+    if _CITES.match(bare) or bare in _REFERENCES:
+        at = skip_options(text, at)
+        target, at = read_group(text, at)
+        if bare == "nocite":
+            return "", at, ""
+        return (target if bare in _REFERENCES else f"[{target}]"), at, ""
+    if bare == "href":
+        _, at = read_group(text, at)
+        return "", at, ""
+    if bare == "footnote":
+        return " (", at, ")"
+    # Any other command shows its arguments. One without arguments separates words, as \centering does.
+    return "" if text[at : at + 1] in "{[" else " ", at, None
+
+
+def _convert_accent(name: str, text: str, at: int) -> tuple[str, int]:
+    if text[at : at + 1] == "{":
+        letter, at = read_group(text, at)
+    else:
+        letter, at = text[at : at + 1], at + 1
+    letter = {"\\i": "i", "\\j": "j"}.get(letter.strip(), letter)
+    return unicodedata.normalize("NFC", letter[:1] + _ACCENTS[name] + letter[1:]) if letter else "", at
+
+
+def _skip_groups(text: str, at: int) -> int:
+    """Return the position after all arguments that follow."""
+    while True:
+        at = skip_options(text, at)
+        if text[at : at + 1] != "{":
+            return at
+        _, at = read_group(text, at)

@@ -69,12 +69,10 @@ def read_url(
     url: str,
     *,
     allow_private: bool = False,
-    max_bytes: int = MAX_BYTES,
-    timeout: float = TIMEOUT_SECONDS,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
-    """The Document at a URL: HTML, markdown, plain text or PDF, by its content type or else its first bytes."""
-    fetched = fetch_url(url, allow_private=allow_private, max_bytes=max_bytes, timeout=timeout)
+    """Return the Document at a URL: HTML, markdown, plain text or PDF, by its content type or else its first bytes."""
+    fetched = fetch_url(url, allow_private=allow_private)
     if not fetched.data.strip():
         raise SourceError(url, "is empty")
     path = PurePosixPath(urlsplit(fetched.url).path)
@@ -95,7 +93,7 @@ def read_url(
 def fetch_url(
     url: str, *, allow_private: bool = False, max_bytes: int = MAX_BYTES, timeout: float = TIMEOUT_SECONDS
 ) -> FetchedPage:
-    """The response at an http or https URL; `timeout` seconds are for the whole request with its redirects."""
+    """Return the response at an http or https URL; `timeout` seconds are for the whole request with its redirects."""
     deadline = monotonic() + timeout
     at = url
     for _ in range(MAX_REDIRECTS + 1):
@@ -140,7 +138,7 @@ def _parse_url(at: str, url: str) -> SplitResult:
 
 
 def _resolve_host(parts: SplitResult, url: str, *, allow_private: bool, deadline: float) -> Address:
-    """The address to connect to; all addresses of the host must be public, unless private ones are allowed."""
+    """Resolve the address to connect to; all addresses of the host must be public, unless private ones are allowed."""
     host = parts.hostname or ""
     addresses = _look_up_addresses(host, parts.port or _DEFAULT_PORTS[parts.scheme], url, deadline)
     for address in addresses:
@@ -152,7 +150,7 @@ def _resolve_host(parts: SplitResult, url: str, *, allow_private: bool, deadline
 
 
 def is_public_address(address: Address) -> bool:
-    """Whether an address is on the public internet: not this machine, a local network or a cloud's metadata."""
+    """Return whether an address is on the public internet: not this machine, a local network or a cloud's metadata."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
         if inner is None and (address in _NAT64 or int(address) >> 32 & 0xFDFFFFFF == _ISATAP):
@@ -167,7 +165,7 @@ def is_public_address(address: Address) -> bool:
 
 
 def _look_up_addresses(host: str, port: int, url: str, deadline: float) -> Sequence[Address]:
-    """The addresses of a host. The system resolver has no timeout, so it runs in a thread."""
+    """Look up the addresses of a host. The system resolver has no timeout, so it runs in a thread."""
     try:
         return [ipaddress.ip_address(host.partition("%")[0])]
     except ValueError:
@@ -200,7 +198,7 @@ class _PinnedConnection(http.client.HTTPConnection):
         self._is_secure = parts.scheme == "https"
 
     def connect(self) -> None:
-        """Opens the socket, and TLS on it."""
+        """Open the socket, and TLS on it."""
         self.sock = socket.create_connection((str(self._address), self.port), self.timeout)
         if self._is_secure:
             context = ssl.create_default_context()
@@ -209,7 +207,7 @@ class _PinnedConnection(http.client.HTTPConnection):
             secure.do_handshake()
 
     def abort(self) -> None:
-        """Ends every wait on the socket."""
+        """End every wait on the socket."""
         try:
             if self.sock is not None:
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -220,7 +218,7 @@ class _PinnedConnection(http.client.HTTPConnection):
 def _send_request(
     parts: SplitResult, address: Address, url: str, *, max_bytes: int, deadline: float
 ) -> FetchedPage | str:
-    """The response, or the URL that it redirects to."""
+    """Return the response, or the URL that it redirects to."""
     seconds_left = deadline - monotonic()
     if seconds_left <= 0:
         raise SourceError(url, "did not answer in time")
@@ -253,13 +251,13 @@ def _send_request(
 
 
 def _make_request_target(parts: SplitResult) -> str:
-    """The request target: the path and the query, percent-encoded."""
+    """Make the request target: the path and the query, percent-encoded."""
     query = f"?{quote(parts.query, safe=_SAFE_CHARACTERS)}" if parts.query else ""
     return quote(parts.path or "/", safe=_SAFE_CHARACTERS) + query
 
 
 def _read_response_body(response: http.client.HTTPResponse, url: str, *, max_bytes: int, deadline: float) -> bytes:
-    """The body of a response, decompressed, up to the limit."""
+    """Return the body of a response, decompressed, up to the limit."""
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", ""):
         raise SourceError(url, f"answered with the content encoding {encoding}, which was not requested")

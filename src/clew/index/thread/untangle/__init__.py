@@ -1,28 +1,111 @@
 """Conversation disentanglement: for each message of a flat channel the earlier one that it replies to.
 
 It runs between reading and chunking and infers the replies that an export does not state. `cues` looks at one message,
-`matrices` at the messages around it, `features` at each pair of a message and a candidate, and `net` scores the
-candidates with weights that we trained.
+`features` at each pair of a message and a candidate, and two small feed-forward nets score them with weights that we
+trained: one scores each candidate parent, one the start of a new conversation.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
+import numpy as np
+
+from clew.core.errors import SettingsError
 from clew.core.types import Message
 from clew.index.thread.untangle.cues import MessageCues, extract_message_cues
-from clew.index.thread.untangle.features import extract_reply_features
-from clew.index.thread.untangle.matrices import REACH, ChannelWindow
-from clew.index.thread.untangle.net import ReplyNet, load_default_net
+from clew.index.thread.untangle.features import (
+    MESSAGE_FEATURES,
+    PAIR_FEATURES,
+    REACH,
+    ChannelWindow,
+    Floats,
+    Ints,
+    ReplyFeatures,
+    extract_reply_features,
+)
 
-__all__ = ["REACH", "infer_reply_parents"]
+Layers = tuple[tuple[Floats, Floats], ...]  # weights (inputs × outputs) and bias of each layer
 
 _BLOCK_MESSAGES = 128  # scored at once: enough to hide the cost of a call, few enough to stay in the CPU cache
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyNet:
+    """The layers of both nets; `pair` scores a candidate, `message` the start of a conversation."""
+
+    pair: Layers
+    message: Layers
+
+    def score_parents(self, features: ReplyFeatures) -> Floats:
+        """Score m × (1 + REACH): starting a conversation, then each candidate, the nearest first."""
+        m, reach, _ = features.pairs.shape
+        # The features of the message are the same for each candidate: their part of the first layer is computed once.
+        (first, bias), *rest = self.pair
+        width = features.pairs.shape[2]
+        hidden = (features.pairs.reshape(m * reach, width) @ first[:width]).reshape(m, reach, -1)
+        hidden += (features.messages @ first[width:] + bias)[:, None, :]
+        pairs = _forward(np.maximum(hidden, 0).reshape(m * reach, -1), tuple(rest)).reshape(m, reach)
+        opening = _forward(features.messages, self.message)
+        return np.concatenate([opening, np.where(features.valid, pairs, -np.inf)], axis=1)
+
+    def choose_parents(self, features: ReplyFeatures) -> Ints:
+        """Return how many messages back the parent is; 0 where a conversation starts."""
+        best: Ints = self.score_parents(features).argmax(axis=1)
+        return best
+
+
+def _forward(rows: Floats, layers: Layers) -> Floats:
+    """Return the output of the layers, with ReLU between them."""
+    *hidden, (weights, bias) = layers
+    for inner, offset in hidden:
+        rows = np.maximum(rows @ inner + offset, 0)
+    return rows @ weights + bias
+
+
+INPUTS: Mapping[str, tuple[str, ...]] = {
+    "pair": (*PAIR_FEATURES, *(f"mine: {name}" for name in MESSAGE_FEATURES)),
+    "message": MESSAGE_FEATURES,
+}
+
+
+@cache
+def load_default_net() -> ReplyNet:
+    """Load the net that comes with the package."""
+    return parse_net_weights(
+        json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8"))
+    )
+
+
+def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
+    """Parse the net of a parsed weights file; a SettingsError if its features are not those of this version."""
+    nets: dict[str, Layers] = {}
+    for name, inputs in INPUTS.items():
+        layers = values[name]
+        if tuple(layers[0]["weights"]) != inputs:
+            differing = ", ".join(sorted(set(layers[0]["weights"]) ^ set(inputs))) or "another order"
+            raise SettingsError(
+                f"the weights for {name!r} were trained on other features ({differing}); "
+                "train them again: python -m studies.untangling --train"
+            )
+        nets[name] = tuple(
+            (
+                np.array([*layer["weights"].values()] if position == 0 else layer["weights"], np.float32),
+                np.array(layer["bias"], np.float32),
+            )
+            for position, layer in enumerate(layers)
+        )
+    return ReplyNet(**nets)
 
 
 def infer_reply_parents(
     messages: Sequence[Message], *, before: Sequence[Message] = (), net: ReplyNet | None = None
 ) -> list[int | None]:
-    """The parent that each message replies to, as a position in before + messages; None if it starts a conversation.
+    """Return the parent of each message as a position in before + messages; None if it starts a conversation.
 
     Messages are in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message that
     is given, the result is None. Next comes a quote ("> quoted text"), then the choice of the net (default: the shipped
@@ -52,7 +135,7 @@ def infer_reply_parents(
 
 
 def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list[int | None]:
-    """The positions of the parents of the messages from `new` on, by a quote or by the net."""
+    """Return the positions of the parents of the messages from `new` on, by a quote or by the net."""
     found: list[int | None] = []
     for start in range(new, len(messages), _BLOCK_MESSAGES):
         first = max(0, start - REACH)
@@ -67,6 +150,6 @@ def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list
 
 
 def _find_quoted_message(cues: Sequence[MessageCues], row: int) -> int | None:
-    """The nearest message in reach that contains what this one quotes, or None."""
+    """Find the nearest message in reach that contains what this one quotes, or None."""
     reach = range(row - 1, max(0, row - REACH) - 1, -1)
     return next((position for position in reach if cues[row].quote in cues[position].text), None)

@@ -1,4 +1,4 @@
-"""The cues of one message to what it replies to: whom it addresses, its words, its time and its form."""
+"""The cues of one message to its parent: the addressed people, its words, its time and its form."""
 
 import re
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class MessageCues:
-    """What is known of a message by itself."""
+    """The known facts of a message by itself."""
 
     author: str
     aliases: frozenset[str]  # names that the author may be addressed by
@@ -71,7 +71,7 @@ class MessageCues:
 
 
 def extract_message_cues(message: Message) -> MessageCues:
-    """The cues of a message, without looking at its neighbours."""
+    """Extract the cues of a message, without looking at its neighbours."""
     addressed, tokens, words, forms = _analyse_text(message.text)
     text, quote = _split_off_quote(message.text)
     return MessageCues(
@@ -89,7 +89,7 @@ def extract_message_cues(message: Message) -> MessageCues:
 
 @lru_cache(maxsize=4096)
 def _make_author_aliases(author: str) -> frozenset[str]:
-    """The names that an author may be addressed by: the whole, without trailing marks, joined, the first name."""
+    """Make the names that an author may be addressed by: the whole, without trailing marks, joined, the first name."""
     whole = author.casefold().strip().lstrip("@")
     parts = whole.split()
     forms = {whole, whole.rstrip("_`^|-0123456789"), "".join(parts), ".".join(parts), *parts[:1]}
@@ -98,7 +98,7 @@ def _make_author_aliases(author: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16_384)  # each new message of a channel needs the same hundred before it
 def _analyse_text(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[str], tuple[float, ...]]:
-    """The addressed names, the tokens, the words and the forms of a text."""
+    """Return the addressed names, the tokens, the words and the forms of a text."""
     folded = text.casefold()
     tokens = [token.strip(_EDGES) for token in folded.split()]
     addressed = {one or other.rstrip(".") for one, other in _MARKED.findall(folded)}
@@ -114,7 +114,7 @@ def _analyse_text(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[
 
 
 def _split_off_quote(text: str) -> tuple[str, str]:
-    """The text without its quoted lines, and those lines; folded, with single spaces."""
+    """Return the text without its quoted lines, and those lines; folded, with single spaces."""
     folded = text.casefold().replace("&gt;", ">")
     lines = folded.split("\n") if ">" in folded else [folded]
     quoted = " ".join(" ".join(line.lstrip("> ") for line in lines if line.startswith(">")).split())
@@ -123,7 +123,7 @@ def _split_off_quote(text: str) -> tuple[str, str]:
 
 
 def _compute_form_values(text: str, words: list[str]) -> tuple[float, ...]:
-    """The values of FORMS for a text and its words."""
+    """Compute the values of FORMS for a text and its words."""
     first, early, every = words[0] if words else "", set(words[:3]), set(words)
     stripped = text.strip()
     return (
@@ -149,7 +149,7 @@ def _compute_form_values(text: str, words: list[str]) -> tuple[float, ...]:
 
 
 def _to_minute(at: datetime | None) -> float:
-    """The time in whole minutes: finer ones add little, and the weights were trained on these."""
+    """Return the time in whole minutes: finer ones add little, and the weights were trained on these."""
     if at is None:
         return nan
     return to_timestamp(at) // 60

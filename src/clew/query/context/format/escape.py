@@ -2,7 +2,7 @@
 
 A line that looks like a reserved one gets a backslash before it, and one with backslashes gets one more, so that
 `unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. Texts are compared as
-they look (`fold_look`): without marks and what shows nothing, with signs of all kinds as the plain ones. Letters of
+they look (`fold_look`): without marks and invisible characters, and with plain signs for all their variants. Letters of
 another script among those of a reserved word, or of a tag, stand for any.
 """
 
@@ -34,7 +34,7 @@ class ReservedLines:
         self.escape = lru_cache(maxsize=cache_size)(self._escape)  # a text is rendered several times until it fits
 
     def _escape(self, text: str) -> str:
-        """The text with reserved lines escaped."""
+        """Return the text with reserved lines escaped."""
         if self._marks and not any(map(fold_look(text).__contains__, self._marks)):
             return text
         return "".join(
@@ -43,21 +43,21 @@ class ReservedLines:
         )
 
     def unescape(self, text: str) -> str:
-        """The text before it was escaped."""
+        """Return the text before it was escaped."""
         return "".join(
             f"{line[: (at := _find_first_visible(line))]}{line[at + 1 :]}" if self._escaped.match(look) else line
             for line, look in self._split_lines(text)
         )
 
     def _split_lines(self, text: str) -> Iterator[tuple[str, str]]:
-        """The lines of a text with their ends, each beside what it looks like."""
+        """Yield the lines of a text with their ends, each beside its look."""
         for line in text.splitlines(keepends=True):
             look = fold_look(line)
             is_mixed = not look.isascii() and _MIXED.search(look)
             yield line, _WORD.sub(self._respell, look) if is_mixed else look
 
     def _respell(self, found: re.Match[str]) -> str:
-        """A word as the reserved one that it looks like, if letters of another script stand among its own."""
+        """Return a word as the reserved one that it looks like, if letters of another script stand among its own."""
         word = found[0]
         if word.isascii():
             return word
@@ -65,41 +65,41 @@ class ReservedLines:
 
 
 def escape_tag(text: str, tag: str) -> str:
-    """The text with that tag escaped, opening or closing, in whatever way it is written."""
+    """Return the text with that tag escaped, opening or closing, in whatever way it is written."""
     places = [0, *_find_tags(text, tag, after=""), None]
     return "\\".join(text[start:end] for start, end in pairwise(places))
 
 
 def unescape_tag(text: str, tag: str) -> str:
-    """The text before the tag was escaped."""
+    """Return the text before the tag was escaped."""
     places = [-1, *_find_tags(text, tag, after=r"\\"), len(text)]
     return "".join(text[start + 1 : end] for start, end in pairwise(places))
 
 
 def drop_blank_lines(text: str) -> str:
-    """The text without its blank lines."""
+    """Return the text without its blank lines."""
     return "\n".join(filter(str.strip, text.splitlines()))
 
 
 def to_one_line(text: object) -> str:
-    """A name with all white space collapsed, so that it cannot begin another line."""
+    """Return a name with all white space collapsed, so that it cannot begin another line."""
     return " ".join(str(text).split())
 
 
 def _find_first_visible(line: str) -> int:
-    """Where the first character of a line stands that can be seen, or its end."""
+    """Find where the first character of a line stands that can be seen, or its end."""
     return next((at for at, char in enumerate(line) if char in _LINE_ENDS or fold_look(char).strip()), len(line))
 
 
 def _looks_like(word: str, known: str) -> bool:
-    """Whether a word is a known one but for letters or signs that are not plain, at most half of them."""
+    """Return whether a word is a known one but for letters or signs that are not plain, at most half of them."""
     same = sum(a == b for a, b in zip(word, known, strict=False))
     other = sum(not a.isascii() for a in word)
     return len(word) == len(known) == same + other and same >= other
 
 
 def _find_tags(text: str, tag: str, *, after: str) -> list[int]:
-    """Where what follows the `<` of each such tag begins; `after` is what stands there, as a pattern."""
+    """Find the position after the `<` of each such tag; `after` is a pattern of the text there."""
     look = fold_look(text)
     if "<" not in look:
         return []

@@ -31,11 +31,11 @@ class ContextFormatter:
         self.config = config or FormatterConfig()
 
     def format(self, results: Iterable[Result]) -> str:
-        """One entry per result, in order: Hits, or rows of text, source, heading_path, similarity and metadata."""
+        """Format one entry per result: Hits, or rows of text, source, heading_path, similarity and metadata."""
         return self.format_merged([as_merged_chunk(result_to_hit(each)) for each in results])
 
     def format_merged(self, merged: Sequence[MergedChunk]) -> str:
-        """One entry per passage, in order and numbered from 1; grouped by source if the config says so."""
+        """Format one entry per passage, in order and numbered from 1; grouped by source if the config says so."""
         config = self.config
         if not config.group_by_source:
             return ENTRY_SEPARATOR.join(
@@ -52,7 +52,7 @@ class ContextFormatter:
         return ENTRY_SEPARATOR.join(map("\n\n".join, blocks))
 
     def wrap_for_prompt(self, context: str, tag: str = "knowledge_base", style: Style = "xml") -> str:
-        """The context inside a tag, under a heading or after a line with its title; empty stays empty."""
+        """Return the context inside a tag, under a heading or after a line with its title; empty stays empty."""
         return wrap_context(context, tag, style)
 
     def _format_entry(self, number: int, merged: MergedChunk, source: bool) -> str:
@@ -67,7 +67,7 @@ class ContextFormatter:
 
 
 def select_headings_by_length(path: Sequence[str], length: int, config: FormatterConfig) -> Sequence[str]:
-    """The headings shown for a text of that length: all for a small one, the last two for a medium one, else none."""
+    """Select the headings shown for a text: all for a small one, the last two for a medium one, else none."""
     if length < config.small_chunk_threshold:
         return path
     return path[-2:] if length < config.medium_chunk_threshold else ()
@@ -75,7 +75,7 @@ def select_headings_by_length(path: Sequence[str], length: int, config: Formatte
 
 @lru_cache(maxsize=512)  # a text is rendered several times until it fits
 def drop_own_headings(text: str, path: tuple[str, ...]) -> str:
-    """The text without the headings it begins with, if they are the last of its path."""
+    """Return the text without the headings it begins with, if they are the last of its path."""
     for place in range(len(path)):
         rest = text
         for heading in path[place:]:
@@ -89,12 +89,15 @@ def drop_own_headings(text: str, path: tuple[str, ...]) -> str:
 
 
 def describe_messages(merged: MergedChunk) -> str:
-    """The channels of a passage's messages, which name their authors and times themselves; empty where it has none."""
+    """Return the channels of a passage's messages; empty where it has none.
+
+    Authors and times stand beside each message.
+    """
     return ", ".join(dict.fromkeys(f"#{format_name(each.channel)}" for each in merged.messages if each.channel))
 
 
 def wrap_context(context: str, tag: str, style: Style) -> str:
-    """The context in its wrapper, which nothing inside can close or open.
+    """Return the context in its wrapper, which nothing inside can close or open.
 
     A wrapper without an end mark would end at its own title or at a chat role, so such lines inside are escaped.
     """
@@ -118,13 +121,13 @@ def _format_sources(merged: MergedChunk) -> str:
 
 
 def _strip_heading_marks(line: str) -> str:
-    """A line without the signs that mark it as a heading or style its words."""
+    """Return a line without the signs that mark it as a heading or style its words."""
     return to_one_line(re.sub(r"[#=*_`~]", "", line))
 
 
 @lru_cache(maxsize=16)
 def _compile_wrapper_lines(title: str) -> ReservedLines:
-    """The lines at which a wrapper without an end mark could be taken to end."""
+    """Return the lines at which a wrapper without an end mark could be taken to end."""
     return ReservedLines(
         rf"#*\s*{re.escape(title)}\s*:?\s*{LINE_END}", r"(?:user|human|assistant|system)\s*:", cache_size=0
     )

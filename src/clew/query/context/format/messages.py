@@ -21,13 +21,13 @@ _ATTRIBUTION_LINE = compile_pattern(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULT
 
 
 def format_message_line(message: PassageMessage) -> str:
-    """A message after who wrote it and when, and after an arrow if it is a reply."""
+    """Format a message after who wrote it and when, and after an arrow if it is a reply."""
     mark = format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)
     return f"{mark}{format_said(message.author, message.at, MESSAGE_LINES.escape(message.text.strip()))}"
 
 
 def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = None) -> str:
-    """The text of a passage, under the header of a table that it begins in.
+    """Format the text of a passage, under the header of a table that it begins in.
 
     Of a conversation one message after another, each with who wrote it and when.
     """
@@ -37,7 +37,7 @@ def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = N
 
 
 def format_document_text(document: Document, *, max_chars: int | None = None) -> tuple[str, int]:
-    """The text of a document, of a thread with who wrote each message and when, and up to where the document is shown.
+    """Format the text of a document, a thread with authors and times; return also where the shown part ends.
 
     Of a thread that is longer than `max_chars` only whole messages are shown, unless not even the first fits.
     """
@@ -68,7 +68,10 @@ def format_document_text(document: Document, *, max_chars: int | None = None) ->
 
 
 def split_by_message(document: Document, span: tuple[int, int]) -> list[tuple[str, str]]:
-    """The text of a span by message, each part with its reply mark, author and time before it; a page in one part."""
+    """Split the text of a span by message, each with its reply mark, author and time before it.
+
+    A page is one part.
+    """
     if not is_thread(document):
         return [("", document.text[span[0] : span[1]])]
     parts = []
@@ -81,7 +84,7 @@ def split_by_message(document: Document, span: tuple[int, int]) -> list[tuple[st
 
 
 def split_at_attributions(text: str) -> list[str]:
-    """The parts of a text between the lines that name an author and time, as a model copies them out of a prompt."""
+    """Split a text at the lines that name an author and time, as a model copies them out of a prompt."""
     return [part for part in _ATTRIBUTION_LINE.split(text) if part.strip()]
 
 

@@ -31,7 +31,7 @@ NEXT_LINE = "\n  "  # before each further message of a thread
 
 @dataclass(frozen=True, slots=True)
 class RenderInput:
-    """What a renderer needs besides the passages: records and numbers by document id, and how to format entries."""
+    """The input of a renderer besides the passages: records and numbers by document id, and how to format entries."""
 
     records: Mapping[str, DocumentRecord] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Renderer:
 
 
 def number_documents(passages: Sequence[MergedChunk], known: Mapping[str, int]) -> dict[str, int]:
-    """The number of each document: the known one, or else the next after all known ones, in order of appearance."""
+    """Number each document: with its known number, or else the next one, in order of appearance."""
     numbers: dict[str, int] = {}
     next_number = max(known.values(), default=0) + 1
     for document in dict.fromkeys(map(get_document_id, passages)):
@@ -63,7 +63,7 @@ def number_documents(passages: Sequence[MergedChunk], known: Mapping[str, int]) 
 
 
 def get_document_id(passage: MergedChunk) -> str:
-    """The id of a passage's document."""
+    """Return the id of a passage's document."""
     return passage.chunks[0].chunk.doc_id
 
 
@@ -76,7 +76,7 @@ class Post(NamedTuple):
 
 
 def describe_post(chunk: Chunk, record: DocumentRecord | None) -> Post:
-    """The title, date and tags of a chunk's post; "no date" where the date is not known."""
+    """Return the title, date and tags of a chunk's post; "no date" where the date is not known."""
     meta = {**(record.meta if record else {}), **chunk.meta}
     title = meta.get("post_title") or ((record.title or record.uri) if record else "")
     date = meta.get("post_date") or meta.get("date") or (chunk.at.date().isoformat() if chunk.at else "no date")
@@ -84,12 +84,12 @@ def describe_post(chunk: Chunk, record: DocumentRecord | None) -> Post:
 
 
 def numbered(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
-    """Numbered entries with headings by size, and sources."""
+    """Render numbered entries with headings by size, and sources."""
     return ContextFormatter(render_input.formatter).format_merged(passages)
 
 
 def knowledge_base(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
-    """Each document under its number and name, with all its passages; documents with copies of them are named too."""
+    """Render each document under its number and name, with all its passages and the names of its copies."""
     parts = [f"{KNOWLEDGE_BASE_TITLE}\n"] if passages else []
     numbers = number_documents(passages, render_input.numbers)
     for document, members in _group_by_document(passages).items():
@@ -102,7 +102,7 @@ def knowledge_base(passages: Sequence[MergedChunk], render_input: RenderInput) -
 
 
 def related_posts(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
-    """An excerpt of each passage under its title and date, with tags and similarity."""
+    """Return an excerpt of each passage under its title and date, with tags and similarity."""
     parts = [POSTS_HEADER] if passages else []
     for each in passages:
         post = describe_post(each.chunks[0].chunk, render_input.records.get(get_document_id(each)))
@@ -116,8 +116,11 @@ def related_posts(passages: Sequence[MergedChunk], render_input: RenderInput) ->
 
 
 def threads(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:  # noqa: ARG001
-    """The passages of each document as a thread, oldest first: messages with who wrote them and when, replies after an
-    arrow, with a question mark if they were guessed to be replies; each further passage of a page after an arrow."""
+    """Render the passages of each document as a thread, oldest first.
+
+    Messages stand beside their author and time, and replies after an arrow, with a question mark if they were guessed
+    to be replies. Each further passage of a page stands after an arrow.
+    """
     blocks = []
     for members in _group_by_document(passages).values():
         (_, first), *others = (line for each in sorted(members, key=_time_key) for line in _list_thread_lines(each))
@@ -126,7 +129,7 @@ def threads(passages: Sequence[MergedChunk], render_input: RenderInput) -> str: 
 
 
 def as_json(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
-    """The entries as JSON; `<` is escaped so that no text in it can be a tag.
+    """Return the entries as JSON; `<` is escaped so that no text in it can be a tag.
 
     `similarity` is the mean of the passage's hits, `relevance` the greatest, null where it is not known.
     """
@@ -170,7 +173,7 @@ def _group_by_document(passages: Sequence[MergedChunk]) -> dict[str, list[Merged
 
 
 def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
-    """The messages of a passage, each with the mark that it has after another.
+    """List the messages of a passage, each with the mark that it has after another.
 
     A page has none: its text is one message, without blank lines, which separate threads.
     """
@@ -182,7 +185,10 @@ def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
 
 
 def format_thread_message(author: str, at: datetime | None, text: str) -> str:
-    """A message of a thread after who wrote it and when; no line of its text passes for another message or thread."""
+    """Format a message of a thread after its author and time.
+
+    No line of its text passes for another message or thread.
+    """
     return format_said(author, at, THREAD_LINES.escape(text.strip()))
 
 
@@ -196,7 +202,7 @@ def _message_to_entry(message: PassageMessage) -> dict[str, Any]:
 
 
 def _time_key(passage: MergedChunk) -> tuple[datetime, int, int]:
-    """The sort key by time; without a time the oldest, in the order of the document."""
+    """Return the sort key by time; without a time the oldest, in the order of the document."""
     first = passage.chunks[0].chunk
     return assume_utc(first.at or EPOCH), first.start, first.index
 

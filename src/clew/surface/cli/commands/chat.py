@@ -51,7 +51,7 @@ def chat(
             except KeyboardInterrupt:
                 render.print_line(("\ninterrupted", "yellow"), err=True)
             except ClewError as error:
-                render.print_line((f"clew: {error}", "red"), err=True)
+                render.print_line((f"clew: {error.message}", "red"), err=True)
             except BrokenPipeError:
                 raise
             except Exception as error:  # one failed question must not end the conversation

@@ -1,11 +1,35 @@
-"""The commands that show the settings and write a settings file: `clew config`."""
+"""The commands on settings: config show, init."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from clew.core.errors import DriverFailed, SettingsError
 from clew.surface.cli import options as o
-from clew.surface.cli.program import resolve_invocation
+from clew.surface.cli.program import ProgramOptions, resolve_invocation
+from clew.surface.settings.load import FILE
+from clew.surface.settings.template import make_settings_file
+
+
+def write_settings_file(options: ProgramOptions, *, force: bool) -> Path:
+    """The file that was written: that of --config, or clew.toml here; SettingsError if it is there, unless forced."""
+    file = options.config or Path(FILE)
+    chosen = {
+        "path": options.path,
+        "collection": options.collection,
+        "embedder.name": options.embedder,
+        "llm.name": options.llm,
+    }
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as target:
+            target.write(make_settings_file(chosen))
+    except FileExistsError:
+        raise SettingsError(f"{file} is there already; --force replaces it") from None
+    except OSError as error:
+        raise DriverFailed(f"{file} cannot be written ({error.strerror}); check the folder") from error
+    return file
+
 
 config_app = typer.Typer(add_completion=False)
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
@@ -33,7 +57,6 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
     """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
     from clew.surface.cli import render
-    from clew.surface.cli.commands.config_file import write_settings_file
 
     file = write_settings_file(ctx.obj, force=force)
     if as_json:

@@ -49,7 +49,7 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
         with open_engine(ctx) as engine:
             report = engine.doctor(repair=repair, full=full)
     except CollectionDamaged as error:
-        problem = re.sub(r"; (?:run )?`clew doctor`.*", "", str(error), flags=re.DOTALL)  # this is it
+        problem = re.sub(r"; (?:run )?`clew doctor`.*", "", error.message, flags=re.DOTALL)  # this is it
         problem, _, next_step = problem.partition("; ")
         return DoctorReport((*accepted.defects, Defect("truth", problem, next_step=next_step)))
     return replace(report, defects=(*accepted.defects, *report.defects))

@@ -10,7 +10,7 @@ import typer
 from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
-from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
+from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
@@ -61,6 +61,7 @@ def add(
             ctx.fail("--background adds once; leave out --watch.")
         _add_in_background(ctx, sources, options, yes=yes, max_cost=max_cost, as_json=as_json)
         return
+    _check_anything_is_there(ctx, sources)
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
         distributed = partial(engine.add_distributed, address=ray or "", workers=workers, gpus=gpus)
         add = distributed if ray else engine.add
@@ -86,6 +87,24 @@ def add(
         raise typer.Exit(LIMIT_REACHED if report.stopped else INCOMPLETE)
 
 
+def _is_there(source: str) -> bool:
+    from clew.index.read.load import is_there
+    from clew.index.walk.sources import is_url
+
+    return is_url(source) or is_there(Path(source))
+
+
+def _check_anything_is_there(ctx: typer.Context, sources: list[str]) -> None:
+    """Raise SourceError where no source exists and the collection does not either: none is then made."""
+    from clew.core.errors import SourceError
+    from clew.drivers import read_stored_embedder_name
+
+    if not any(map(_is_there, sources)):
+        start = resolve_invocation(ctx)
+        if read_stored_embedder_name(start.path, start.collection) is None:
+            raise SourceError(sources[0], "does not exist; no collection was made")
+
+
 def _add_in_background(
     ctx: typer.Context,
     sources: list[str],
@@ -97,13 +116,11 @@ def _add_in_background(
 ) -> None:
     """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
     from clew.core.errors import SourceError
-    from clew.index.add.sources import is_url
-    from clew.index.read.load import is_there
     from clew.surface.cli import render
     from clew.surface.cli.worker import start_worker
 
     for source in sources:
-        if not is_url(source) and not is_there(Path(source)):
+        if not _is_there(source):
             raise SourceError(source, "does not exist; nothing was queued")
     overrides = options.to_setting_overrides()
     with open_engine(ctx, overrides, create=True) as engine:
@@ -201,12 +218,12 @@ def drop(
         render.print_line((f"{dropped} dropped", ""))
 
 
-def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """List the documents."""
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        records = list(engine.list(options.build_filter(engine)))
+        records = list(engine.list(seen.build_filter(engine)))
     if as_json:
         render.print_json({"documents": records})
     else:
@@ -214,7 +231,7 @@ def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Js
         render.print_lacking(records)
 
 
-def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_json: o.Json = False) -> None:
+def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json = False) -> None:
     """Print the text of a document, or what the filters admit of it; messages with their authors and times.
 
     The id of a message prints that message.
@@ -225,7 +242,7 @@ def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_j
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        where = options.build_filter(engine)
+        where = seen.build_filter(engine)
         found: Document | Message
         try:
             found = engine.read(document, where=where)
@@ -242,22 +259,20 @@ def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_j
         render.print_text(format_document_text(found)[0])
 
 
-def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.core.filter import EVERYTHING
+    from clew.core.secret import mask_secrets
     from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
-        where = options.build_filter(engine)
+        where, start = seen.build_filter(engine), resolve_invocation(ctx)
         stats = engine.status(where=where)
-        shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
+    is_whole = where == EVERYTHING
     if as_json:
-        render.print_json(shown)
+        render.print_json(status_to_json(stats, invocation=start, is_whole=is_whole))
         return
-    if stats.pending or stats.is_embedding:
-        shown["pending"] = repeat_options(f"{stats.pending:,}: {stats.explain_pending()}", ctx.obj)
-    else:
-        del shown["pending"]
-    shown["languages"] = ", ".join(f"{code} {count}" for code, count in stats.languages.items()) or None
-    render.print_pairs({name: value for name, value in shown.items() if value is not None})
+    shown = render.describe_status(stats, place=mask_secrets(start.path), is_whole=is_whole)
+    shown = {name: repeat_options(text, ctx.obj) for name, text in shown.items() if text}
+    render.print_pairs({"collection": start.collection, **shown})

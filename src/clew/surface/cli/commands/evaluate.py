@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
+from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import open_engine
 
 RUN = "run"  # the part that is meant where none is named
@@ -89,7 +89,7 @@ def run(
     tokens: Tokens = None,
     answers: Answers = False,
     measure: Measures = None,
-    seen: CollectionFilterOptions,
+    seen: Seen,
     runs: Runs = None,
     no_keep: NoKeep = False,
     restart: Restart = False,
@@ -135,7 +135,7 @@ def make(
     count: Count = 200,
     seed: Seed = 0,
     force: Force = False,
-    seen: CollectionFilterOptions,
+    seen: Seen,
     as_json: o.Json = False,
 ) -> None:
     """Make questions from the collection itself, with the spans that answer them, and write them to a file."""

@@ -9,7 +9,7 @@ import typer
 from clew.core.errors import DriverMissing, SettingsError
 from clew.core.filter import EVERYTHING
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
+from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import resolve_invocation
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def serve(
     own = {"server.host": host, "server.port": port, "server.read_only": True if read_only else None}
     start = resolve_invocation(ctx, own)
     try:
-        from clew.surface.server.log import log_as_json
-        from clew.surface.server.otel import configure_spans
+        from clew.surface.server.observe import configure_spans, log_as_json
         from clew.surface.server.run import run_server
         from clew.surface.server.state import Server
     except ModuleNotFoundError as error:
@@ -127,7 +126,7 @@ def add(
     write: Write = False,
     only: Collections = None,
     expires: Expires = None,
-    options: CollectionFilterOptions,
+    seen: Seen,
     as_json: o.Json = False,
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
@@ -135,7 +134,7 @@ def add(
 
     if not name.strip():
         raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
-    where = _build_filter(options)
+    where = _build_filter(seen)
     until = _parse_expiry(expires)
     with _open_keys(ctx) as keys:
         key, token = keys.add(
@@ -198,24 +197,23 @@ def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False)
 def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
     from contextlib import closing
 
-    from clew.surface.server.folder import open_keys
+    from clew.surface.server.keys import open_keys
 
     return closing(open_keys(resolve_invocation(ctx)))
 
 
-def _build_filter(options: CollectionFilterOptions) -> "Filter":
+def _build_filter(seen: Seen) -> "Filter":
     """The filter of a key; documents by id or address, as the collection may not be there yet."""
     from dataclasses import replace
     from pathlib import Path
 
-    from clew.index.read.uri import resolve_document_ids
+    from clew.index.walk.uri import resolve_document_ids
 
-    made = options.make_filter_without_documents()
-    if not options.document:
+    made = seen.make_filter_without_documents()
+    names = seen.values["where_documents"]
+    if not names:
         return made
-    return replace(
-        made, documents=frozenset(each for name in options.document for each in resolve_document_ids(name, Path.cwd()))
-    )
+    return replace(made, documents=frozenset(each for name in names for each in resolve_document_ids(name, Path.cwd())))
 
 
 def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from clew.core.report import Report
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Export file.")]
-To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="Embedder to switch to.")]
+Embedder = Annotated[
+    str | None, typer.Argument(metavar="[MODEL]", help="Embedder to switch to; `clew models` lists them.")
+]
+To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="The same as MODEL.", hidden=True)]
 Back = Annotated[bool, typer.Option("--back", help="Switch back to the previous vectors.")]
 Discard = Annotated[bool, typer.Option("--discard", help="Delete the vectors that are not in use.")]
 
@@ -59,6 +62,7 @@ def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
 def reembed(
     ctx: typer.Context,
     *,
+    embedder: Embedder = None,
     to: To = None,
     back: Back = False,
     discard: Discard = False,
@@ -73,12 +77,13 @@ def reembed(
     from clew.surface.cli import progress, render
     from clew.surface.to_json import to_json
 
-    if (to is not None) + back + discard != 1:
-        raise SettingsError("give exactly one of --to NAME, --back and --discard")
+    names = [name for name in (embedder, to) if name is not None]
+    if len(names) + back + discard != 1:
+        raise SettingsError("give exactly one of MODEL, --back and --discard")
     with open_engine(ctx, _AS_STORED) as engine:  # the one it has now
         with progress.report_progress() as on_progress:
             report = engine.reembed(
-                to,
+                *names,
                 back=back,
                 discard=discard,
                 max_cost=max_cost,

@@ -1,117 +1,173 @@
-"""The paths that answer and that judge answers: ask, check, feedback."""
+"""The paths that answer, alone or in a chat that is kept, and that judge answers: ask, sessions, check, feedback.
+
+Chats are kept with the collection and quote it, so they need the right to write; who may only read sends the
+conversation along, as `history`.
+"""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.responses import Response
 
-from clew.client.replies import AnswerReply, CheckReply, FeedbackListReply, FeedbackReply
+from clew.core import requests as q
+from clew.core.answer import Answer
 from clew.core.errors import NotFound
-from clew.core.events import EventStream
+from clew.core.events import EventStream, FinalEvent
 from clew.core.trace import record
+from clew.core.types import Message
 from clew.engine import Engine
 from clew.engine.opened import resolve_document
 from clew.query.search.strategies import no_strategy_error
-from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
-from clew.surface.server.call import Caller, Calling, document_replies, reply_json
+from clew.surface.server.call import Build, Caller, document_replies, reply_json, serve
 from clew.surface.server.errors import NotAllowed
-from clew.surface.server.events import EVENTS_SCHEMA, format_answer_event, reply_events
+from clew.surface.server.events import format_answer_event, reply_events
 from clew.surface.to_json import answer_to_json
+from clew.surface.verbs import call_verb, list_arguments, take_settings
 
-router = APIRouter(prefix="/v1", tags=["answers"], responses=document_replies(404))
+router = APIRouter(tags=["answers"], responses=document_replies(404, 409))
+Flag = Annotated[bool, Field(strict=True)]
+EVENTS: Final = (
+    "Send server-sent events as they happen: `token` (what a model writes, unchecked), `step_start` and `step` (of an "
+    "agent: what it wrote before is not its answer), `sentence` (each once it is checked), `verdict` (of each "
+    "sentence), `citation`; at the end `answer`, or `error`. An incomplete answer is followed by an `error`."
+)
+STREAM: Final = (Flag, Field(False, description=EVENTS))
+AGENT: Final = (Flag, Field(False, description="Let an agent search by itself, in several steps; needs a model."))
+Question = q.Ask | q.Chat
 
 
-@router.post("/ask", responses={200: {"model": AnswerReply, "content": EVENTS_SCHEMA}})
-async def ask(body: AskBody, caller: Calling) -> Response:
-    """Answer a question with checked citations; with `stream`, as server-sent events.
+class Conversation:
+    """A question with all that it is answered with: alone, or as the next one of a chat that is kept."""
 
-    Events: `token` (what a model writes, as it comes and unchecked), `step_start` and `step` (of an agent: what it
-    wrote before is not its answer), `sentence` (each once it is checked), `verdict` (of each sentence), `citation`,
-    and at the end `answer`, or `error`. An answer that is incomplete is followed by an `error`.
-    """
-    if body.stream:
-        engine = await caller.call(lambda engine: check_question(body, engine), pool=caller.server.answers)
-        return reply_events(_stream_answer(caller, body, engine))
+    def __init__(self, engine: Engine, asked: Question, *, agent: bool) -> None:
+        """Check what is wrong with the question, before a stream begins that could only break off."""
+        self.engine = engine
+        self.question = asked.question
+        self.chat = engine.chat(asked.session) if isinstance(asked, q.Chat) else None
+        if (agent or asked.person) and engine.opened.llm is None:
+            raise NotFound("this server has no language model (llm.name); leave out person and agent")
+        if asked.strategy not in (None, *engine.strategies):
+            raise no_strategy_error(asked.strategy or "", engine.strategies)
+        plain, settings = take_settings(asked, engine.settings)
+        self._verb = "agent" if agent else "ask"
+        self._arguments = {"settings": settings, **list_arguments(plain, q.Agent if agent else q.Ask)}
+
+    def answer(self) -> Answer:
+        """The answer, which is added to the chat."""
+        made: Answer = getattr(self.engine, self._verb)(**self._list_arguments())
+        self.keep(made)
+        return made
+
+    def stream(self) -> EventStream:
+        """The events of the answer; whoever reads them keeps the last."""
+        made: EventStream = getattr(self.engine, f"{self._verb}_stream")(**self._list_arguments())
+        return made
+
+    def keep(self, answer: Answer) -> None:
+        """Add the question and its answer to the chat, if it belongs to one."""
+        if self.chat is not None:
+            turn = (Message(self.question), Message(answer.text, role="assistant"))
+            self.engine.sessions.add_messages(self.chat.name, turn)
+
+    def _list_arguments(self) -> dict[str, Any]:
+        own = {} if self.chat is None else {"history": self.chat.messages, "session": self.chat.name}
+        return self._arguments | own
+
+
+async def reply_answer(
+    caller: Caller, build: Build[Question], *, agent: bool | None = None, stream: bool = False, write: bool = False
+) -> Response:
+    """Answer a question with checked citations; with `stream`, as server-sent events."""
+
+    def prepare(engine: Engine) -> Conversation:
+        asked = build(engine)
+        return Conversation(engine, asked, agent=asked.agent if isinstance(asked, q.Chat) else bool(agent))
 
     def call(engine: Engine) -> dict[str, Any]:
-        with record("ask") as trace:
-            if body.agent:
-                answer = engine.agent(body.query, **build_agent_arguments(body, engine))
-            else:
-                answer = engine.ask(body.query, **build_ask_arguments(body, engine))
+        with record("chat" if write else "ask") as trace:
+            answer = prepare(engine).answer()
         return answer_to_json(answer, trace=trace)
 
-    return reply_json(await caller.call(call, pool=caller.server.answers))
+    pool = caller.server.answers
+    if stream:
+        return reply_events(_stream_answer(caller, await caller.call(prepare, write=write, pool=pool)))
+    return reply_json(await caller.call(call, write=write, pool=pool))
 
 
-@router.post("/check", responses={200: {"model": CheckReply}})
-async def check(body: CheckBody, caller: Calling) -> Response:
-    """Whether the citations of a past answer still match the documents."""
-    citations = [each.build() for each in body.citations]
-    checked = await caller.call(lambda engine: engine.check(citations, where=build_filter(body.where, engine)))
-    return reply_json({"stands": all(each.standing == "stands" for each in checked), "citations": checked})
+async def _stream_answer(caller: Caller, asked: Conversation) -> AsyncIterator[str]:
+    async with caller.server.streams.open(asked.stream) as events:
+        async for event in events:
+            if isinstance(event, FinalEvent) and asked.chat is not None:
+                await caller.run(partial(asked.keep, event.answer))
+            for text in format_answer_event(event):
+                yield text
 
 
-@router.post("/feedback", status_code=201, responses={201: {"model": FeedbackReply}})
-async def add_feedback(body: FeedbackBody, caller: Calling) -> Response:
-    """Say whether an answer was good, or that a result was opened; it is kept for who may write, unless read-only."""
+def check(engine: Engine, asked: q.Check) -> dict[str, Any]:
+    """Whether all citations stand, and each of them."""
+    checked = call_verb(engine, asked)
+    return {"stands": all(each.standing == "stands" for each in checked), "citations": checked}
+
+
+async def add_feedback(caller: Caller, build: Build[q.Feedback]) -> Response:
+    """Keep what was said of an answer, also of who may only read, unless the server is read-only."""
     if caller.server.config.read_only:
         raise NotAllowed("this server is read-only and keeps no feedback; send it to one that is not")
     collection = caller.choose_collection()
-    await caller.call(lambda engine: body.opened and resolve_document(engine.opened, body.opened))  # NotFound
-    given = {**body.model_dump(), "caller": caller.access.caller}
-    kept = await caller.run(lambda: caller.server.engines.get(collection).feedback(**given))
+
+    def check_opened(engine: Engine) -> q.Feedback:
+        asked = build(engine)
+        if asked.opened:
+            resolve_document(engine.opened, asked.opened)  # NotFound
+        return asked
+
+    asked = await caller.call(check_opened)
+    engines, said_by = caller.server.engines, caller.access.caller
+    kept = await caller.run(lambda: call_verb(engines.get(collection), asked, caller=said_by))
     return reply_json({**kept, "collection": collection}, status=201)
 
 
-@router.get("/feedback", responses={200: {"model": FeedbackListReply}})
-async def list_feedback(caller: Calling) -> Response:
-    """The last thousand judgements and openings; they quote questions, so this needs the right to write."""
-    caller.access.check_write()
-    collection = caller.choose_collection()
+async def list_feedback(caller: Caller, _: Build[q.ListFeedback]) -> Response:
+    """The judgements quote questions, so this needs the right to write."""
     kept = await caller.call(lambda engine: engine.list_feedback(), write=True)
-    return reply_json({"feedback": [{**each, "collection": collection} for each in kept]})
+    return reply_json({"feedback": [{**each, "collection": caller.choose_collection()} for each in kept]})
 
 
-def build_ask_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:
-    """What `Engine.ask` takes besides the question."""
-    if body.person:
-        check_language_model(engine)
-    return {**body.build_arguments(engine), "tokens": body.tokens, "person": body.person}
+def read_session(engine: Engine, asked: q.Session) -> dict[str, Any]:
+    """The messages of a chat, and the numbers of its documents."""
+    check_session(engine, asked.session)
+    return {
+        "session": asked.session,
+        "messages": describe_messages(engine, asked.session),
+        "numbers": engine.sessions.get_document_numbers(asked.session),
+    }
 
 
-def build_agent_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:
-    """What `Engine.agent` takes besides the question."""
-    check_language_model(engine)
-    given = body.build_arguments(engine)
-    return {name: given[name] for name in ("strategy", "where", "history", "settings")}
+def describe_messages(engine: Engine, name: str) -> list[dict[str, str]]:
+    """What was said in a chat, in order."""
+    return [{"role": each.role, "text": each.text} for each in engine.sessions.get_messages(name)]
 
 
-def check_language_model(engine: Engine) -> None:
-    """Raises NotFound if the server has no language model."""
-    if engine.opened.llm is None:
-        raise NotFound("this server has no language model (llm.name); leave out person and agent")
+def drop_session(engine: Engine, asked: q.DropSession) -> dict[str, Any]:
+    """Forget a chat."""
+    check_session(engine, asked.session)
+    return {"dropped": engine.sessions.drop(asked.session)}
 
 
-def check_question(body: AskBody, engine: Engine) -> Engine:
-    """The engine; raises what is wrong with the question, before a stream begins that could only break off."""
-    arguments = build_agent_arguments(body, engine) if body.agent else build_ask_arguments(body, engine)
-    known = engine.strategies
-    if arguments["strategy"] not in (None, *known):
-        raise no_strategy_error(arguments["strategy"], known)
-    return engine
+def check_session(engine: Engine, name: str) -> None:
+    """Raises NotFound if no chat of that name is kept."""
+    if name not in engine.sessions.list_sessions():
+        raise NotFound(f"there is no chat {name!r}; GET /v1/sessions lists them")
 
 
-def open_stream(body: AskBody, engine: Engine) -> EventStream:
-    """The events of the answer to a question."""
-    if body.agent:
-        return engine.agent_stream(body.query, **build_agent_arguments(body, engine))
-    return engine.ask_stream(body.query, **build_ask_arguments(body, engine))
-
-
-async def _stream_answer(caller: Caller, body: AskBody, engine: Engine) -> AsyncIterator[str]:
-    async with caller.server.streams.open(lambda: open_stream(body, engine)) as events:
-        async for event in events:
-            for text in format_answer_event(event):
-                yield text
+serve(router, q.Ask, reply_answer, own={"agent": AGENT, "stream": STREAM}, streams=True)
+serve(router, q.Check, run=check)
+serve(router, q.Feedback, add_feedback, status=201)
+serve(router, q.ListFeedback, list_feedback)
+serve(router, q.Sessions, run=lambda engine, _: {"sessions": engine.sessions.list_sessions()}, write=True)
+serve(router, q.Session, run=read_session, write=True)
+serve(router, q.Chat, partial(reply_answer, write=True), own={"stream": STREAM}, streams=True)
+serve(router, q.DropSession, run=drop_session, write=True)

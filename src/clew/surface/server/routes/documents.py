@@ -1,36 +1,39 @@
-"""The paths of the documents of a collection: upload, add, plan, list, erase."""
+"""The paths of documents: upload, add, plan, list, erase; and of one document: read, chunks, links, drop.
+
+A document is named in the path, or as `id` in the query string, which takes any id: in a path one that ends in
+`/chunks` or `/links` would be taken for another request.
+"""
 
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, File, Query, UploadFile
+from fastapi import APIRouter, File, HTTPException, Query, UploadFile
 from starlette.responses import Response
 
-from clew.client.replies import (
-    DocumentsReply,
-    JobReply,
-    PlanReply,
-    ReceiptReply,
-    ReportReply,
-)
+from clew.core import requests as q
+from clew.core.errors import NotFound
 from clew.core.filter import Filter
 from clew.core.jobs import Job
+from clew.core.replies import JobReply
+from clew.core.types import DocumentRecord
 from clew.engine import Engine
-from clew.surface.server.call import Calling, Cursor, Limit, document_replies, reply_json
-from clew.surface.server.document_bodies import DocumentsBody, EraseBody, SourcesBody
-from clew.surface.server.job_reply import job_to_reply
+from clew.engine.names import find_named_records
+from clew.engine.opened import Opened, resolve_document
+from clew.engine.sections import resolve_document_or_sections
+from clew.index.read.sections import get_source_uri
+from clew.surface.server.call import Build, Caller, Calling, Cursor, Limit, document_replies, reply_json, serve
+from clew.surface.server.places import job_to_reply
 from clew.surface.server.uploads import check_readable, enqueue
+from clew.surface.verbs import call_verb
 
-router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(404, 409))
-MAX_FILES = 100
-FILES = f"The files, at most {MAX_FILES}; `filename` is the relative path that becomes the address of each."
-Label = Annotated[str, Query(max_length=500)]
-Kinds = Annotated[list[Label], Query(max_length=100, description="Kinds of documents, such as page and thread.")]
-Channels = Annotated[list[Label], Query(max_length=100, description="Channels of conversations.")]
-Authors = Annotated[list[Label], Query(max_length=100, description="Who wrote it.")]
+router = APIRouter(tags=["documents"], responses=document_replies(404, 409))
+MAX_FILES: Final = 100
+FILES: Final = f"The files, at most {MAX_FILES}; `filename` is the relative path that becomes the address of each."
+IsDryRun = Annotated[bool, Query(description="Remove nothing; `documents` names what would go.")]
+PART: Final = {"limit": (Limit, 100), "cursor": (Cursor, None)}
 
 
-@router.post("/documents", status_code=202, responses={202: {"model": JobReply}})
+@router.post("/v1/documents", status_code=202, responses={202: {"model": JobReply}})
 async def upload(
     files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES, description=FILES)],
     caller: Calling,
@@ -55,54 +58,87 @@ async def upload(
     return reply_json(job_to_reply(await server.saves.run(call), server.places), status=202)
 
 
-@router.post("/add", status_code=202, responses={202: {"model": JobReply}})
-async def add(body: SourcesBody, caller: Calling) -> Response:
-    """Queue web addresses to be read and added."""
-    job = await caller.call(lambda engine: engine.enqueue_add(*body.sources), write=True, create=True)
+async def add(caller: Caller, build: Build[q.Add]) -> Response:
+    """Queue web addresses."""
+    job = await caller.call(lambda engine: engine.enqueue_add(*build(engine).sources), write=True, create=True)
     return reply_json(job_to_reply(job, caller.server.places), status=202)
 
 
-@router.post("/plan", responses={200: {"model": PlanReply}})
-async def plan(body: SourcesBody, caller: Calling) -> Response:
-    """What adding these addresses would do, and what it would cost; nothing is stored."""
-    return reply_json(await caller.plan(lambda engine: engine.plan(*body.sources)))
+async def plan(caller: Caller, build: Build[q.Plan]) -> Response:
+    """Plan, on an empty collection where there is none."""
+    return reply_json(await caller.plan(lambda engine: call_verb(engine, build(engine))))
 
 
-@router.post("/add-documents", responses={200: {"model": ReportReply}})
-async def add_documents(body: DocumentsBody, caller: Calling) -> Response:
-    """Add documents made by a program; they can be found when the reply comes."""
-    documents = [each.build() for each in body.documents]
-    return reply_json(await caller.add(lambda engine: engine.add_documents(documents)))
-
-
-@router.get("/documents", responses={200: {"model": DocumentsReply}})
-async def list_documents(
-    caller: Calling,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-    kind: Kinds = [],  # noqa: B006 (FastAPI makes one for each request)
-    channel: Channels = [],  # noqa: B006
-    author: Authors = [],  # noqa: B006
-) -> Response:
-    """List the documents by address, a part at a time."""
-    where = Filter(
-        kinds=frozenset(kind) or None, channels=frozenset(channel) or None, authors=frozenset(author) or None
-    )
-    start = int(cursor or 0)
+async def list_documents(caller: Caller, build: Build[q.List], *, limit: int, cursor: str | None) -> Response:
+    """A part of the list."""
 
     def call(engine: Engine) -> dict[str, Any]:
-        found = list(islice(engine.list(where), start, start + limit + 1))
-        return {"documents": found[:limit], "next": str(start + limit) if len(found) > limit else None}
+        asked = build(engine)
+        given = {name: frozenset(getattr(asked, name)) or None for name in ("kinds", "channels", "authors")}
+        start = int(cursor or 0)
+        return cut_part(q.List.part, list(islice(engine.list(Filter(**given)), start, start + limit + 1)), start, limit)
 
     return reply_json(await caller.call(call))
 
 
-@router.post("/erase", responses={200: {"model": ReceiptReply}})
-async def erase(body: EraseBody, caller: Calling) -> Response:
-    """Remove documents, all that an author wrote, or a channel, with everything that was made of it; the receipt.
+async def list_chunks(caller: Caller, build: Build[q.Chunks], *, limit: int, cursor: str | None) -> Response:
+    """A part of the chunks."""
 
-    `complete` says whether all was done, `undone` what was not. With `dry_run` it only counts.
-    """
-    asked = body.model_dump()
-    call = caller.call(lambda engine: engine.erase(**asked), write=True, pool=caller.server.answers)
-    return reply_json(await call)
+    def call(engine: Engine) -> dict[str, Any]:
+        found = engine.opened.store.chunks(resolve_document(engine.opened, build(engine).document))
+        start = int(cursor or 0)
+        return cut_part(q.Chunks.part, found[start : start + limit + 1], start, limit)
+
+    return reply_json(await caller.call(call))
+
+
+def cut_part(name: str, found: list[Any], start: int, limit: int) -> dict[str, Any]:
+    """The rows of one part of a list, of which one more was looked for, and the cursor of the next part."""
+    return {name: found[:limit], "cursor": str(start + limit) if len(found) > limit else None}
+
+
+async def drop(caller: Caller, build: Build[q.Drop], *, dry_run: bool) -> Response:
+    """Remove one document, or with `pattern` all that a name stands for."""
+
+    def call(engine: Engine) -> dict[str, Any]:
+        records = find_records(engine.opened, build(engine))
+        addresses = list(dict.fromkeys(get_source_uri(record) or record.id for record in records))
+        dropped = 0 if dry_run else engine.opened.store.drop([record.id for record in records])
+        return {"dropped": dropped, "documents": addresses, "dry_run": dry_run}
+
+    return reply_json(await caller.call(call, write=True))
+
+
+def find_records(opened: Opened, asked: q.Drop) -> list[DocumentRecord]:
+    """The records of what is to be removed; NotFound where a folder or pattern is given and not said to be one."""
+    records = find_named_records(opened, [asked.document])
+    if not asked.pattern:
+        try:
+            resolve_document_or_sections(opened, asked.document)
+        except NotFound:
+            raise NotFound(
+                f"{asked.document!r} is no document, and stands for {len(records):,} of them; pattern=true removes "
+                "them all, and with dry_run=true lists them"
+            ) from None
+    return records
+
+
+async def refuse_drop() -> Response:
+    """Chunks and links are no documents: the path of a document would take them for one."""
+    raise HTTPException(405, headers={"allow": "GET"})
+
+
+serve(router, q.Add, add, status=202)
+serve(router, q.Plan, plan)
+serve(router, q.AddDocuments, pool="answers", write=True, create=True)
+serve(router, q.List, list_documents, own=PART)
+serve(router, q.Erase, write=True, pool="answers")
+for _end in ("chunks", "links"):
+    router.add_api_route(
+        f"/v1/documents/{{document:path}}/{_end}", refuse_drop, methods=["DELETE"], include_in_schema=False
+    )
+for _start in ("/v1/documents/{document:path}", "/v1/document"):
+    serve(router, q.Chunks, list_chunks, path=f"{_start}/chunks", own=PART)
+    serve(router, q.Links, path=f"{_start}/links")
+    serve(router, q.Read, path=_start)
+    serve(router, q.Drop, drop, path=_start, own={"dry_run": (IsDryRun, False)})

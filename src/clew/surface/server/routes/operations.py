@@ -6,8 +6,8 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from clew.client.replies import ErrorReply, HealthReply
 from clew.core.errors import NotFound
+from clew.core.replies import ErrorReply, HealthReply
 from clew.surface.server.access import reading_keys
 from clew.surface.server.call import document_replies, reply_json
 from clew.surface.server.state import Server

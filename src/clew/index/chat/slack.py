@@ -1,0 +1,352 @@
+"""Slack exports: a folder or zip with tables of users and channels, and a folder per channel with a file per day."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from html import unescape
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any
+
+from clew.core.errors import SourceError
+from clew.core.types import Message
+from clew.index.chat.files import ExportFile, ExportTree, json_starts_with, open_json_scanner
+from clew.index.chat.normalise import (
+    DELETED,
+    DIRECT,
+    EDITED,
+    EMPTY,
+    NOTICES,
+    PRIVATE,
+    REPEATED,
+    UNDATED,
+    UNLISTED,
+    UNREADABLE,
+    ExportNotes,
+    as_object_list,
+    as_object_or_empty,
+    as_text_or_empty,
+    clean_message_text,
+    format_attachment_placeholder,
+    join_nonempty_lines,
+    parse_epoch_time,
+    pick_first_name,
+    sort_messages_by_time,
+)
+from clew.index.read.guard import wrap_library_errors
+
+_ANGLE_MARKUP = re.compile(r"<([^<>\n]+)>")
+_CHANNEL_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
+TABLES = ("users.json", *_CHANNEL_TABLES)
+_PRIVATE_MARKS = ("is_private", "is_group", "is_mpim", "is_im")  # of programs that list all conversations as channels
+_PRIVATE_IDS = ("D", "G")  # begin the ids of direct conversations and of private channels
+_MAX_LOOKED_AT, _MAX_CHARS = 10, 1_000_000  # files of a folder, some of which may be broken, and characters of each
+_DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json", re.IGNORECASE)
+_TIMESTAMP = re.compile(r'"ts"\s*:\s*"\d+\.\d+"')  # every entry of a day has one, and it tells if the JSON is broken
+# Messages of people and bots; every other subtype is a notice of Slack itself.
+_MESSAGE_SUBTYPES = frozenset(
+    {
+        "",
+        "bot_message",
+        "me_message",
+        "thread_broadcast",
+        "reply_broadcast",
+        "file_share",
+        "file_comment",
+        "file_mention",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceNames:
+    """The names of the users and channels of a workspace, by id."""
+
+    users: Mapping[str, str]
+    channels: Mapping[str, str]
+
+
+def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
+    """Return the text of a message, or of its blocks, then its attachments and files."""
+    text = resolve_slack_markup(as_text_or_empty(row.get("text")), names)
+    if not text.strip():
+        text = "".join(_format_block(block, names) for block in as_object_list(row.get("blocks")))
+    cards = [
+        _format_attachment_card(card, names, beside=bool(text.strip()))
+        for card in as_object_list(row.get("attachments"))
+    ]
+    files = [
+        format_attachment_placeholder("file", pick_first_name(file.get("name"), file.get("title")))
+        for file in _iter_attached_files(row)
+    ]
+    return clean_message_text(join_nonempty_lines(text, *cards, *files))
+
+
+def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
+    """Resolve the text with markup in angle brackets resolved and entities decoded."""
+
+    def resolve(match: re.Match[str]) -> str:
+        target, _, label = match[1].partition("|")
+        kind, name = target[:1], target[1:]
+        if kind == "@":
+            return f"@{names.users.get(name) or label.removeprefix('@') or name}"
+        if kind == "#":
+            return f"#{label.removeprefix('#') or names.channels.get(name) or name}"
+        if kind == "!":
+            # <!here>, <!subteam^S1|@team> and <!date^1700000000^{date}^link|14 November>
+            return label or f"@{name.partition('^')[0]}"
+        address = target.removeprefix("mailto:")
+        return f"{label} ({address})" if label and label not in (target, address, _strip_scheme(address)) else address
+
+    return unescape(_ANGLE_MARKUP.sub(resolve, text))
+
+
+def _strip_scheme(address: str) -> str:
+    """Return the URL without its scheme, as Slack shows one that was typed so."""
+    return re.sub(r"^https?://", "", address)
+
+
+def _iter_attached_files(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    single = as_object_or_empty(row.get("file"))  # exports before 2018 have at most one
+    for file in as_object_list(row.get("files")) or ([single] if single else []):
+        if file.get("mode") not in ("tombstone", "hidden_by_limit"):
+            yield file
+
+
+def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, beside: bool) -> str:
+    """Format the text of an attachment: all of it if a bot wrote it, only the title of a link or message preview."""
+    title = resolve_slack_markup(as_text_or_empty(card.get("title")), names)
+    if beside and (card.get("from_url") or card.get("original_url") or card.get("is_msg_unfurl")):
+        return format_attachment_placeholder("link", pick_first_name(title))
+    fields = (
+        ": ".join(
+            filter(None, (resolve_slack_markup(as_text_or_empty(field.get(key)), names) for key in ("title", "value")))
+        )
+        for field in as_object_list(card.get("fields"))
+    )
+    body = join_nonempty_lines(
+        *(resolve_slack_markup(as_text_or_empty(card.get(key)), names) for key in ("pretext", "title", "text")), *fields
+    )
+    return body or resolve_slack_markup(as_text_or_empty(card.get("fallback")), names)
+
+
+def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
+    """Format the text of a block and of its elements."""
+    kind = block.get("type")
+    if kind == "user":
+        user_id = as_text_or_empty(block.get("user_id"))
+        return f"@{names.users.get(user_id) or user_id}"
+    if kind == "channel":
+        channel_id = as_text_or_empty(block.get("channel_id"))
+        return f"#{names.channels.get(channel_id) or channel_id}"
+    if kind == "link":
+        label, address = as_text_or_empty(block.get("text")), as_text_or_empty(block.get("url"))
+        return f"{label} ({address})" if label and label != address else address
+    if kind == "emoji":
+        return f":{as_text_or_empty(block.get('name'))}:"
+    own = block.get("text")
+    inner = own if isinstance(own, str) else as_text_or_empty(as_object_or_empty(own).get("text"))
+    text = resolve_slack_markup(inner, names) if kind != "text" else inner
+    parts = (*as_object_list(block.get("elements")), *as_object_list(block.get("fields")))
+    text += "".join(_format_block(part, names) for part in parts)
+    # Text and markup are inline; sections, lists and headers are lines of their own.
+    return text if kind in ("text", "mrkdwn", "plain_text") else f"{text}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """A channel or direct conversation: its restriction if it is not public, and the user ids of its members."""
+
+    id: str
+    name: str
+    restriction: str = ""
+    access: frozenset[str] | None = None
+
+
+def find_slack_root(tree: ExportTree) -> ExportTree | None:
+    """Find the folder of an export: the tree itself or its only folder; None if neither is one.
+
+    An export has the tables of users and channels, or folders of days, whichever of its tables are missing or broken.
+    """
+    for root in tree.find_possible_roots():
+        files = root.list_files()
+        tables = [files[name] for name in TABLES if name in files]
+        is_listed = "users.json" in files and len(tables) > 1
+        if (is_listed and all(json_starts_with(file, "[") for file in tables)) or any(
+            is_slack_channel(root.list_files(name)) for name in root.list_folders()
+        ):
+            return root
+    return None
+
+
+def is_day_name(name: str) -> bool:
+    """Return whether a file has the name of a day of a channel."""
+    return _DAY_FILE.fullmatch(name) is not None
+
+
+def is_slack_day(file: ExportFile) -> bool:
+    """Return whether a file has the name and the messages of a day of a channel."""
+    if not is_day_name(PurePosixPath(file.name).name):
+        return False
+    with file.open_text(lenient=True) as stream:
+        return _TIMESTAMP.search(stream.read(_MAX_CHARS)) is not None
+
+
+def is_slack_channel(files: Mapping[str, ExportFile]) -> bool:
+    """Return whether the files of a folder are the days of a channel, by the first that can be opened."""
+    for name in islice(filter(is_day_name, files), _MAX_LOOKED_AT):
+        with suppress(SourceError):  # reading it reports that
+            if is_slack_day(files[name]):
+                return True
+    return False
+
+
+def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -> Iterator[tuple[str, list[Message]]]:
+    """Yield each channel with its messages; ids are {channel}/{timestamp}. `only` is the path of one channel or day.
+
+    Only public channels have no access labels. The labels of a private channel or direct conversation are the user ids
+    of its members, which are unique, as names need not be. Nobody is known to be in a folder that no table lists.
+    """
+    users: dict[str, str] = {}
+    channels: dict[str, _Channel] = {}  # by folder
+    files = root.list_files()
+    for row in _read_json_table(files, "users.json"):
+        profile = as_object_or_empty(row.get("profile"))
+        shown = (profile.get("display_name"), profile.get("real_name"), row.get("real_name"), row.get("name"))
+        if key := as_text_or_empty(row.get("id")):  # else it would be the author of every message without a user
+            users[key] = pick_first_name(*shown, key)
+    for table_name in _CHANNEL_TABLES:
+        for row in _read_json_table(files, table_name):
+            folder, channel = _parse_channel(row, table_name, users)
+            if channel.restriction or folder not in channels:
+                channels[folder] = channel
+    names = WorkspaceNames(users, {each.id: each.name for each in channels.values()})
+    chosen, _, day = only.partition("/")
+    for folder in [chosen] if only else root.list_folders():
+        channel = channels.get(folder) or _Channel(folder, folder, UNLISTED, frozenset())
+        days = [file for file in _list_day_files(root, folder, notes) if file.name.endswith(day)]
+        messages = _read_channel_messages(days, channel=channel, names=names, notes=notes)
+        notes.count_event(channel.restriction, channel.restriction and messages)
+        yield channel.name, messages
+
+
+def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, str]) -> tuple[str, _Channel]:
+    """Parse the folder of a channel and the channel."""
+    key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
+    listed = row.get("members")
+    members = [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
+    if table_name in ("mpims.json", "dms.json"):
+        restriction = DIRECT
+    else:
+        is_marked = key.startswith(_PRIVATE_IDS) or any(map(row.get, _PRIVATE_MARKS))
+        restriction = PRIVATE if is_marked or table_name == "groups.json" else ""
+    folder = key if table_name == "dms.json" else name
+    if table_name == "dms.json" and isinstance(listed, list):
+        name = ", ".join(sorted(users.get(member, member) for member in members))
+    return folder, _Channel(key, name or key, restriction, frozenset(members) if restriction else None)
+
+
+def _read_channel_messages(
+    days: Sequence[ExportFile], *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
+) -> list[Message]:
+    """Return the final messages of a channel: edits applied, deleted ones removed."""
+    found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
+    deleted: set[str] = set()
+    for file in days:
+        try:
+            with wrap_library_errors(file.uri, format_name="slack export"), open_json_scanner(file) as scanner:
+                for row in scanner.iter_objects():
+                    _apply_export_entry(
+                        as_object_or_empty(row), found, deleted, channel=channel, names=names, notes=notes
+                    )
+        except SourceError as error:  # the other days are read
+            notes.add_failure(error)
+    notes.update({DELETED: len(deleted)} if deleted else {})
+    return sort_messages_by_time(
+        message for timestamp, message in found.items() if message is not None and timestamp not in deleted
+    )
+
+
+def _list_day_files(root: ExportTree, folder: str, notes: ExportNotes) -> list[ExportFile]:
+    try:
+        return [file for name, file in root.list_files(folder).items() if is_day_name(name)]
+    except SourceError as error:
+        notes.add_failure(error)
+        return []
+
+
+def _apply_export_entry(
+    row: Mapping[str, Any],
+    found: dict[str, Message | None],
+    deleted: set[str],
+    *,
+    channel: _Channel,
+    names: WorkspaceNames,
+    notes: ExportNotes,
+) -> None:
+    """Apply one entry of the export: a new message, an edit of one, or a deletion."""
+    is_edit = row.get("subtype") == "message_changed"
+    if is_edit:
+        row = as_object_or_empty(row.get("message"))
+    timestamp, subtype = as_text_or_empty(row.get("ts")), as_text_or_empty(row.get("subtype"))
+    if subtype == "message_deleted":
+        deleted.add(
+            as_text_or_empty(row.get("deleted_ts"))
+            or as_text_or_empty(as_object_or_empty(row.get("previous_message")).get("ts"))
+            or timestamp
+        )
+    elif subtype == "tombstone":
+        deleted.add(timestamp)
+    elif not timestamp:
+        notes.count_event(UNREADABLE)
+    elif subtype not in _MESSAGE_SUBTYPES:
+        notes.count_event(NOTICES)
+    elif timestamp in found and not is_edit:  # a reply that was also sent to the channel is in both
+        notes.count_event(REPEATED)
+    else:
+        found[timestamp] = _parse_message(row, timestamp, channel=channel, names=names, notes=notes)
+        notes.count_event(EDITED, is_edit or "edited" in row)
+
+
+def _parse_message(
+    row: Mapping[str, Any], timestamp: str, *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
+) -> Message | None:
+    """Parse the message of an entry; None if it has no text."""
+    text = message_to_text(row, names)
+    if not text:
+        notes.count_event(EMPTY)
+        return None
+    at = parse_epoch_time(timestamp)
+    notes.count_event(UNDATED, at is None)
+    first = as_text_or_empty(row.get("thread_ts"))
+    return Message(
+        text,
+        author=_find_author_name(row, names),
+        at=at,
+        id=f"{channel.name}/{timestamp}",
+        channel=channel.name,
+        reply_to=f"{channel.name}/{first}" if first and first != timestamp else None,
+        role="bot" if row.get("subtype") == "bot_message" or row.get("bot_id") else "user",
+        access=channel.access,
+    )
+
+
+def _find_author_name(row: Mapping[str, Any], names: WorkspaceNames) -> str:
+    user = as_text_or_empty(row.get("user"))
+    if known := names.users.get(user):
+        return known
+    profile, bot = as_object_or_empty(row.get("user_profile")), as_object_or_empty(row.get("bot_profile"))
+    shown = (profile.get("display_name"), profile.get("real_name"), profile.get("name"))
+    return pick_first_name(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
+
+
+def _read_json_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping[str, Any]]:
+    if name not in files:
+        return []
+    with open_json_scanner(files[name]) as scanner:
+        if scanner.peek_character() != "[":
+            raise SourceError(
+                files[name].uri, "is not a table of a Slack export: it is not a JSON list; export it again"
+            )
+        return as_object_list([row for row in scanner.iter_objects() if row])

@@ -1,7 +1,7 @@
 """The named strategies, each one sentence over the combinators.
 
 A strategy factory receives the drivers and returns a strategy. Your own is known by its name:
-`Engine.open(…, strategies={"mine": factory})`; under a built-in name it takes the place of the built-in, in the
+`Extensions(strategies={"mine": factory})`; under a built-in name it takes the place of the built-in, in the
 strategies built on that one too.
 """
 

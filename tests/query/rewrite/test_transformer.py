@@ -5,6 +5,7 @@ import pytest
 from clew import drivers
 from clew.compat import create_transformer
 from clew.core.errors import DriverFailed, SettingsError
+from clew.core.settings import LLMConfig
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.rewrite.transformer import (
     QueryTransformer,
@@ -146,9 +147,12 @@ def test_create_transformer() -> None:
 
 def test_without_a_model_the_config_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     named = list[str]()
-    monkeypatch.setattr(
-        drivers, "make_language_model", lambda config: named.append(config.name) or ScriptedLLM("a query")
-    )
+
+    def make_model(config: LLMConfig) -> ScriptedLLM:
+        named.append(config.name)
+        return ScriptedLLM("a query")
+
+    monkeypatch.setattr(drivers, "make_language_model", make_model)
     made = create_transformer({"enabled": True, "llm_provider": "openai", "llm_model": "gpt-4o-mini"})
     made.initialize()
     assert made.transform("q") == ["a query"]

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 STOPPED = "The agent was stopped before it could answer:"
-READ_SENTENCES = 3  # of a document that is read without a model
 NO_SESSION = "one question"  # the session of a question that belongs to none
 Span = tuple[int, int]
 
@@ -246,7 +245,7 @@ def _find_best_sentences(opened: Opened, document: Document, query: str, setting
         for number, hit in enumerate(hits, 1)
     ]
     reader = QuestionReader(query, opened.get_reranker_or_overlap(settings))
-    return find_best_spans(reader, passages, count=READ_SENTENCES)
+    return find_best_spans(reader, passages, count=settings.answer.passages)
 
 
 def _read_numbered_titles(opened: Opened, sessions: Sessions, session: str) -> dict[int, str]:

@@ -209,20 +209,20 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
         number_passages(found.context, opened.store.document),
         max_passages=settings.answer.passages,
     )
-    confidence, missing = choice.confidence, ""
+    confidence, missing, unnamed = choice.confidence, "", ""
     if choice.parts and minimum > 0:
         texts = [hit.chunk.index_text for passage in found.context.passages for hit in passage.chunks]
         missing = explain_missing(found.question, [*texts, *(part.passage for part in choice.parts)])
         unnamed = "" if missing else explain_unnamed(found.question, texts)
         confidence = min(confidence, MISSING_CONFIDENCE if missing else UNNAMED_CONFIDENCE if unnamed else 1.0)
-        missing = missing or unnamed
-    is_answer = bool(choice.parts) and confidence >= (minimum if found.is_covered else max(minimum, SURE))
+    least = minimum if found.is_covered else max(minimum, SURE)
+    is_answer = bool(choice.parts) and confidence >= least and not missing
     is_shown = is_answer or confidence >= settings.answer.min_nearest
     parts = choice.parts if is_shown else ()
     text = _write_parts(parts, found.numbers, is_answer=is_answer, on_event=on_event)
     reason = ""
     if not is_answer:
-        reason = missing or (found.context.reason or (NO_ANSWER if choice.parts else NOTHING_TO_CITE))
+        reason = missing or unnamed or (found.context.reason or (NO_ANSWER if choice.parts else NOTHING_TO_CITE))
     citations = tuple(part.citation for part in parts)
     return Answer(
         question=found.query.text,

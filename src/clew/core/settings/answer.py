@@ -12,7 +12,7 @@ class AnswerConfig:
     """How a question is answered from the search results."""
 
     min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
-    min_nearest: float = 0.15  # minimum confidence at which the nearest passage is shown where there is no answer
+    min_nearest: float = 0.05  # minimum confidence at which the closest passages are shown where there is no answer
     passages: int = 3  # that an answer without a model quotes at most
     max_tokens: int = 600  # of an answer with a model
     unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports

@@ -169,6 +169,10 @@ def judge_support(
         missing = explain_missing_fact(body, cited, question, is_wanted=_is_exact)
         return Judgement("unsure", missing, RULES_SUPPORT["unsure"]) if missing else Judgement(verdict, "", chance)
     missing = explain_missing_fact(body, cited, question, is_wanted=_is_value)
+    if missing not in ("", NOT_CLEAR) and explain_missing_fact(body, cited, question, is_wanted=_is_exact) == missing:
+        verdict = "unsupported"  # a value that stands nowhere
+    elif verdict == "unsure" and not any(_count_shared(body, each.text_with_authors) for each in cited):
+        verdict = "unsupported"  # it is about something else
     return Judgement(verdict, missing or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED), chance)
 
 

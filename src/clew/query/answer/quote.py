@@ -127,10 +127,9 @@ def _get_start(hit: Hit) -> int:
 def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
     """The question that a message answers: the one that it replies to, or of another person shortly before it."""
     message = messages[place]
-    before = messages[max(0, place - MESSAGES_BEFORE) : place][::-1]
-    earlier = [each for each in messages[:place] if each.id == message.reply_to] if message.reply_to else before
-    asking = (each for each in earlier if each.author != message.author or message.reply_to)
-    return next((" ".join(each.text.split()) for each in asking if _asks(each.text)), "")
+    replied = [each for each in messages[:place] if each.id == message.reply_to]
+    before = [each for each in messages[max(0, place - MESSAGES_BEFORE) : place] if each.author != message.author]
+    return next((" ".join(each.text.split()) for each in (*replied, *before[::-1]) if _asks(each.text)), "")
 
 
 def _asks(text: str) -> bool:

@@ -31,8 +31,8 @@ MOST_BY_ONE, MOST_BY_TWO, MEAN = 0.1, 0.2, 0.02
 BASE = Settings(search=SearchConfig(cache=0))
 EVERY_CHUNK = 1000
 DEPTH = BASE.search.depth
-# Missed goals. Among a few pages the weights of the question's words depend on each page: the first page that has a word
-# makes it a fifth less rare.
+# Missed goals. Among a few pages the weights of the words of a question depend on each page: the first page that has
+# a word makes it a fifth less rare.
 ONE_NOW, UNRELATED_NOW = 0.13, 0.21
 BEYOND_NOW = 0.03  # a list of more than `search.depth` hits looks deeper, and may find others for its beginning
 

@@ -104,7 +104,15 @@ def wire_of(given: Any) -> Any:
         return annotate(int, *bounds, WHOLE) if inner is int else annotate(wire_of(inner), *bounds)
     if _is_union(given):
         return reduce(operator.or_, map(wire_of, arguments))
-    return list[wire_of(arguments[0])] if origin is Sequence else given  # type: ignore[misc]
+    if origin is not Sequence:
+        return given
+    items = list[wire_of(arguments[0])]  # type: ignore[misc]
+    return annotate(items, BeforeValidator(_take_messages)) if arguments[0] == Message | Row else items
+
+
+def _take_messages(given: object) -> object:
+    """The messages of a request to a chat model, {"messages": […]}, or what else is given."""
+    return given["messages"] if isinstance(given, dict) and given.keys() == {"messages"} else given
 
 
 def _is_union(given: Any) -> bool:

@@ -155,7 +155,7 @@ class TransformerConfig:
 MakeModel = Callable[[TransformerConfig], LLM]
 
 
-class QueryTransformer:
+class Transformer:
     """Turns an input into short search queries by a language model.
 
     A model that is given (`provider`) is never closed here; one that `initialize` builds (by `make`) is, by `close`.

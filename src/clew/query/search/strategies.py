@@ -239,12 +239,12 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
 def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:
     """The queries of multi_query: by the query transformer if it is enabled, else variations."""
     from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
-    from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
+    from clew.query.rewrite.transformer import Transformer, TransformerConfig
 
     config = drivers.settings.query_transformer
     if not config.enabled:
         return rewrite_with_variations(llm, n=drivers.settings.search.variations)
-    transformer = QueryTransformer(
+    transformer = Transformer(
         TransformerConfig(
             enabled=True,
             num_queries=config.num_queries,

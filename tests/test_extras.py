@@ -209,7 +209,7 @@ def serve(clew: Path, folder: Path) -> str:
     import httpx2
 
     run(clew, "--embedder", "hashed", "add", "page.md", cwd=folder)
-    words = [clew, "--embedder", "hashed", "serve", "--port", "0", "--json"]
+    words = [str(clew), "--embedder", "hashed", "serve", "--port", "0", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=folder) as server:
         try:
             assert server.stdout is not None

@@ -512,8 +512,8 @@ def test_without_a_model_the_sentences_are_heard_too() -> None:
 
 def test_how_sure_and_how_many_are_settings() -> None:
     with opened() as engine:
-        few = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(sentences=1, min_confidence=0.01))
-        many = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(sentences=9, min_confidence=0.01))
+        few = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(passages=1, min_confidence=0.01))
+        many = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(passages=9, min_confidence=0.01))
         sure = Settings(reranker=PLAIN.reranker, answer=AnswerConfig(min_confidence=1.0))
         asked = "when is soup served and are keys rotated?"
         short, long = engine.ask(asked, settings=few), engine.ask(asked, settings=many)
@@ -522,7 +522,7 @@ def test_how_sure_and_how_many_are_settings() -> None:
         none = engine.ask(asked, settings=sure)
     assert (none.found, none.text.splitlines()[0]) == (
         False,
-        "No passage clearly answers this. The closest one:",
+        "No passage clearly answers this. The closest:",
     )
     assert none.reason == "No passage clearly answers this."
 

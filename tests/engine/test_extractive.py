@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from clew import Document, Engine, Message, Section
-from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings, ThreadConfig
+from clew import Document, Engine, Message
+from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings
 from tests.engine.chosen import OpenEngine
 
 PLAIN = Settings(
@@ -141,19 +141,6 @@ def test_a_long_passage_is_trimmed_to_whole_sentences_around_the_chosen_one(engi
     assert page[part.citation.start : part.citation.end] == part.citation.quote == part.passage
 
 
-def test_a_reply_that_was_not_found_does_not_inherit_what_another_message_of_its_thread_is_worth(
-    open_engine: OpenEngine,
-) -> None:
-    engine = open_engine(embedder="hashed", settings=replace(PLAIN, threads=ThreadConfig(before=0)))
-    asked = "when is the badge printer reset?"
-    drill = "when is the fire drill for the whole floor of the badge office?"
-    engine.add_messages(make_messages(("ana", drill), ("dee", "Thursday at ten"), ("ben", asked)))
-    engine.add_messages(Message(asked, "eva", START, id=f"q{n}", channel=f"channel {n}") for n in range(3))
-    page = "The badge printer gets its restart on Monday evening."
-    engine.add_documents([Document("w", page, title="Week plan", uri="w.md")])
-    assert engine.ask(asked).parts[0].chosen == page
-
-
 def test_a_question_alone_is_no_answer(engine: Engine) -> None:
     engine.add_messages(make_messages(("eva", "Does anybody know where the spare HDMI adapter is?")))
     found = engine.ask("where is the spare HDMI adapter?")
@@ -226,19 +213,6 @@ def test_field_lists_are_no_answer(engine: Engine) -> None:
     assert engine.ask("what return code when interrupted?").parts[0].chosen == "The code 130 means interrupted."
 
 
-def test_a_newer_message_stands_first_and_the_older_is_named(engine: Engine) -> None:
-    engine.add_messages(
-        [
-            *make_messages(("ana", "The offsite in Lisbon is from 11 to 14 May")),
-            *make_messages(("ana", "The offsite in Lisbon moves to 18 to 21 May"), start=START + timedelta(days=9)),
-        ]
-    )
-    answer = engine.ask("when is the offsite in Lisbon?")
-    first, second = answer.text.split("\n\n")
-    assert first == "ana, 2026-03-11 09:00: The offsite in Lisbon moves to 18 to 21 May [1]"
-    assert second == "Earlier: ana, 2026-03-02 09:00: The offsite in Lisbon is from 11 to 14 May [2]"
-
-
 def test_more_is_shown_where_it_adds_what_is_asked(engine: Engine) -> None:
     engine.add_documents(
         [
@@ -274,7 +248,10 @@ def test_an_amount_that_is_not_stated_is_not_answered(open_engine: OpenEngine) -
     engine = open_engine(embedder="hashed", settings=settings)
     engine.add_documents([Document("a", "The ferry to Kessel is slow and cheap.", title="Ferry", uri="a.md")])
     absent = engine.ask("How much does the ferry to Kessel cost?")
-    assert (absent.found, absent.reason) == (False, "an amount is asked for, and the passages found state none")
+    assert (absent.found, absent.reason) == (
+        False,
+        "an amount of money is asked for, and the passages found state none",
+    )
 
 
 def test_footnotes_of_the_source_are_not_taken_for_ours(engine: Engine) -> None:
@@ -283,24 +260,6 @@ def test_footnotes_of_the_source_are_not_taken_for_ours(engine: Engine) -> None:
     assert answer.text == "The sea duck lives in saltwater. Ducks swim. [1]"
     assert answer.parts[0].chosen == "The sea duck lives in saltwater."
     assert answer.citations[0].quote == "The sea duck lives in saltwater.[13] Ducks swim."
-
-
-def test_a_message_that_announces_a_change_stands_before_the_page(engine: Engine) -> None:
-    page = "Call the shed by radio on channel 72, and they relay."
-    told = "From tomorrow the shed listens by radio on channel 77."
-    engine.add_documents([Document("a", page, title="Radio", uri="a.md")])
-    engine.add_messages(make_messages(("bea", told)))
-    first, second = engine.ask("On which radio channel can we call the shed?").text.split("\n\n")
-    assert first == f"bea, 2026-03-02 09:00: {told} [1]"
-    assert second == f"Earlier: {page} [2]"
-
-
-def test_a_page_with_a_later_date_stands_before_the_message(engine: Engine) -> None:
-    text = "Call the shed by radio on channel 72, and they relay."
-    dated = Document("a", text, (Section(0, len(text), at=START + timedelta(days=9)),), meta={"updated": "2026-03-11"})
-    engine.add_documents([dated])
-    engine.add_messages(make_messages(("bea", "From tomorrow the shed listens by radio on channel 77.")))
-    assert engine.ask("On which radio channel can we call the shed?").text.startswith(text)
 
 
 def test_a_list_of_questions_is_no_answer(engine: Engine) -> None:
@@ -314,7 +273,7 @@ def test_below_the_minimum_the_nearest_passage_is_shown_as_such(open_engine: Ope
     engine.add_documents([Document("a", "The pager goes to two people.", title="Pager", uri="a.md")])
     unsure = replace(PLAIN, answer=AnswerConfig(min_confidence=1.0, min_nearest=0.0))
     answer = engine.ask("Who has the pager?", settings=unsure)
-    assert answer.text == "No passage clearly answers this. The closest one:\n\nThe pager goes to two people. [1]"
+    assert answer.text == "No passage clearly answers this. The closest:\n\nThe pager goes to two people. [1]"
     assert (answer.found, [cited.quote for cited in answer.citations]) == (False, ["The pager goes to two people."])
     assert answer.reason == "No passage clearly answers this."
     heard = [event.text for event in engine.ask_stream("Who has the pager?", settings=unsure) if hasattr(event, "text")]

@@ -1,11 +1,10 @@
 """The reader: which part answers, without a language model, and that what is merely close is no answer."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from clew import Answer, Document, DriverMissing, Engine, Message, NotFound, Settings, SettingsError, drivers
+from clew import Answer, Document, DriverMissing, Engine, NotFound, Settings, SettingsError, drivers
 from clew.core.settings import AnswerConfig
 from clew.engine.opened import open_reader
 
@@ -90,19 +89,6 @@ def test_a_short_question_about_pages_of_another_language_is_read_by_the_reranke
     with Engine.open(":memory:", embedder="hashed") as engine:
         engine.add_documents([Document("ofen", f"{OFEN} Nur Jonas darf den Deckel öffnen.", uri="ofen.md")])
         assert not engine.ask("Wo wohnt Jonas?").found
-
-
-def test_a_message_that_tells_of_a_change_stands_before_what_it_replaces() -> None:
-    begin = datetime(2031, 3, 4, 9, tzinfo=UTC)
-    said = ["The door code is 4417.", "The door code was changed, it is 9023 now."]
-    with Engine.open(":memory:", embedder="hashed") as engine:
-        engine.add_messages(
-            Message(text, author=author, at=begin + timedelta(hours=30 * place), channel="door")
-            for place, (author, text) in enumerate(zip(("Ana", "Ben"), said, strict=True))
-        )
-        answer = engine.ask("What is the door code?")
-    assert [each.quote for each in answer.citations] == said[::-1]
-    assert "Earlier" in answer.text
 
 
 @pytest.mark.slow

@@ -366,6 +366,7 @@ class AnswerReply(TypedDict):
     """An answer: the passages that it quotes, or its sentences and what supports each."""
 
     question: str
+    searched: str
     text: str
     found: bool
     confidence: Number

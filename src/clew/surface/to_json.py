@@ -105,7 +105,7 @@ def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
         for place, citation in enumerate(answer.citations)
     ]
     return {
-        **_pick_fields(answer, "question", "text", "found", "confidence", "reason", "fault"),
+        **_pick_fields(answer, "question", "searched", "text", "found", "confidence", "reason", "fault"),
         "citations": cited,
         "parts": [
             {**_pick_fields(part, "passage", "highlight"), "citation": citation}

@@ -257,7 +257,7 @@ def test_parts_that_fail_are_told_and_all_that_fail_raise() -> None:
 
 
 def test_how_many_sentences_and_how_long() -> None:
-    few = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, answer=AnswerConfig(sentences=1))
+    few = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, answer=AnswerConfig(passages=1))
     with open_engine() as engine:
         tools = engine.tools(session="s", settings=few)
         assert tools.read_document(1, "soup bread cook").count == 1

@@ -89,7 +89,7 @@ def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
 def test_the_closest_passage_is_not_called_absent(clew: "Clew") -> None:
     done = clew("ask", QUESTION, CLEW_ANSWER__MIN_CONFIDENCE="1.0")
     head, passage, *_ = done.out.split("\n\n")
-    assert (head, passage) == ("No passage clearly answers this. The closest one:", f"{SENTENCE} [1]")
+    assert (head, passage) == ("No passage clearly answers this. The closest:", f"{SENTENCE} [1]")
     assert done.err == ""
     named = clew("ask", "who rotates the signing keys in Brandow?", CLEW_ANSWER__MIN_CONFIDENCE="0.35")
     assert SENTENCE in named.out

@@ -114,6 +114,8 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
     printer.finish_answer(answer)
     numbered = ((answer.citation_number(place), citation) for place, citation in enumerate(answer.citations))
     lines = dict.fromkeys(f"[{number}] {format_source(citation)}" for number, citation in numbered)
+    if answer.searched:
+        render.print_line((f"searched for: {answer.searched}", "dim"), err=True)
     if lines:
         print()
     for line in lines:

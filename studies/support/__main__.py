@@ -25,7 +25,7 @@ from clew.core.protocols import Verifier
 from clew.core.settings import AnswerConfig, RerankerConfig
 from clew.drivers.rerank.cross_encoder import make_ms_marco_minilm
 from clew.drivers.verify.cross_encoder import MODEL, make_support_model
-from clew.query.answer import reading, verify
+from clew.query.answer import check
 from studies.perturbations import PERTURBATIONS
 from studies.sets import report_missing_set
 from studies.support.measures import expected_calibration_error, measure_auc
@@ -51,11 +51,11 @@ ROWS = {
 }
 ABLATIONS: dict[str, tuple[tuple[object, str, object], ...]] = {
     "all of it": (),
-    "without exact quotes": ((verify, "explain_misquote", lambda *_: ""),),
-    "without addresses": ((verify, "explain_strange_address", lambda *_: ""),),
-    "without what amounts of money are paid for": ((verify, "explain_other_rate", lambda *_: ""),),
-    "without codes and numbers with units where it is sure": ((verify, "is_exact", lambda _: False),),
-    "all passages read, nothing gathered": ((reading, "MAX_SENTENCES", 10**6),),
+    "without exact quotes": ((check, "_explain_misquote", lambda *_: ""),),
+    "without addresses": ((check, "_explain_strange_address", lambda *_: ""),),
+    "without codes and numbers with units where it is sure": ((check, "_is_exact", lambda _: False),),
+    "every name must occur too": ((check, "_is_exact", lambda _: True),),
+    "without other passages for a wrong citation": ((check, "OTHER_PASSAGES", 0),),
 }
 
 

@@ -16,8 +16,8 @@ from clew.core.passages import MergedChunk
 from clew.core.protocols import Verifier
 from clew.core.sentences import split_sentences
 from clew.core.types import Chunk, DocumentRecord, Hit
+from clew.query.answer.check import check_sentence
 from clew.query.answer.passages import NumberedPassage
-from clew.query.answer.verify import check_sentence
 from studies.judged import read_grades
 from studies.perturbations import PERTURBATIONS
 from studies.sets import MissingSet, read_jsonl

@@ -10,7 +10,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from random import Random
 
@@ -56,14 +56,7 @@ def read_pages(name: str) -> list[tuple[str, str, int]]:
 
 
 def list_tuning(data: Path) -> list[TuningExample]:
-    """The examples, of each source and label at most so many as they are, and a lie of each kind for true ones.
-
-    Of a passage there is what an answer's sentence is compared with.
-    """
-    from clew.query.answer.reading import (
-        gather_evidence,
-    )  # training reads the written file, where Clew is not installed
-    from studies.support.sentences import make_passages
+    """The examples, of each source and label at most so many as they are, and a lie of each kind for true ones."""
 
     found: list[TuningExample] = []
     taken: Counter[tuple[str, int]] = Counter()
@@ -81,7 +74,6 @@ def list_tuning(data: Path) -> list[TuningExample]:
         other = rng.choice(true)
         if other.passage != each.passage and other.source == each.source:
             found.append(TuningExample(each.source, "another passage", other.passage, each.claim, 0))
-    found = [replace(each, passage=gather_evidence(each.claim, make_passages([each.passage]))) for each in found]
     return found + [TuningExample("pages", "as it is", *each) for each in read_pages("tuning_pages.txt")]
 
 

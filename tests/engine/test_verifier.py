@@ -4,7 +4,7 @@ import pytest
 
 from clew import Document, Engine, ScriptedLLM
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
-from clew.query.answer.verify import NOT_READ
+from clew.query.answer.check import NOT_READ
 
 BACKUPS = (
     "Backups run every night at 01:30. They are encrypted before they leave the building. "

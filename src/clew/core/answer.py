@@ -75,7 +75,8 @@ class Answer:
     without a model, the calibrated probability that the passages answer the question, and with one the mean `support`
     of the sentences that are shown. `reason` says why nothing was found, or why
     an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what came before.
-    `parts` are the passages that the text shows without a model. `sentences` are those of a language model, each with
+    `parts` are the passages that the text shows without a model. `searched` is the question as it was understood with
+    the conversation, where that is not as it was asked. `sentences` are those of a language model, each with
     its verdict; in the text, those that are not supported carry a mark.
     """
 
@@ -92,6 +93,7 @@ class Answer:
     fault: str = ""
     sentences: tuple[AnswerSentence, ...] = ()
     parts: tuple[AnswerPart, ...] = ()
+    searched: str = ""
 
     def citation_number(self, place: int) -> int:
         """The number by which the text cites `citations[place]`."""

@@ -50,8 +50,8 @@ NO_TOOL: Final[frozenset[Surface]] = frozenset({"python", "cli", "http"})
 class Option:
     """How a field is offered: its help, where, and its names there.
 
-    `flag` and `metavar` are those of the command line, `wire` is the name in JSON where it is another. A field with a
-    `setting` replaces that setting for the call; in Python it is given with `settings=`.
+    `flag` (a short one, or all of them) and `metavar` are those of the command line, `wire` is the name in JSON where
+    it is another. A field with a `setting` replaces that setting for the call; in Python it is given with `settings=`.
     """
 
     help: str
@@ -503,7 +503,10 @@ class Window(Request[r.WindowReply], http="POST /v1/window"):
     include_related_channels: Annotated[bool, Option("Also search up to three related channels.", flag="--related")] = (
         False
     )
-    min_similarity: Annotated[Similarity | None, Option("Minimum cosine similarity of a message.", metavar="X")] = None
+    min_similarity: Annotated[
+        Similarity | None,
+        Option("Minimum cosine similarity of a message.", flag="--min-similarity --min-score", metavar="X"),
+    ] = None
     where: Where = EVERYTHING
     now: Now = None
 
@@ -658,9 +661,13 @@ class FieldOption:
         return self.default is MISSING
 
 
-@cache
-def list_options(request: type, surface: Surface | None = None) -> tuple[FieldOption, ...]:
+def list_options(request: Any, surface: Surface | None = None) -> tuple[FieldOption, ...]:
     """The fields of a request that a surface has, those that must be given first; all of them without one."""
+    return _read_options(request, surface)
+
+
+@cache
+def _read_options(request: Any, surface: Surface | None) -> tuple[FieldOption, ...]:
     hints = get_types(request, with_bounds=True, with_nouns=surface != "cli")
     found = sorted(
         (_read_field(each, hints[each.name]) for each in fields(request)), key=lambda each: not each.is_required

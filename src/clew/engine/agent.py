@@ -14,7 +14,7 @@ from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
-from clew.engine.answer import answer_verbatim, build_model_answer
+from clew.engine.answer import FoundContext, answer_verbatim, build_model_answer, make_check
 from clew.engine.opened import Opened, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent import (
@@ -29,7 +29,9 @@ from clew.query.agent import (
 )
 from clew.query.agent.lookup import get_display_name
 from clew.query.agent.tools import record_step
-from clew.query.answer import NumberedPassage, extract_answer, write_answer
+from clew.query.answer import NumberedPassage, write_answer
+from clew.query.answer.choose import QuestionReader, find_best_spans
+from clew.query.context.merge import as_merged_chunk
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route, route_question
 from clew.query.search.find import build_query
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 STOPPED = "The agent was stopped before it could answer:"
+READ_SENTENCES = 3  # of a document that is read without a model
 NO_SESSION = "one question"  # the session of a question that belongs to none
 Span = tuple[int, int]
 
@@ -109,24 +112,22 @@ def agent(
     context = _merge_tool_results(query, outcome.results, numbers)
     if outcome.failure is not None and not context.passages:
         raise outcome.failure
+    found = FoundContext(query, question, context, numbers=numbers)
     if outcome.reason:
-        hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
-        answer = answer_verbatim(opened, query, hits, context, settings, numbers=numbers, on_event=emit)
+        answer = answer_verbatim(opened, found, settings, on_event=emit)
         fault = str(outcome.failure or "")
         text = answer.text if answer.found else f"{STOPPED} {fault or outcome.reason}"
         return replace(answer, text=text, usage=budget.usage, reason="" if fault else outcome.reason, fault=fault)
     shown = [passage for result in reversed(outcome.results) for passage in result.citable]  # newest first
     made = write_answer(
         [outcome.text],
-        shown,
-        question=question,
+        make_check(opened, shown, question, settings),
         on_event=emit,
         numbers=numbers,
         unsupported=settings.answer.unsupported,
-        verifier=opened.get_verifier(settings),
     )
     reason = "" if made.is_answer else made.no_answer_reason if outcome.results else _explain_no_results(budget, trace)
-    answer = build_model_answer(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)
+    answer = build_model_answer(found, made, usage=budget.usage, reason=reason)
     return replace(answer, fault=answer.fault or outcome.cut_off)
 
 
@@ -240,18 +241,12 @@ def _find_best_sentences(opened: Opened, document: Document, query: str, setting
     """The positions of the sentences of one document that answer best."""
     inside = Filter(documents=frozenset({document.id}))
     hits = opened.finder.find(build_query(query, settings.search.k, inside, (), settings), "hybrid", settings)
-    records = {hit.document.id: hit.document for hit in hits}
-    found = extract_answer(
-        query,
-        hits,
-        records,
-        opened.get_reranker_or_overlap(settings),
-        read_chunks=opened.store.chunks,
-        max_sentences=settings.answer.sentences,
-        min_confidence=0.0,
-        every=True,
-    )
-    return [(citation.start, citation.end) for citation in found.citations]
+    passages = [
+        NumberedPassage(number, as_merged_chunk(hit), hit.document, ((hit.chunk.start, hit.chunk.text),))
+        for number, hit in enumerate(hits, 1)
+    ]
+    reader = QuestionReader(query, opened.get_reranker_or_overlap(settings))
+    return find_best_spans(reader, passages, count=READ_SENTENCES)
 
 
 def _read_numbered_titles(opened: Opened, sessions: Sessions, session: str) -> dict[int, str]:

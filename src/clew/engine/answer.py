@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer, AnswerPart
@@ -14,29 +15,29 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.small_talk import is_small_talk
-from clew.core.text import extract_terms
-from clew.core.types import Chunk, Hit, Message, Query
+from clew.core.types import Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
-from clew.engine.search import assemble_context, make_query_from_text_or_table
-from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
-from clew.query.answer.confidence import READER_WEIGHTS, WEIGHTS
-from clew.query.answer.extract import READ_HITS, ExtractedAnswer, ExtractedPart
-from clew.query.answer.passages import Read
-from clew.query.answer.quote import MAX_WORDS, quote_part
-from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
-from clew.query.context.assemble import NO_MATCH
+from clew.engine.search import assemble_context, find_relevant_hits, make_query_from_text_or_table
+from clew.query.answer import NO_ANSWER, NumberedPassage, number_passages, write_answer
+from clew.query.answer.check import check_sentence
+from clew.query.answer.choose import QuestionReader, choose_passages
+from clew.query.answer.question import explain_missing, explain_unnamed
+from clew.query.answer.write import SYSTEM, Check, WrittenAnswer, build_answer_prompt
+from clew.query.context.floor import explain_floor
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
-from clew.query.search.find import build_query
 
 if TYPE_CHECKING:
     from clew.engine import Engine
 
 OnSentence = Callable[[str], None]
-CLOSEST = f"{NO_ANSWER} The closest one:"
-LATER_HITS = 6  # messages that may replace what an older one says
-PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
+CLOSEST = f"{NO_ANSWER} The closest:"
+NOTHING_TO_CITE = "the passages found have no sentence to cite"
+SURE = 0.6  # the confidence from which on a passage answers although no hit is relevant enough for a context
+NOTHING = 0.05  # the confidence below which a model is not asked either
+MISSING_CONFIDENCE = 0.2  # where what is asked for is not in the passages
+UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
 
 
 def ask(
@@ -68,36 +69,32 @@ def ask(
     opened = engine.opened
     if opened.llm is None and person:
         raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
-    strategy = strategy or settings.search.strategy
-    shape = replace(settings, context=replace(settings.context, render="numbered", wrap="xml", order="score"))
-    if tokens is not None:
-        shape = replace(shape, context=replace(shape.context, tokens=check_positive_count("tokens", tokens)))
+    shape = shape_context(settings, tokens=tokens)
     query = make_query_from_text_or_table(question, settings.context.k if k is None else k, where, history, settings)
-    probe = find_probe_hits(opened, query, settings) if opened.llm is None and strategy == PROBE else None
-    found = opened.finder.find(query, strategy, shape) if probe is None else probe[: query.k]
-    context = assemble_context(opened, query, found, session=session, settings=shape)
-    if not found and context.reason.startswith(NO_MATCH) and (unknown := whole.unknown_names(where)):
-        context = replace(context, reason="; ".join(unknown))
-    hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
-    numbers = context.numbers if session else {}
-    if opened.llm is None or not hits:
-        return answer_verbatim(opened, query, hits, context, settings, numbers=numbers, on_event=emit, probe=probe)
+    found = find_context(opened, query, strategy or settings.search.strategy, shape, session=session)
+    if not found.is_covered and not found.context.passages and (unknown := whole.unknown_names(where)):
+        found = replace(found, context=replace(found.context, reason="; ".join(unknown)))
+    if opened.llm is None or not found.context.passages:
+        return answer_verbatim(opened, found, settings, on_event=emit)
+    if not found.is_covered and make_reader(opened, found, settings).reader is not None:
+        read = answer_verbatim(opened, found, settings, on_event=lambda _: None)
+        if read.confidence < NOTHING:  # a model would answer from whatever it is given
+            emit(SentenceEvent(read.text))
+            return read
     with UsageMeter().measure() as meter:
         manner = style_prompt(engine, person, question, settings=settings) if person else ""
-        text = build_answer_prompt(question, context.text, history=_render_history(history), style=manner)
+        text = build_answer_prompt(found.question, found.context.text, history=_render_history(history), style=manner)
         pieces = opened.llm.stream(text, system=SYSTEM, max_tokens=settings.answer.max_tokens)
-        shown = number_passages(context, opened.store.document)
+        shown = number_passages(found.context, opened.store.document)
         with closing(_emit_tokens(pieces, emit)) as told:
             made = write_answer(
                 told,
-                shown,
-                question=question,
+                make_check(opened, shown, found.question, settings),
                 on_event=emit,
-                numbers=numbers,
+                numbers=found.numbers,
                 unsupported=settings.answer.unsupported,
-                verifier=opened.get_verifier(settings),
             )
-    return build_model_answer(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
+    return build_model_answer(found, made, usage=meter.usage, reason=made.no_answer_reason)
 
 
 def ask_stream(
@@ -135,92 +132,117 @@ def ask_stream(
     )
 
 
-def build_model_answer(
-    question: str, made: WrittenAnswer, context: Context, *, usage: Usage, reason: str, numbers: Mapping[str, int]
-) -> Answer:
+@dataclass(frozen=True, slots=True)
+class FoundContext:
+    """What was found for a question.
+
+    `question` is as the search understands it. `is_covered` is False where no hit is relevant enough for a context: the
+    context then holds what there is, and only who reads it can tell. `numbers` are those of a session's documents.
+    """
+
+    query: Query
+    question: str
+    context: Context
+    is_covered: bool = True
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def searched(self) -> str:
+        """The question as it was searched for, where that is not as it was asked."""
+        return "" if self.question == self.query.text else self.question
+
+
+def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
+    """The settings of the context that is answered from."""
+    tokens = settings.context.tokens if tokens is None else check_positive_count("tokens", tokens)
+    return replace(
+        settings, context=replace(settings.context, render="numbered", wrap="xml", order="score", tokens=tokens)
+    )
+
+
+def find_context(
+    opened: Opened, query: Query, strategy: str, settings: Settings, *, session: str | None = None
+) -> FoundContext:
+    """The context of what was found, by the same floor as that of `context`."""
+    hits, left_out = find_relevant_hits(opened, query, strategy, settings)
+    is_covered = bool(hits) or (settings.answer.min_confidence == 0 and bool(left_out))
+    context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
+    if left_out and not is_covered:
+        context = replace(context, reason=explain_floor(left_out, settings.context))
+    question = understand_question(opened, query, settings) if context.passages else query.text
+    return FoundContext(query, question, context, is_covered, context.numbers if session else {})
+
+
+def make_check(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Check:
+    """The check of a model's sentences against these passages."""
+    return partial(check_sentence, passages=passages, question=question, verifier=opened.get_verifier(settings))
+
+
+def build_model_answer(found: FoundContext, made: WrittenAnswer, *, usage: Usage, reason: str) -> Answer:
     """The Answer made of a model's checked sentences; its confidence is the mean chance of those that are shown."""
     return Answer(
-        question=question,
+        question=found.query.text,
         text=made.display_text,
         citations=made.citations,
-        context=context,
+        context=found.context,
         found=made.is_answer,
         confidence=made.confidence,
         removed=made.removed,
         usage=usage,
         reason=reason,
-        numbers=_select_cited_numbers(made.citations, numbers),
+        numbers=_select_cited_numbers(made.citations, found.numbers),
         fault=made.fault,
         sentences=made.sentences,
+        searched=found.searched,
     )
 
 
-def answer_verbatim(
-    opened: Opened,
-    query: Query,
-    hits: Sequence[Hit],
-    context: Context,
-    settings: Settings,
-    *,
-    numbers: Mapping[str, int],
-    on_event: OnEvent,
-    probe: Sequence[Hit] | None = None,
-) -> Answer:
-    """Quote the passage that answers best, with the chosen sentences marked in it.
+def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, on_event: OnEvent) -> Answer:
+    """Quote the passages that answer best, with the part that answers marked in each.
 
-    A follow-up is read as the search understands it. Where confidence is below the threshold, the text says that the
-    passage is only the closest one, and `found` is False.
+    Where confidence is below the threshold, the text says that the passages are only the closest ones, and `found` is
+    False. Where no hit is relevant enough for a context, the reader must be sure.
     """
-    if probe is None and hits:
-        probe = find_probe_hits(opened, query, settings)
-    question = understand_question(opened, query, settings) if hits else query.text
     minimum = settings.answer.min_confidence
-    reader = opened.get_reader(question, hits[:READ_HITS], settings)
-    reranker = opened.get_reranker_or_overlap(settings, question)
-    found = extract_answer(
-        question,
-        hits,
-        {record.id: record for record in context.documents},
-        reader or reranker,
-        read_chunks=opened.store.chunks,
-        find_later=lambda part: find_later_hits(opened, question, part.hit.chunk, query, settings),
-        probe=build_probe(opened, question, probe or (), settings) if hits else None,
-        max_sentences=settings.answer.sentences,
-        min_confidence=minimum,
-        min_nearest=settings.answer.min_nearest,
-        reads_words=reranker.name != "overlap",
-        weights=WEIGHTS if reader is None else READER_WEIGHTS,
-        topics=None if reader is None else reranker,
+    choice = choose_passages(
+        make_reader(opened, found, settings),
+        number_passages(found.context, opened.store.document),
+        max_passages=settings.answer.passages,
     )
-    parts = quote_parts(found, context, opened.store.document)
-    closest = found.is_nearest and bool(parts)
-    if closest:
-        on_event(SentenceEvent(CLOSEST))
-    lines = [CLOSEST] if closest else []
-    for number, (part, extracted) in enumerate(parts, 1):
-        before = "Earlier: " if extracted.superseded_by is not None else ""
-        gap = "\n\n" if lines else ""
-        mark = f"[{numbers.get(part.citation.document, number)}]"
-        between = "\n" if part.passage.endswith(("```", "~~~", "|")) else " "  # fences and rows end their line
-        lines.append(f"{before}{part.passage}{between}{mark}")
-        shift = len(gap) + len(before)
-        on_event(SentenceEvent(f"{gap}{lines[-1]}", (part.highlight[0] + shift, part.highlight[1] + shift)))
-    is_answered = bool(lines) and not closest
-    nothing = found.absent or (
-        NO_ANSWER if found.confidence < minimum else "the passages found have no sentence to cite"
-    )
-    citations = tuple(part.citation for part, _ in parts)
+    confidence, missing = choice.confidence, ""
+    if choice.parts and minimum > 0:
+        texts = [hit.chunk.index_text for passage in found.context.passages for hit in passage.chunks]
+        missing = explain_missing(found.question, [*texts, *(part.passage for part in choice.parts)])
+        unnamed = "" if missing else explain_unnamed(found.question, texts)
+        confidence = min(confidence, MISSING_CONFIDENCE if missing else UNNAMED_CONFIDENCE if unnamed else 1.0)
+        missing = missing or unnamed
+    is_answer = bool(choice.parts) and confidence >= (minimum if found.is_covered else max(minimum, SURE))
+    is_shown = is_answer or confidence >= settings.answer.min_nearest
+    parts = choice.parts if is_shown else ()
+    text = _write_parts(parts, found.numbers, is_answer=is_answer, on_event=on_event)
+    reason = ""
+    if not is_answer:
+        reason = missing or (found.context.reason or (NO_ANSWER if choice.parts else NOTHING_TO_CITE))
+    citations = tuple(part.citation for part in parts)
     return Answer(
-        question=query.text,
-        text="\n\n".join(lines) or NO_ANSWER,
+        question=found.query.text,
+        text=text or NO_ANSWER,
         citations=citations,
-        context=context,
-        found=is_answered,
-        confidence=found.confidence,
-        reason="" if is_answered else nothing if hits else context.reason,
-        numbers=_select_cited_numbers(citations, numbers),
-        parts=tuple(part for part, _ in parts),
+        context=found.context,
+        found=is_answer,
+        confidence=confidence,
+        reason=reason,
+        numbers=_select_cited_numbers(citations, found.numbers),
+        parts=parts,
+        searched=found.searched,
     )
+
+
+def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> QuestionReader:
+    """What reads a question with its passages: the reranker, and the reader where it knows the language."""
+    hits = [hit for passage in found.context.passages for hit in passage.chunks]
+    reranker = opened.get_reranker_or_overlap(settings, found.question)
+    return QuestionReader(found.question, reranker, opened.get_reader(found.question, hits, settings))
 
 
 def understand_question(opened: Opened, query: Query, settings: Settings) -> str:
@@ -236,40 +258,20 @@ def understand_question(opened: Opened, query: Query, settings: Settings) -> str
     return f"{keywords}: {query.text}" if keywords else query.text
 
 
-def quote_parts(found: ExtractedAnswer, context: Context, read: Read) -> list[tuple[AnswerPart, ExtractedPart]]:
-    """Quote the best part within its passage, and further parts alone where that passage does not show them."""
-    parts: list[tuple[AnswerPart, ExtractedPart]] = []
-    for extracted in found.parts:
-        part = quote_part(extracted, context, read, max_words=0 if parts else MAX_WORDS)
-        if not parts or extracted.superseded_by is not None or part.chosen not in parts[0][0].passage:
-            parts.append((part, extracted))
-    return parts
-
-
-def find_probe_hits(opened: Opened, query: Query, settings: Settings, *, k: int = PROBE_HITS) -> list[Hit]:
-    """The hits of a hybrid search from which an answer's confidence is computed, whatever strategy found the answer."""
-    k = max(k, query.k)
-    return opened.finder.find(replace(query, k=k, depth=max(query.depth, k)), PROBE, settings)
-
-
-def find_later_hits(opened: Opened, question: str, chunk: Chunk, query: Query, settings: Settings) -> list[Hit]:
-    """What was said in the channel of a message after it, most like it and the question first."""
-    channel = chunk.meta.get("channel")
-    if not channel or chunk.at is None:
-        return []
-    where = query.where & Filter(channels=frozenset({str(channel)}), since=chunk.at)
-    found = opened.finder.find(
-        build_query(f"{question}\n{chunk.text}", LATER_HITS + 1, where, (), settings), PROBE, settings
-    )
-    return [hit for hit in found if hit.chunk.id != chunk.id][:LATER_HITS]
-
-
-def build_probe(opened: Opened, question: str, probe: Sequence[Hit], settings: Settings) -> Probe:
-    """The Probe of these hits, with the query's terms and the embedder's floor: the input of an answer's confidence."""
-    language = settings.ingestion.language
-    return Probe(
-        list(probe), extract_terms(question, language=language).keys(), opened.embedder.min_similarity, language
-    )
+def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:
+    """The text of the quoted passages, each with its citation mark; tells each as it is written."""
+    lines: list[str] = []
+    if parts and not is_answer:
+        lines.append(CLOSEST)
+        on_event(SentenceEvent(CLOSEST))
+    for number, part in enumerate(parts, 1):
+        gap = "\n\n" if lines else ""
+        mark = f"[{numbers.get(part.citation.document, number)}]"
+        between = "\n" if part.passage.endswith(("```", "~~~", "|")) else " "  # fences and rows end their line
+        lines.append(f"{part.passage}{between}{mark}")
+        start, end = (place + len(gap) for place in part.highlight)
+        on_event(SentenceEvent(f"{gap}{lines[-1]}", (start, end)))
+    return "\n\n".join(lines)
 
 
 def _emit_tokens(pieces: Iterator[str], emit: OnEvent) -> Generator[str, None, None]:

@@ -146,8 +146,8 @@ class Opened:
         It was trained on questions, so a statement and what has hardly a word that means something ("hello", "when?")
         are read by the reranker. None also where that is the term-overlap one: whoever takes it wants no model.
         """
+        from clew.query.answer.check import can_read
         from clew.query.answer.question import is_statement  # a search needs nothing of what answers
-        from clew.query.answer.reading import can_read
 
         if is_statement(question) or len(extract_terms(question)) < MIN_TERMS:
             return None

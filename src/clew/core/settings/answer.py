@@ -13,7 +13,7 @@ class AnswerConfig:
 
     min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
     min_nearest: float = 0.15  # minimum confidence at which the nearest passage is shown where there is no answer
-    sentences: int = 3  # of an answer without a model
+    passages: int = 3  # that an answer without a model quotes at most
     max_tokens: int = 600  # of an answer with a model
     unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports
     verifier: str = "builtin"  # what says whether a passage supports a sentence
@@ -22,7 +22,7 @@ class AnswerConfig:
     def __post_init__(self) -> None:
         check_range("answer.min_confidence", self.min_confidence, 0, 1)
         check_range("answer.min_nearest", self.min_nearest, 0, 1)
-        check_min("answer.sentences", self.sentences, 1)
+        check_min("answer.passages", self.passages, 1)
         check_min("answer.max_tokens", self.max_tokens, 1)
         check_choice("answer.unsupported", self.unsupported, ("mark", "remove", "raise"))
         if not self.verifier:

@@ -5,26 +5,24 @@ its year, month and day, as far as given. "At least 5" and "at most 5" are diffe
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.text import extract_terms, tokenize_words
-from clew.query.answer.units import (
-    BASE_UNITS,
-    BOUNDS,
-    MONTHS,
-    OPENERS,
-    ORDINALS,
-    SCALES,
-    UNITS,
-    VALUES,
-    WEEKDAYS,
-    split_word_list,
-    sum_number_words,
-)
+from clew.core.words import load_lines, load_words
 
 Key = tuple[str | int | None, ...]
+
+_LINES = {name: [line.split() for line in lines] for name, lines in load_lines("facts").items()}
+UNITS = {word: words[0] for words in _LINES["units"] for word in words}
+WEEKDAYS = {word: words[0] for words in _LINES["weekdays"] for word in words}
+VALUES, SCALES, ORDINALS, MONTHS = (
+    {word: int(value) for value, *words in _LINES[name] for word in words}
+    for name in ("values", "scales", "ordinals", "months")
+)
+BASE_UNITS = {unit: (smaller, int(times)) for unit, smaller, times in _LINES["base"]}  # two weeks and 14 days are equal
 
 SET = "set"  # the bound of an assigned number: attempts=3 is three, and up to three
 _NUMERIC = frozenset({"number", "year"})
@@ -48,12 +46,15 @@ _SCALE = re.compile(rf"[\s-]?({'|'.join(SCALES)})\b", re.IGNORECASE)
 _UNIT = re.compile(r"[\s-]?(?:(?P<points>percentage[\s-]points?\b)|(?P<unit>per\s+cent\b|%|°\s?[CF]?\b|[^\W\d_]+))")
 _RANGE = re.compile(r"\s*(?:-|–|to|and|or|bis|und)\s*\d+(?:[.,]\d+)*")
 _NOUN = re.compile(r"\s([a-zß-ÿ]{3,})\b")
-_BOUND = re.compile("|".join(rf"(?P<{name}>(?:{words})\s*$)" for name, words in BOUNDS.items()), re.IGNORECASE)
+_BOUND = re.compile(
+    "|".join(rf"(?P<{name}>(?:{'|'.join(map(' '.join, _LINES[name]))})\s*$)" for name in ("least", "most")),
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:…]|[“\"„«‘>#*•|-]|\n)[\s“\"„«‘>#*•|(-]*$")
 _MEASURES = frozenset(word for word in UNITS if len(word) > 3)
 _COMMON = frozenset[str]().union(*(FUNCTION_WORDS[code] for code in ("en", "de", "fr", "es")))
-_NOT_NAMES = frozenset(split_word_list("ad bc bce ce am pm ii iii iv vi vii viii ix st dr mr mrs ms"))
+_OPENERS, _NOT_NAMES = (load_words("facts")[name] for name in ("openers", "not names"))
 _SINGULAR = re.compile(
     r"\s+(?:(?:never|always|also|often|then)\s+)?(?:is|was|has|does|[a-z]{2,}[^su\W]s)\b"
 )  # what follows a singular noun
@@ -124,7 +125,7 @@ def find_opening_name(text: str, low: int = 0, high: int | None = None) -> Fact 
     if found is None or not found[0][0].isupper() or not _starts_sentence(text, found.start()):
         return None
     word = found[0].casefold()
-    known = _COMMON | OPENERS | _NOT_NAMES | WEEKDAYS.keys() | MONTHS.keys() | VALUES.keys() | ORDINALS.keys()
+    known = _COMMON | _OPENERS | _NOT_NAMES | WEEKDAYS.keys() | MONTHS.keys() | VALUES.keys() | ORDINALS.keys()
     if word.endswith(("n't", "n’t")) or _OBJECT.match(text, found.end()):  # "Don't", "Call the harbour"
         return None
     is_common = word in known or len(word) < 2 or word.endswith(_ENDINGS)
@@ -209,7 +210,7 @@ def _find_number_words(text: str) -> list[Fact]:
         parts = re.findall(rf"\b{_NUMBER_WORD}\b", match[0].casefold())
         if parts == ["one"] or all(part in SCALES for part in parts):
             continue  # "one of them", "hundreds", "a million"
-        value = (sum_number_words(parts),)
+        value = (_sum_number_words(parts),)
         found.append(
             Fact(
                 "number",
@@ -224,6 +225,19 @@ def _find_number_words(text: str) -> list[Fact]:
     for match in _ORDINAL.finditer(text):
         found.append(Fact("number", (ORDINALS[match[0].casefold()],), match[0], match.start(), match.end()))
     return found
+
+
+def _sum_number_words(parts: Sequence[str]) -> int:
+    """The value of a sequence of number words."""
+    total = part_of = 0
+    for part in parts:
+        if part in SCALES:
+            part_of = max(part_of, 1) * SCALES[part]
+            if SCALES[part] > 100:
+                total, part_of = total + part_of, 0
+        else:
+            part_of = part_of * 12 if part == "dozen" and part_of else part_of + VALUES[part]
+    return total + part_of
 
 
 def _find_unit_after(text: str, at: int) -> str:

@@ -4,21 +4,28 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from clew.core.cite import Citation
 from clew.core.passages import Context, MergedChunk
 from clew.core.sentences import split_sentences
-from clew.core.text import extract_terms
+from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Chunk, Document, DocumentRecord
-from clew.query.answer.contradiction import has_negation, omits_negation
+from clew.core.words import load_words
 from clew.query.context.cite import make_citation
 
 Read = Callable[[str], Document]
 Span = tuple[int, int]
 
+NEGATIONS = load_words("facts")["negations"]
 MAX_GAP = 400  # characters that an ellipsis in a quote may stand for
 _STOPS = ".,;:!?"
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.\s?\.\s?\.)\s*")
+_CLAUSE_BREAK = re.compile(
+    r"[,;:()—–]\s|\s-\s|"
+    r"\b(?:but|although|though|while|whereas|because|which|who|where|when|and|so that|since|however)\b",
+    re.IGNORECASE,
+)
 _EQUIVALENT_SIGNS = ("'‘’‚‛`´", '"“”„«»', "-‐‑‒–—−", "…")  # variants of the same sign
 
 
@@ -107,6 +114,24 @@ class NumberedPassage:
     def _find_chunk_of_span(self, span: Span) -> Chunk:
         chunks = [hit.chunk for hit in self.passage.chunks]
         return next((chunk for chunk in chunks if chunk.start <= span[0] < chunk.end), chunks[0])
+
+
+def has_negation(text: str) -> bool:
+    """Whether a text has a negation."""
+    return bool(NEGATIONS.intersection(tokenize_words(text))) or "n't" in text or "n’t" in text
+
+
+def omits_negation(text: str, low: int, high: int) -> bool:
+    """Whether a span of a text leaves out a negation of the clauses that it is part of."""
+    for start, end in split_sentences(text):
+        if start >= high or end <= low:
+            continue
+        cuts = [start, *(start + mark.start() for mark in _CLAUSE_BREAK.finditer(text[start:end])), end]
+        for begin, stop in pairwise(cuts):
+            outside = text[begin : min(low, stop)] + " " + text[max(high, begin) : stop]
+            if begin < high and stop > low and has_negation(outside):
+                return True
+    return False
 
 
 def number_passages(context: Context, read: Read) -> list[NumberedPassage]:

@@ -1,8 +1,12 @@
-"""Questions: whether a text asks something, and which kind of fact an answer to it must hold."""
+"""Questions: whether a text asks something, and what is asked for that texts do not have."""
 
 import re
+from collections.abc import Sequence
+from itertools import chain, filterfalse
 
-from clew.query.answer.facts import find_facts, find_opening_name
+from clew.core.function_words import is_function_word
+from clew.core.text import extract_terms, tokenize_words
+from clew.query.answer.facts import find_facts
 
 _MARK = re.compile(r"[?？؟](?:[\s\"'”’»)\]*_`]|:\w+:|[^\w\s.!,;:])*$")
 # Without a question mark, as in chats: an interrogative, or a verb before its subject.
@@ -20,28 +24,28 @@ _REQUEST = re.compile(
     r"\s*(?:please|kindly|tell|show|list|explain|describe|find|give|name|say|compare|summarise|summarize)\b",
     re.IGNORECASE,
 )
-_WHO = re.compile(r"\b(?:who|whom|whose|wer|wem|wen|qui|quién|quien|quem|chi)\b", re.IGNORECASE)
 _AMOUNT = re.compile(
     r"\bhow\s+(?:much|many|long|often|far|old|big|large|high|tall|deep|loud|fast|heavy|soon|early|late|wide)\b"
     r"|\bwhat\s+(?:percentage|share|number|amount|price|size|age)\b"
     r"|\b(?:wie\s+(?:viele?|lange|oft|hoch|groß|weit|teuer)|combien|cu[aá]nt[oa]s?|quant[oai]s?)\b",
     re.IGNORECASE,
 )
-_WHEN = re.compile(
-    r"\b(?:when|what\s+(?:time|day|date|hour|year|month)|(?:which|on\s+what|by\s+which)\s+(?:day|date|month|year)|wann|quand"
-    r"|cu[aá]ndo|quando)\b",
-    re.IGNORECASE,
-)
-_SELF = re.compile(r"\b(?:i|i['’](?:m|ll|ve|d)|me|mine|my|myself|ich|mir|mich|moi|je|yo|eu)\b", re.IGNORECASE)
 _QUANTITY_WORDS = re.compile(
     r"\b(?:once|twice|daily|weekly|monthly|yearly|hourly|annually|quarterly|none|never|always|every|each|all|half|both|no"
     r"|unlimited|free)\b",
     re.IGNORECASE,
 )
-_TIMES = frozenset({"date", "weekday", "year"})
-_TIME_WORDS = re.compile(
-    r"\b(?:today|tomorrow|yesterday|tonight|now|noon|midnight|morning|evening|week|month|year|quarter|after|before|until"
-    r"|since|spring|summer|autumn|winter|once|as soon)\b",
+# A name and what tells it from its like: Aqua 7, Ring B, E-4417, E52, v2.13.
+_NUMBERED = re.compile(r"\b(?P<name>[A-Z][^\W\d_]+(?:[ -][A-Z][^\W\d_]+)?)[ -](?P<number>\d+[A-Za-z]?|[A-Z])\b")
+_CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})[-_]?(?P<number>\d[\w-]*)")
+_VERSION = re.compile(r"(?<![\w.])v?\d+(?:\.\d+){2,}(?![\w.]*\d)")
+_ASKS_PRICE = re.compile(
+    r"\b(?:how\s+much|what)\b[^?]*\b(?:cost|costs|charged?|pays?|paid|earns?|money|cash|fees?|price)\b"
+    r"|\bat\s+what\s+price\b",
+    re.IGNORECASE,
+)
+_MONEY = re.compile(
+    r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY|euros?|dollars?|pounds?|cents?|pence|yen|francs?|free|nothing|unpaid|gratis)\b",
     re.IGNORECASE,
 )
 
@@ -59,41 +63,46 @@ def is_question(text: str) -> bool:
     return len(bare.split()) <= _MAX_UNMARKED_WORDS and bare[-1:] not in ".!:" and _OPENING.match(bare) is not None
 
 
-def asks_who(question: str) -> bool:
-    """Whether a question asks for a person."""
-    return _WHO.search(question) is not None
+def explain_missing(question: str, texts: Sequence[str]) -> str:
+    """What is asked for that none of the texts has: a code whose like they have, an amount, a price; or empty."""
+    dates = [fact for fact in find_facts(question) if fact.kind in ("date", "year")]
+    for pattern in (_CODE, _NUMBERED):
+        for asked in pattern.finditer(question):
+            if any(fact.start < asked.end() and asked.start() < fact.end for fact in dates):
+                continue  # "January 2024" may be written as 2024-01
+            alike = re.compile(rf"\b{re.escape(asked['name'])}[ _-]?(\d+[A-Za-z]?\b|[A-Z]\b|\d[\w-]*)")
+            found = [match for text in texts for match in alike.finditer(text)]
+            if found and asked["number"].casefold() not in {match[1].casefold() for match in found}:
+                return f"{asked[0]} is not mentioned; {found[0][0]} is"
+    for version in _VERSION.finditer(question):
+        others = [match[0] for text in texts for match in _VERSION.finditer(text)]
+        if others and version[0].lstrip("v") not in {each.lstrip("v") for each in others}:
+            return f"{version[0]} is not mentioned; {others[0]} is"
+    if _ASKS_PRICE.search(question) and texts and not any(map(_MONEY.search, texts)):
+        return "an amount of money is asked for, and the passages found state none"
+    if _AMOUNT.search(question) and texts and not any(map(_states_amount, texts)):
+        return "an amount is asked for, and the passages found state none"
+    return ""
 
 
-def asks_for_amount(question: str) -> bool:
-    """Whether a question asks how much, how many, how long or the like."""
-    return _AMOUNT.search(question) is not None
+def explain_unnamed(question: str, texts: Sequence[str]) -> str:
+    """Which name of the question no text has a word of; empty where each is known.
+
+    Abbreviations do not count: a text may spell them out. A name has no language of its own: English makes "pari" of
+    Paris, and French leaves it, so that it is looked for as it is written too.
+    """
+    names = [fact.text for fact in find_facts(question) if fact.kind == "name" and not fact.text.isupper()]
+    known = set(chain.from_iterable(map(_list_name_words, texts))) if names else set[str]()
+    unknown = (name for name in names if (words := _list_name_words(name)) and not words & known)
+    return f"{first} is not mentioned" if (first := next(unknown, "")) else ""
 
 
-def states_amount(text: str) -> bool:
+def _states_amount(text: str) -> bool:
     """Whether a text has a number, or a word that says how much or how often."""
-    counts = any(each.kind in ("number", "year") for each in find_facts(text)) or any(map(str.isdigit, text))
+    counts = any(map(str.isdigit, text)) or any(each.kind == "number" for each in find_facts(text))
     return counts or _QUANTITY_WORDS.search(text) is not None
 
 
-def names_asked_kind(question: str, text: str, *, author: str = "") -> bool | None:
-    """Whether a text holds the kind of fact that is asked for: a person, an amount, a time; None where none is.
-
-    The author of a message is the person where it speaks of "me".
-    """
-    verdicts = []
-    if asks_who(question):
-        verdicts.append(
-            bool(author and _SELF.search(text))
-            or "@" in text
-            or any(each.kind == "name" for each in find_facts(text))
-            or find_opening_name(text) is not None
-        )
-    if asks_for_amount(question):
-        verdicts.append(states_amount(text))
-    if _WHEN.search(question):
-        is_time = any(
-            each.kind in _TIMES or (each.kind == "number" and each.unit) or each.unit == "clock"
-            for each in find_facts(text)
-        )
-        verdicts.append(is_time or _TIME_WORDS.search(text) is not None)
-    return all(verdicts) if verdicts else None
+def _list_name_words(text: str) -> set[str]:
+    """The stems of a text, and its words as they are written but for case and diacritics, without function words."""
+    return {*extract_terms(text), *filterfalse(is_function_word, tokenize_words(text))}

@@ -1,7 +1,7 @@
 """Answers by a model: prose over the passages of a context, each sentence checked before it is shown."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,17 +10,15 @@ from clew.core.cite import Citation
 from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.events import OnEvent, SentenceEvent, VerdictEvent
 from clew.core.parallel import is_cancelled
-from clew.core.protocols import Verifier
 from clew.core.sentences import split_sentences
-from clew.query.answer.decline import declines_to_answer, introduces, split_lead_in
-from clew.query.answer.passages import NumberedPassage
-from clew.query.answer.rules import FENCED
-from clew.query.answer.verify import MARK, CheckedSentence, check_sentence
+from clew.query.answer.check import FENCED, MARK, CheckedSentence
+from clew.query.answer.facts import find_facts
 
 NO_ANSWER = "No passage clearly answers this."
 UNSUPPORTED = "The model answered, but nothing it said is supported by the collection."
 DECLINES = "it says that the passages hold no answer"
 INTRODUCES = "it introduces what follows"
+MIN_REPEATED_WORDS = 4  # of a sentence that is not shown again
 NOT_FOUND_REPLY = "NOT FOUND"  # the reply a model is told to give where the passages hold no answer
 SYSTEM = (
     "You answer questions from numbered passages and from nothing else. Put the number of the passage that says it, "
@@ -31,6 +29,37 @@ SYSTEM = (
 )
 _COMPLETE = re.compile(rf"(?:[.!?]['”\"]?\s*{MARK}|{MARK}\s*[.!?])\s*$")
 _MARKS = re.compile(rf"(?:\s*{MARK})+")
+_DECORATION = re.compile(r"[*_`#>\s]+|[\[【(]\s*\d+\s*[\]】)]|[.!]+$")
+_NOT_FOUND = re.compile(r"^not\s+found\b", re.IGNORECASE)
+_SOURCES = (
+    r"(?:passages?|documents?|sources?|texts?|context|excerpts?|collection|materials?|pages?|information|details?"
+    r"|answer)"
+)
+_LACKS = re.compile(
+    r"\b(?:i|we)\s+(?:could|can|was|am|were|did|do)(?:\s*n[o'’]t|not)?\b[^.]{0,40}?"
+    rf"\b(?:find|found|see|locate|tell|determine|answer|unable|know)\b[^.]*\b{_SOURCES}\b"
+    rf"|\b{_SOURCES}\b[^.]{{0,60}}?\b(?:do(?:es)?|did|is|are|was|were|can|could)?\s*(?:not|n[o'’]t|nothing|no)\b[^.]{{0,60}}?"
+    r"\b(?:contain|mention|provide|include|specif\w+|state|say|answer|cover|give|found|available|address|about|on)\b"
+    rf"|\b{_SOURCES}\b\s+(?:say|says|contain|contains|mention|mentions|provide|provides|give|gives)\s+(?:nothing|no)\b"
+    rf"|\b(?:there\s+is|there['’]s|there\s+are)\s+(?:no|nothing)\b[^.]*\b{_SOURCES}\b"
+    rf"|\b(?:no|not\s+enough|insufficient)\s+(?:\w+\s+)?{_SOURCES}\b",
+    re.IGNORECASE,
+)
+_FILLER = re.compile(
+    r"^(?:sure(?: thing)?|certainly|of course|okay|ok|absolutely|gladly|great question|good question"
+    r"|(?:i )?hope (?:this|that) helps|let me know if .*|feel free to ask.*)$",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(
+    r"^(?:(?:sure|certainly|of course)\W+)?"
+    r"(?:here(?:['’]s|\s+is|\s+are)|based\s+on|according\s+to|in\s+(?:short|summary))\b"
+    r"|\b(?:says?|states?|reads?|found|know|shows?|tells?(?:\s+(?:us|you))?|following|follows)\s*:$",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(r"\b(?:not|no|nothing|unable|insufficient|cannot)\b|n['’]t\b", re.IGNORECASE)
+
+
+Check = Callable[[str], CheckedSentence]  # of a sentence with its citation marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +115,11 @@ def build_answer_prompt(question: str, context: str, *, history: str = "", style
 
 def write_answer(
     pieces: Iterable[str],
-    passages: Sequence[NumberedPassage],
+    check: Check,
     *,
-    question: str,
     on_event: OnEvent | None = None,
     numbers: Mapping[str, int] | None = None,
     unsupported: Literal["mark", "remove", "raise"] = "mark",
-    verifier: Verifier | None = None,
 ) -> WrittenAnswer:
     """The checked answer from a streamed reply; `on_event` is called with each checked sentence and its verdict.
 
@@ -113,7 +140,7 @@ def write_answer(
         else:
             own = bool(_find_marks(sentence))
             cited = sentence if own else f"{sentence}{inherited or shared}"
-            checked = check_sentence(cited, passages, question=question, verifier=verifier)
+            checked = check(cited)
             writer.write(sentence, checked if own else replace(checked, corrected=""), after)
             if "\n\n" in after:
                 inherited = ""
@@ -138,12 +165,14 @@ class _AnswerWriter:
     """Collects the checked sentences; those that claim nothing are written once a claim follows or precedes them."""
 
     def __init__(self, numbers: Mapping[str, int], on_event: OnEvent | None, unsupported: str) -> None:
-        self.cited: dict[Citation, int] = {}
+        self.cited: list[Citation] = []
         self.removed: list[RemovedSentence] = []
         self.sentences: list[AnswerSentence] = []
         self.written: list[str] = []
         self._numbers, self._on_event, self._unsupported = numbers, on_event, unsupported
         self._deferred: list[tuple[AnswerSentence, str]] = []
+        self._said: set[str] = set()
+        self._places: dict[tuple[object, ...], int] = {}  # the number of a cited passage or message
 
     def defer(self, sentence: AnswerSentence, after: str) -> None:
         """Keeps a sentence that claims nothing until a claim is written."""
@@ -151,10 +180,14 @@ class _AnswerWriter:
 
     def write(self, sentence: str, checked: CheckedSentence, after: str) -> None:
         """Writes a checked sentence with its citation marks, or with its verdict."""
-        if not checked.text.strip():
-            return
-        is_shown = checked.verdict == "supported" or self._unsupported == "mark"
         text = checked.text.strip()
+        if not text:
+            return
+        if text in self._said and len(text.split()) >= MIN_REPEATED_WORDS:
+            self.removed.append(RemovedSentence(text, "the model has said it before"))
+            return
+        self._said.add(text)
+        is_shown = checked.verdict == "supported" or self._unsupported == "mark"
         self._write_deferred(is_shown)
         judged = AnswerSentence(
             text,
@@ -176,14 +209,20 @@ class _AnswerWriter:
             reason = checked.corrected or checked.reason
             self.removed.append(RemovedSentence(sentence.strip(), reason, kept=is_shown))
         if is_shown:
-            places = [self.cited.setdefault(each, len(self.cited) + 1) for each in checked.citations]
-            if self._numbers:
-                places = [self._numbers.get(each.document, self.cited[each]) for each in checked.citations]
+            places = [self._number(each) for each in checked.citations]
             marks = "".join(f"[{number}]" for number in dict.fromkeys(places)) or MARKS[checked.verdict]
             marks += "" if checked.is_read else f" {NOT_CHECKED}"
             between = "\n" if FENCED.search(text) else " "  # a closing fence stands alone
             self._emit(f"{checked.text.rstrip()}{between}{marks}{after}")
         self._emit_verdict(judged)
+
+    def _number(self, citation: Citation) -> int:
+        """The number of a citation: one for all that is cited of a passage, and of a message."""
+        place = citation.document, citation.section, citation.message
+        if place not in self._places:
+            self.cited.append(citation)
+            self._places[place] = len(self.cited)
+        return self._numbers.get(citation.document, self._places[place])
 
     def end(self) -> None:
         """Writes what was kept, if a claim is supported; a reply that only declines is no answer."""
@@ -306,3 +345,27 @@ def _split_reply_sentences(text: str) -> list[tuple[str, str]]:
         body = text[start:end].rstrip()
         found.append((body, text[start + len(body) : end]))
     return found
+
+
+def declines_to_answer(sentence: str) -> bool:
+    """Whether a sentence says that the passages hold no answer, in the words asked for or in the model's own."""
+    bare = " ".join(_DECORATION.sub(" ", sentence).split())
+    if _NOT_FOUND.match(bare):
+        return True
+    return bool(_NEGATED.search(bare)) and _LACKS.search(bare) is not None
+
+
+def introduces(sentence: str) -> bool:
+    """Whether a sentence claims nothing: it ends in a colon and states no fact, or is a phrase of courtesy."""
+    bare = " ".join(_DECORATION.sub(" ", sentence).split())
+    return (bare.endswith(":") and not find_facts(bare)) or _FILLER.match(bare) is not None
+
+
+def split_lead_in(sentence: str) -> tuple[str, str]:
+    """The words that only introduce a sentence, with their colon and their citation, and the sentence; or none."""
+    found = re.match(r"[^:\n]{1,120}:(?:\s*[\[【][^\]】\n]{1,20}[\]】])*\s+(?=[^\s\[【])", sentence)
+    if found is None:
+        return "", sentence
+    head = " ".join(_DECORATION.sub(" ", found[0]).split())
+    is_lead_in = head.endswith(":") and _LEAD_IN.search(head) and not find_facts(head)
+    return (found[0], sentence[found.end() :]) if is_lead_in else ("", sentence)

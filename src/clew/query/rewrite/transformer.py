@@ -176,7 +176,7 @@ class QueryTransformer:
         self._given = self._model = provider
 
     def initialize(self) -> None:
-        """Build the model; does nothing if disabled or ready."""
+        """Build the model; do nothing if disabled or ready."""
         if not self.config.enabled or self._model is not None:
             return
         if self._given is None and self._make is None:

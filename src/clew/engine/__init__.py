@@ -230,8 +230,12 @@ def _no_collection_error(path: "str | Path | BaseBackend", collection: str) -> N
 
 
 def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
-    limits = {"max_sessions": config.max_sessions, "max_documents": config.max_documents}
-    return Sessions(store.sessions, **limits, max_idle=config.idle)
+    return Sessions(
+        store.sessions,
+        max_sessions=config.max_sessions,
+        max_documents=config.max_documents,
+        max_idle=config.idle,
+    )
 
 
 def _choose_embedder(

@@ -32,6 +32,7 @@ HEAD = """# API reference
 Every public name, generated from the docstrings by `make docs`. All are imported from `clew`, except those of
 [clew.compat](#clewcompat) and [clew.aio](#clewaio). [Using Clew from Python](python.md) is the introduction.
 """
+METHODS_OF = {"QueryTransformer": "Transformer"}  # a class whose methods are those of a base class
 MADE_OF_REQUESTS = "Client"  # whose methods have the fields of the requests as parameters
 AIO = """## clew.aio
 
@@ -192,6 +193,8 @@ def render_members(item: Item) -> Iterator[str]:
 def list_methods(item: Item) -> Iterator[tuple[str, ast.FunctionDef, str]]:
     """The name, definition and module of each public method of a class."""
     assert isinstance(item.node, ast.ClassDef)
+    if item.name in METHODS_OF:
+        yield from list_methods(find_item(METHODS_OF[item.name], item.module))
     for node in item.node.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             yield node.name, node, item.module

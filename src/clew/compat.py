@@ -29,9 +29,8 @@ from clew.query.messages import related
 from clew.query.messages.table import Table, consolidate_messages_to_markdown
 from clew.query.rank.calibrate import ANSWER_DEPTH
 from clew.query.rank.dedupe import deduplicate_by_document
-from clew.query.rewrite import transformer
 from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
-from clew.query.rewrite.transformer import MakeModel, TransformerConfig, expand_query_variations
+from clew.query.rewrite.transformer import MakeModel, Transformer, TransformerConfig, expand_query_variations
 
 __all__ = [
     "ChunkMerger",
@@ -66,7 +65,7 @@ def make_model(config: TransformerConfig) -> LLM:
     return cast(LLM, drivers.make_language_model(named))
 
 
-class QueryTransformer(transformer.QueryTransformer):
+class QueryTransformer(Transformer):
     """Turns an input into short search queries, by a model that is given or the one that its config names."""
 
     def __init__(

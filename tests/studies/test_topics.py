@@ -70,7 +70,7 @@ def test_the_study_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     main(["--data", str(tmp_path), "--split", "train", "--embedder", "hashed", "--windows", "1", "--meetings", "1"])
     shown = capsys.readouterr().out
     assert "| lexical | topics, coverage | 100.0 | 100.0 | 100.0 |" in shown
-    assert "| topics, by words | " in shown
+    assert "| topics | " in shown
 
 
 def test_a_folder_without_the_data_is_named(tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ class Tinted(q.Search, http="POST /v1/search", verb="search"):
 
 
 def test_an_option_that_is_added_to_a_request_is_found_everywhere() -> None:
-    body = body_of(Tinted)(query="keys", tint="blue")
+    model: Any = body_of(Tinted)
+    body = model(query="keys", tint="blue")
     values = {name: getattr(body, name) for name in type(body).model_fields}
     with Engine.open(":memory:", embedder="hashed") as engine:
         asked = build_request(Tinted, values, engine)
@@ -129,10 +130,11 @@ def test_the_rows_of_a_conversation_are_those_of_python() -> None:
         {"timestamp": "2026-03-01T09:00:00", "author": "dan", "message": "I do."},
         {"text": "Thank you.", "author": "ada"},
     ]
-    body = body_of(q.Search)(query=rows)
+    model: Any = body_of(q.Search)
+    body = model(query=rows)
     with Engine.open(":memory:", embedder="hashed") as engine:
-        asked = build_request(q.Search, {"query": body.query}, engine)  # type: ignore[attr-defined]
-    assert [each.text for each in asked.query] == ["Who rotates the keys?", "I do.", "Thank you."]
-    assert [each.author for each in asked.query] == ["", "dan", "ada"]
+        said: Any = build_request(q.Search, {"query": body.query}, engine).query
+    assert [each.text for each in said] == ["Who rotates the keys?", "I do.", "Thank you."]
+    assert [each.author for each in said] == ["", "dan", "ada"]
     with pytest.raises(ValueError, match="it must have timestamp/ts, author/author_uuid"):
-        body_of(q.Search)(query=[{"said": "hello"}])
+        model(query=[{"said": "hello"}])

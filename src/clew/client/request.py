@@ -51,10 +51,9 @@ def advance(steps: Steps[T], result: Any) -> Sent[Any] | float | Done[T]:
 
 def make_sent(asked: Request[T], **more: Any) -> Sent[T]:
     """What is sent for a request: its fields in the path and the body, or the query string; `more` besides."""
-    kind: Any = type(asked)
     given = {
         each.option.wire or each.name: _to_wire(value)
-        for each in list_options(kind, "http")
+        for each in list_options(type(asked), "http")
         if (value := getattr(asked, each.name)) != each.default
     }
     given = {name: value for name, value in {**given, **asked.fixed, **more}.items() if value is not None}

@@ -50,8 +50,8 @@ NO_TOOL: Final[frozenset[Surface]] = frozenset({"python", "cli", "http"})
 class Option:
     """How a field is offered: its help, where, and its names there.
 
-    `flag` and `metavar` are those of the command line, `wire` is the name in JSON where it is another. A field with a
-    `setting` replaces that setting for the call; in Python it is given with `settings=`.
+    `flag` (a short one, or all of them) and `metavar` are those of the command line, `wire` is the name in JSON where
+    it is another. A field with a `setting` replaces that setting for the call; in Python it is given with `settings=`.
     """
 
     help: str
@@ -95,9 +95,7 @@ Count = Annotated[int, Bounds(ge=1, le=1000)]
 Tokens = Annotated[int, Bounds(ge=1, le=1_000_000)]
 Similarity = Annotated[float, Bounds(ge=-1, le=1)]
 Row = Mapping[str, Any]  # of a conversation: columns by name
-History = Annotated[
-    Annotated[Sequence["Message | Row"], bounded(0, 500)], Option("What was said before the question.", PROGRAMS)
-]
+History = Annotated[Sequence["Message | Row"], bounded(0, 500), Option("What was said before the question.", PROGRAMS)]
 Strategy = Annotated[
     Name | None,
     Option("Search strategy: hybrid, semantic, lexical, auto … (default: search.strategy).", metavar="NAME"),
@@ -124,7 +122,7 @@ CONDITIONS: Final[Mapping[str, Option]] = {
 }
 DocumentName = Annotated[Address, Option("Document id or address.", metavar="DOCUMENT", wire="id")]
 MessageId = Annotated[
-    Annotated[str, bounded(1, 1000)], Option("Id of a message, or channel/id.", metavar="MESSAGE", wire="message")
+    str, bounded(1, 1000), Option("Id of a message, or channel/id.", metavar="MESSAGE", wire="message")
 ]
 DryRun = Annotated[bool, Option("Remove nothing; tell what would go.")]
 HasPattern = Annotated[
@@ -208,13 +206,11 @@ class Conversing(Searching[R]):
 
 
 SessionName = Annotated[
-    Annotated[
-        str,
-        Bounds(
-            pattern=r"^\w[\w.-]{0,99}$",
-            says="is no plain name; use letters, digits, dots and dashes, 100 at most",
-        ),
-    ],
+    str,
+    Bounds(
+        pattern=r"^\w[\w.-]{0,99}$",
+        says="is no plain name; use letters, digits, dots and dashes, 100 at most",
+    ),
     Option("Name of a chat."),
 ]
 CollectionName = Annotated[
@@ -227,7 +223,8 @@ CollectionName = Annotated[
     ),
 ]
 JobId = Annotated[
-    Annotated[str, Bounds(min_length=1, max_length=100, pattern=r"^[!-~]+$", says="is no id of a job")],
+    str,
+    Bounds(min_length=1, max_length=100, pattern=r"^[!-~]+$", says="is no id of a job"),
     Option("Id of a job.", metavar="JOB", wire="job"),
 ]
 Asked = Annotated[
@@ -257,7 +254,7 @@ class SearchMany(
 ):
     """Find the most relevant chunks for each of several questions, embedded in one batch."""
 
-    queries: Annotated[Annotated[Sequence[Text], bounded(1, 100)], Option("The questions.")]
+    queries: Annotated[Sequence[Text], bounded(1, 100), Option("The questions.")]
 
 
 @dataclass(frozen=True)
@@ -334,7 +331,8 @@ class Check(Request[r.CheckReply], http="POST /v1/check"):
     """Tell whether the citations of a past answer still match the documents."""
 
     citations: Annotated[
-        Annotated[Sequence["Citation | Mapping[str, Any]"], bounded(0, 1000)],
+        Sequence["Citation | Mapping[str, Any]"],
+        bounded(0, 1000),
         Option("The citations, as the answer has them."),
     ]
     _: KW_ONLY
@@ -350,11 +348,9 @@ class Feedback(Request[r.FeedbackReply], http="POST /v1/feedback", one_of=("good
     good: Annotated[bool | None, Option("Whether the answer was good.")] = None
     opened: Annotated[Name | None, Option("Id of the document of a result that was opened.")] = None
     rank: Annotated[Count | None, Option("Rank of the result that was opened.")] = None
-    comment: Annotated[Annotated[str, bounded(0, 5000)], Option("What else is to be said.")] = ""
-    answer: Annotated[Annotated[str, bounded(0, 50_000)], Option("The answer that is judged.")] = ""
-    documents: Annotated[
-        Annotated[Sequence[Label], bounded(0, 100)], Option("Ids of the documents that are judged.")
-    ] = ()
+    comment: Annotated[str, bounded(0, 5000), Option("What else is to be said.")] = ""
+    answer: Annotated[str, bounded(0, 50_000), Option("The answer that is judged.")] = ""
+    documents: Annotated[Sequence[Label], bounded(0, 100), Option("Ids of the documents that are judged.")] = ()
 
 
 @dataclass(frozen=True)
@@ -371,21 +367,21 @@ class ListFeedback(
 class Add(Request[r.JobReply], http="POST /v1/add"):
     """Queue web addresses to be read and added; files are uploaded."""
 
-    sources: Annotated[Annotated[Sequence[Url], bounded(1, 100)], Option("Web addresses.")]
+    sources: Annotated[Sequence[Url], bounded(1, 100), Option("Web addresses.")]
 
 
 @dataclass(frozen=True)
 class Plan(Request[r.PlanReply], http="POST /v1/plan"):
     """Tell what adding these web addresses would do, and what it would cost; nothing is stored."""
 
-    sources: Annotated[Annotated[Sequence[Url], bounded(1, 100)], Option("Web addresses.")]
+    sources: Annotated[Sequence[Url], bounded(1, 100), Option("Web addresses.")]
 
 
 @dataclass(frozen=True)
 class AddDocuments(Request[r.ReportReply], http="POST /v1/add-documents"):
     """Add documents made by a program; they are found once this returns."""
 
-    documents: Annotated[Annotated[Sequence["Document"], bounded(1, 1000)], Option("The documents.")]
+    documents: Annotated[Sequence["Document"], bounded(1, 1000), Option("The documents.")]
 
 
 @dataclass(frozen=True)
@@ -393,13 +389,9 @@ class List(Request[r.RecordReply], http="GET /v1/documents", reply=r.DocumentsRe
     """List the documents by address, a part at a time."""
 
     _: KW_ONLY
-    kinds: Annotated[
-        Annotated[Sequence[Label], bounded(0, 100)], Option("Kinds of documents: page, thread …", wire="kind")
-    ] = ()
-    channels: Annotated[
-        Annotated[Sequence[Label], bounded(0, 100)], Option("Channels of conversations.", wire="channel")
-    ] = ()
-    authors: Annotated[Annotated[Sequence[Label], bounded(0, 100)], Option("Who wrote it.", wire="author")] = ()
+    kinds: Annotated[Sequence[Label], bounded(0, 100), Option("Kinds of documents: page, thread …", wire="kind")] = ()
+    channels: Annotated[Sequence[Label], bounded(0, 100), Option("Channels of conversations.", wire="channel")] = ()
+    authors: Annotated[Sequence[Label], bounded(0, 100), Option("Who wrote it.", wire="author")] = ()
 
 
 @dataclass(frozen=True)
@@ -454,7 +446,7 @@ class PreviewDrop(
 class Erase(Request[r.ReceiptReply], http="POST /v1/erase", one_of=("documents", "author", "channel")):
     """Remove documents, all that an author wrote, or a channel, with everything that was made of it; the receipt."""
 
-    documents: Annotated[Annotated[Sequence[Name], bounded(1, 1000)], Option("Documents, by id or address.")] = ()
+    documents: Annotated[Sequence[Name], bounded(1, 1000), Option("Documents, by id or address.")] = ()
     _: KW_ONLY
     author: Annotated[Name | None, Option("Author of the messages to remove.")] = None
     channel: Annotated[Name | None, Option("Channel to remove.")] = None
@@ -468,9 +460,7 @@ class Erase(Request[r.ReceiptReply], http="POST /v1/erase", one_of=("documents",
 class AddMessages(Request[r.ReportReply], http="POST /v1/messages"):
     """Add messages as they are sent; one that is stored already is skipped, an edited one replaces itself."""
 
-    messages: Annotated[
-        Annotated[Sequence["Message"], bounded(1, 5000)], Option("The messages, each with its channel.")
-    ]
+    messages: Annotated[Sequence["Message"], bounded(1, 5000), Option("The messages, each with its channel.")]
 
 
 @dataclass(frozen=True)
@@ -503,7 +493,10 @@ class Window(Request[r.WindowReply], http="POST /v1/window"):
     include_related_channels: Annotated[bool, Option("Also search up to three related channels.", flag="--related")] = (
         False
     )
-    min_similarity: Annotated[Similarity | None, Option("Minimum cosine similarity of a message.", metavar="X")] = None
+    min_similarity: Annotated[
+        Similarity | None,
+        Option("Minimum cosine similarity of a message.", flag="--min-similarity --min-score", metavar="X"),
+    ] = None
     where: Where = EVERYTHING
     now: Now = None
 
@@ -604,7 +597,7 @@ class ListRuns(Request[Sequence[r.RunReply]], http="GET /v1/evaluations", reply=
 class ReadRun(Request[r.EvaluationReply], http="GET /v1/evaluations/{run}"):
     """Read one evaluation: the measures of each system, and how they differ from the first."""
 
-    run: Annotated[Annotated[str, bounded(1, 30)], Option("Id of a run, or last.", metavar="RUN")]
+    run: Annotated[str, bounded(1, 30), Option("Id of a run, or last.", metavar="RUN")]
 
 
 @dataclass(frozen=True)
@@ -612,12 +605,13 @@ class EnqueueEvaluation(Request[r.JobReply], http="POST /v1/evaluations"):
     """Measure strategies on judged questions; the reply is a job, whose result names the run."""
 
     questions: Annotated[
-        Annotated[Sequence[Mapping[str, Any]], bounded(1, 10_000)],
+        Sequence[Mapping[str, Any]],
+        bounded(1, 10_000),
         Option("Judged questions, as the lines of a file for `clew evaluate`: question, relevant, evidence …"),
     ]
     _: KW_ONLY
     strategies: Annotated[
-        Annotated[Sequence[Name], bounded(0, 20)], Option("Strategies to measure; the first is the baseline.")
+        Sequence[Name], bounded(0, 20), Option("Strategies to measure; the first is the baseline.")
     ] = ()
     k: Annotated[Count, Option("Documents that the measures look at.")] = 10
     tokens: Annotated[
@@ -637,7 +631,8 @@ class MakeQuestions(
 
     _: KW_ONLY
     sources: Annotated[
-        Annotated[Sequence[Literal["headings", "titles", "replies", "model", "feedback"]], bounded(0, 5)],
+        Sequence[Literal["headings", "titles", "replies", "model", "feedback"]],
+        bounded(0, 5),
         Option("Default: the language model, or without one all but feedback."),
     ] = ()
     count: Annotated[Count, Option("At most so many questions.")] = 200
@@ -658,9 +653,13 @@ class FieldOption:
         return self.default is MISSING
 
 
-@cache
-def list_options(request: type, surface: Surface | None = None) -> tuple[FieldOption, ...]:
+def list_options(request: Any, surface: Surface | None = None) -> tuple[FieldOption, ...]:
     """The fields of a request that a surface has, those that must be given first; all of them without one."""
+    return _read_options(request, surface)
+
+
+@cache
+def _read_options(request: Any, surface: Surface | None) -> tuple[FieldOption, ...]:
     hints = get_types(request, with_bounds=True, with_nouns=surface != "cli")
     found = sorted(
         (_read_field(each, hints[each.name]) for each in fields(request)), key=lambda each: not each.is_required

@@ -136,7 +136,7 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
         return ingest.drop_messages(make_ingest_context(engine.opened, settings), ids)
 
 
-def _check_documents(documents: Iterable[Document]) -> Iterator[Document]:
+def _check_documents(documents: Iterable[object]) -> Iterator[Document]:
     """Yield the documents; SettingsError for anything else: callers without a type checker pass texts."""
     for each in documents:
         if not isinstance(each, Document):

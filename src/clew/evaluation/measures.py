@@ -1,4 +1,4 @@
-"""The measures of one ranking, as trec_eval defines them, and of spans in a text: pure functions."""
+"""Measures of a ranking, as trec_eval defines them, and of spans in a text; tests of a difference between systems."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -202,7 +202,7 @@ def decide_promotion(new: Sequence[float], old: Sequence[float], *, seed: int = 
 
 
 def fold_question(question: JudgedQuestion) -> str:
-    """Return the text of a question without regard to case and white space: two that have the same one ask the same."""
+    """Fold case and white space of a question's text: questions of one folded text ask the same."""
     return " ".join(question.question.casefold().split())
 
 

@@ -101,21 +101,39 @@ def wire_of(given: Any) -> Any:
     if origin is Annotated:
         bounds = [_constrain(each) for each in arguments[1:] if isinstance(each, Bounds)]
         inner = arguments[0]
-        return Annotated[(int, *bounds, WHOLE) if inner is int else (wire_of(inner), *bounds)]
+        return annotate(int, *bounds, WHOLE) if inner is int else annotate(wire_of(inner), *bounds)
     if _is_union(given):
         return reduce(operator.or_, map(wire_of, arguments))
-    return list[wire_of(arguments[0])] if origin is Sequence else given  # type: ignore[misc]
+    if origin is not Sequence:
+        return given
+    items = list[wire_of(arguments[0])]  # type: ignore[misc]
+    return annotate(items, BeforeValidator(_take_messages)) if arguments[0] == Message | Row else items
+
+
+def _take_messages(given: object) -> object:
+    """The messages of a request to a chat model, {"messages": […]}, or what else is given."""
+    return given["messages"] if isinstance(given, dict) and given.keys() == {"messages"} else given
 
 
 def _is_union(given: Any) -> bool:
     return get_origin(given) in (Union, UnionType)
 
 
-def _constrain(bounds: Bounds) -> Any:
+def list_bounds(bounds: Bounds) -> dict[str, Any]:
+    """The bounds as pydantic and FastAPI name them."""
     if bounds.pattern:
         SAYS[bounds.pattern] = bounds.says
     given = {name: getattr(bounds, name) for name in ("ge", "le", "min_length", "max_length", "pattern")}
-    return Field(**{name: value for name, value in given.items() if value is not None})
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _constrain(bounds: Bounds) -> Any:
+    return Field(**list_bounds(bounds))
+
+
+def annotate(kind: Any, *about: Any) -> Any:
+    """The type with what is said about it."""
+    return Annotated[(kind, *about)]
 
 
 TextField = Annotated[str, _constrain(get_args(Text)[1])]
@@ -136,7 +154,7 @@ class FilterBody(Body):
 
     def build(self, engine: Engine) -> Filter:
         """The Filter; documents may be named by address, folder or pattern."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "documents"}
+        given: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields if name != "documents"}
         made = Filter(**{name: frozenset(each) if isinstance(each, list) else each for name, each in given.items()})
         if self.documents is None:
             return made
@@ -274,7 +292,7 @@ def body_of(
     request: type[Request[Any]], surface: Surface = "http", *, leave_out: Collection[str] = (), **more: Any
 ) -> type[Body]:
     """The model of what a surface may send for a request; `more` are fields of that surface alone."""
-    made = {
+    made: dict[str, Any] = {
         each.name: (_drop_none(each.kind) if each.field in request.one_of else each.kind, each.make_field())
         for each in list_fields(request, surface)
         if each.field not in leave_out
@@ -282,7 +300,7 @@ def body_of(
     model: type[Body] = create_model(f"{request.__name__}Body", __base__=Body, __doc__=request.__doc__, **made, **more)
     if request.one_of:
         model.one_of = request.one_of
-        choice = [{"required": [name]} for name in request.one_of]
+        choice: list[Any] = [{"required": [name]} for name in request.one_of]
         model.model_config = ConfigDict(**model.model_config, json_schema_extra={"oneOf": choice})
         model.model_rebuild(force=True)
     return model
@@ -306,7 +324,7 @@ def parameters_of(request: type[Request[Any]], surface: Surface = "mcp") -> list
             each.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if each.default is ... else each.default,
-            annotation=Annotated[each.kind, Field(description=each.help)],
+            annotation=annotate(each.kind, Field(description=each.help)),
         )
         for each in list_fields(request, surface)
     ]

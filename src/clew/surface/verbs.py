@@ -114,7 +114,8 @@ def call_verb(engine: "Engine", asked: Request[Any], *, settings: Settings | Non
     if own is not engine.settings:
         more["settings"] = own
     method, named = getattr(engine, asked.verb), list_arguments(asked)
-    spread = [name for name, each in signature(method).parameters.items() if each.kind is Parameter.VAR_POSITIONAL]
+    taken = signature(method).parameters
+    spread = [name for name in named if name in taken and taken[name].kind is Parameter.VAR_POSITIONAL]
     values = [each for name in spread for each in named.pop(name)]
     return method(*values, **named, **more)
 

@@ -3,11 +3,12 @@
 import pytest
 
 from clew import drivers
-from clew.compat import create_transformer
+from clew.compat import QueryTransformer, create_transformer
 from clew.core.errors import DriverFailed, SettingsError
+from clew.core.settings import LLMConfig
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.rewrite.transformer import (
-    QueryTransformer,
+    Transformer,
     TransformerConfig,
     parse_query_lines,
     parse_query_response,
@@ -50,7 +51,7 @@ def test_enabled_but_not_initialised_fails() -> None:
     with pytest.raises(SettingsError, match="not initialized"):
         transformer.transform("test")
     with pytest.raises(SettingsError, match="make="):
-        transformer.initialize()
+        Transformer(ON).initialize()
 
 
 def test_a_given_model_is_ready_and_stays_usable_after_close() -> None:
@@ -146,9 +147,12 @@ def test_create_transformer() -> None:
 
 def test_without_a_model_the_config_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     named = list[str]()
-    monkeypatch.setattr(
-        drivers, "make_language_model", lambda config: named.append(config.name) or ScriptedLLM("a query")
-    )
+
+    def make(config: LLMConfig) -> ScriptedLLM:
+        named.append(config.name)
+        return ScriptedLLM("a query")
+
+    monkeypatch.setattr(drivers, "make_language_model", make)
     made = create_transformer({"enabled": True, "llm_provider": "openai", "llm_model": "gpt-4o-mini"})
     made.initialize()
     assert made.transform("q") == ["a query"]

@@ -96,7 +96,7 @@ def test_a_strategy_holds_from_then_on(clew: "Clew") -> None:
     done = run_chat("/strategy", "/strategy lexical", "/strategy", "/strategy psychic", "who rotates?")
     assert "current: from the settings; available: semantic, lexical" in done.out
     assert "current: lexical; available: semantic" in done.out
-    assert "clew: there is no strategy 'psychic'; there are" in done.err
+    assert "clew: there is no strategy 'psychic'. There are: semantic, " in done.err
     shape = run_chat("/strategy lexical", "who rotates the signing keys?", options=("--json",)).json
     assert "'strategy': 'lexical'" in str(shape["trace"])
     assert run_chat(options=("--strategy", "psychic")).code == 3

@@ -325,7 +325,8 @@ def test_status(clew: "Clew") -> None:
     assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
     assert shape["embedder"].startswith("hashed")
     lines = dict(line.split(None, 1) for line in clew("status").out.splitlines() if len(line.split()) > 1)
-    assert (lines["documents"], lines["chunks"]) == ("5", str(shape["chunks"]))
+    assert lines["content"] == f"5 documents in {shape['chunks']} chunks"
+    assert lines["embedder"] == f"{shape['embedder']}, {shape['dim']} dimensions"
     assert lines["languages"].split(", ") == [f"{code} {count}" for code, count in shape["languages"].items()]
 
 

@@ -176,7 +176,7 @@ def test_a_context_as_it_is_sent_keeps_to_its_budget(tmp_path: Path) -> None:
         local = make_local_server(engine, collection="default", read_only=True)
         for tokens in (30, 120, 400, 2000):
             asked = {"query": "who rotates the vault key?", "tokens": tokens, "k": 40}
-            made = asyncio.run(local.call_tool("context", asked))
+            made: Any = asyncio.run(local.call_tool("context", asked))
             assert estimate_tokens(json.dumps(made.structured_content)) <= tokens
             assert estimate_tokens(read_text(made)) <= tokens
             assert bool(made.structured_content["sources"]) == (tokens > 30), made.structured_content

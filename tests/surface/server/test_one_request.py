@@ -57,11 +57,7 @@ def test_a_read_document_is_left_out(shared: Running) -> None:
         ("/v1/documents?cursor=x", None, "cursor is no cursor; give `cursor` of the reply before"),
         ("/v1/add", {"sources": ["ftp://x"]}, "sources.0 is no web address; give one with http:// or https://"),
         ("/v1/search", {"query": " "}, "query is blank; give a text; see"),
-        (
-            "/v1/search",
-            {"query": "x", "where": {"since": "soon"}},
-            "where.since is 'soon'; give a date or time such as",
-        ),
+        ("/v1/search", {"query": "x", "where": {"since": "soon"}}, "where.since is 'soon'; give a date or time such"),
         ("/v1/erase", {}, "the body takes one of documents, author and channel, and none is given"),
         ("/v1/feedback", {"question": "x"}, "the body takes one of good and opened, and none is given"),
     ],

@@ -42,7 +42,7 @@ def test_a_filter_of_the_request_is_a_boundary(shared: Running) -> None:
 def test_a_conversation_may_be_rows_of_a_table_or_turns_of_a_chat(shared: Running) -> None:
     said = [{"text": "which build server is it?", "author": "ada", "at": "2025-01-15T10:30:00Z"}]
     rows = [{"message": "which build server is it?", "author_uuid": "ada", "timestamp": "2025-01-15 10:30"}]
-    turns = {"messages": [{"role": "user", "content": "which build server is it?"}]}
+    turns = [{"role": "user", "content": "which build server is it?"}]
     first, *others = (shared.post("/v1/search", {"query": each}).json()["hits"] for each in (said, rows, turns))
     assert first
     assert others == [first, first]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from clew import Filter
-from clew.core.settings.tunable import TUNABLE
 from clew.surface.web import FILES
+from clew.surface.web.routes import TUNABLE
 from tests.surface.server.conftest import Running, fill, serving
 
 ROOT = Path(__file__).parents[3]

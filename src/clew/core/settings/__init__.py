@@ -4,6 +4,7 @@ It is passed to `Engine.open(settings=…)`, and any call accepts its own. The s
 """
 
 from dataclasses import dataclass, field, fields
+from typing import cast
 
 from clew.core.errors import SettingsError
 from clew.core.settings.answer import AgentConfig, AnswerConfig
@@ -69,10 +70,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for table in fields(self):
-            value, kind = getattr(self, table.name), table.default_factory
-            if not (isinstance(kind, type) and isinstance(value, kind)):
-                made = getattr(kind, "__name__", "")
-                raise SettingsError(f"{table.name} has the type {type(value).__name__}; give a clew.{made}(…)")
+            value, kind = getattr(self, table.name), cast("type", table.default_factory)
+            if not isinstance(value, kind):
+                raise SettingsError(f"{table.name} has the type {type(value).__name__}; give a clew.{kind.__name__}(…)")
 
 
 DEFAULTS = Settings()

@@ -1,21 +1,19 @@
 """Validation of settings; each SettingsError names the setting and its allowed values."""
 
-from numbers import Real
-
 from clew.core.errors import SettingsError
 
 
-def check_min(name: str, value: float, minimum: float) -> None:
+def check_min(name: str, value: object, minimum: float) -> None:
     """Raise SettingsError if the value is below the minimum or not a number."""
-    if not isinstance(value, Real):
+    if not isinstance(value, int | float):
         raise SettingsError(f"{name} is {value!r}; it must be a number of at least {minimum}")
     if not value >= minimum:
         raise SettingsError(f"{name} is {value!r}; it must be at least {minimum}")
 
 
-def check_range(name: str, value: float, minimum: float, maximum: float) -> None:
+def check_range(name: str, value: object, minimum: float, maximum: float) -> None:
     """Raise SettingsError if the value is outside the range or not a number."""
-    if not (isinstance(value, Real) and minimum <= value <= maximum):
+    if not (isinstance(value, int | float) and minimum <= value <= maximum):
         raise SettingsError(f"{name} is {value!r}; it must be between {minimum} and {maximum}")
 
 

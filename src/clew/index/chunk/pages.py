@@ -122,7 +122,7 @@ def _is_later_table_row(before: Atom, atom: Atom, size: int) -> bool:
 
 
 def estimate_token_counts(texts: Sequence[str]) -> list[int]:
-    """Estimate an estimate of the tokens of each text, for when there is no tokenizer."""
+    """Estimate the tokens of each text, for when there is no tokenizer."""
     return [estimate_tokens(text) for text in texts]
 
 

@@ -2,9 +2,8 @@
 
 from clew.core.errors import LimitReached
 from clew.query.agent.limits import AgentBudget
-from clew.query.agent.prompt import build_instructions, choose_first_tools
 from clew.query.agent.reader import DocumentQuotes, extract_quotes
-from clew.query.agent.tools import ToolBackend, Toolbox, ToolResult
+from clew.query.agent.tools import ToolBackend, Toolbox, ToolResult, build_instructions, choose_first_tools
 
 __all__ = [
     "AgentBudget",

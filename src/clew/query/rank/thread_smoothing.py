@@ -71,7 +71,7 @@ def add_neighbours(
 
     distances = np.arange(1, config.reach + 1)
     nearness = 1 - (distances - 1) / config.reach
-    lack = (1 - scores) * (1 - nearness * look_up(following, keys[:, None] + distances)).prod(axis=1)
+    lack: Signal = (1 - scores) * (1 - nearness * look_up(following, keys[:, None] + distances)).prod(axis=1)
     lack *= (1 - nearness * look_up(preceding, keys[:, None] - distances)).prod(axis=1)
     answered, replies = _find_distant_replies(keys, places, giving, around, config)
     lack *= 1 - np.where(answered >= 0, look_up(preceding, answered), 0.0)

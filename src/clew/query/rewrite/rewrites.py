@@ -13,7 +13,7 @@ from clew.core.trace import note, step
 from clew.core.types import Query
 from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
 from clew.query.rewrite.expand import ContextualExpander
-from clew.query.rewrite.transformer import QueryTransformer, dedupe_queries, expand_query_variations
+from clew.query.rewrite.transformer import Transformer, dedupe_queries, expand_query_variations
 
 Compare = Callable[[Query, Query], bool]  # of a query and its expansion
 
@@ -28,7 +28,7 @@ def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
     return rewrite
 
 
-def rewrite_with_transformer(transformer: QueryTransformer, *, max_turns: int = 3) -> Rewrite:
+def rewrite_with_transformer(transformer: Transformer, *, max_turns: int = 3) -> Rewrite:
     """Return a Rewrite: the query, then the transformer's queries for it; the query alone where the model fails.
 
     The model is shown the last `max_turns` turns of the conversation, a turn being a question and its answer.

@@ -155,7 +155,7 @@ class TransformerConfig:
 MakeModel = Callable[[TransformerConfig], LLM]
 
 
-class QueryTransformer:
+class Transformer:
     """Turns an input into short search queries by a language model.
 
     A model that is given (`provider`) is never closed here; one that `initialize` builds (by `make`) is, by `close`.
@@ -176,7 +176,7 @@ class QueryTransformer:
         self._given = self._model = provider
 
     def initialize(self) -> None:
-        """Build the model; does nothing if disabled or ready."""
+        """Build the model; do nothing if disabled or ready."""
         if not self.config.enabled or self._model is not None:
             return
         if self._given is None and self._make is None:

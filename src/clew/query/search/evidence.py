@@ -16,6 +16,7 @@ from clew.core.detect import detect_language
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import find_known_languages
 from clew.core.protocols import Embedder, Step, Store
+from clew.core.scripts import list_scripts
 from clew.core.settings import Settings
 from clew.core.small_talk import estimate_intent, has_content, is_question
 from clew.core.text import Terms
@@ -36,7 +37,9 @@ from clew.query.rank.thread_smoothing import add_neighbours
 from clew.query.search.analyse import QueryAnalyser
 
 FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
-UNKNOWN_LANGUAGE = 0.5  # factor of the weight of meaning for a query in a language that the embedder does not know
+# Factors of the weight of meaning for a query in a language that the embedder does not know, written like one that it
+# knows, so that names and loan words are known, or in another script.
+UNKNOWN_LANGUAGE, UNKNOWN_SCRIPT = 0.5, 0.25
 FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
 MIN_KNOWN = 0.7  # share of the terms of a query in a chunk, from which none is taken to be misspelt
 MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
@@ -200,7 +203,10 @@ class EvidenceSource:
         flow, search = self._settings.flow, self._settings.search
         weights = np.where(found.is_message, flow.semantic_weight, search.semantic_weight)
         known, language = find_known_languages(self.embedder), self.analyser.find_language(query.text)
-        return UNKNOWN_LANGUAGE * weights if known and language and language not in known else weights
+        if not known or not language or language in known:
+            return weights
+        is_alike = any(list_scripts(language) & list_scripts(code) for code in known)
+        return (UNKNOWN_LANGUAGE if is_alike else UNKNOWN_SCRIPT) * weights
 
     def _read_evidence(self, query: Query, found: Candidates) -> Evidence:
         background = self._calibration.background(embed_query(query, self.embedder))

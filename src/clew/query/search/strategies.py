@@ -1,7 +1,7 @@
 """The named strategies, each one sentence over the combinators.
 
 A strategy factory receives the drivers and returns a strategy. Your own is known by its name:
-`Engine.open(…, strategies={"mine": factory})`; under a built-in name it takes the place of the built-in, in the
+`Extensions(strategies={"mine": factory})`; under a built-in name it takes the place of the built-in, in the
 strategies built on that one too.
 """
 
@@ -239,12 +239,12 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
 def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:
     """The queries of multi_query: by the query transformer if it is enabled, else variations."""
     from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
-    from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
+    from clew.query.rewrite.transformer import Transformer, TransformerConfig
 
     config = drivers.settings.query_transformer
     if not config.enabled:
         return rewrite_with_variations(llm, n=drivers.settings.search.variations)
-    transformer = QueryTransformer(
+    transformer = Transformer(
         TransformerConfig(
             enabled=True,
             num_queries=config.num_queries,

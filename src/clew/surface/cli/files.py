@@ -13,7 +13,7 @@ from clew.core.cite import Citation
 from clew.core.errors import SettingsError, SourceError
 from clew.core.types import Message
 from clew.index.read.load import describe_os_error
-from clew.query.search.conversation import read_messages_from_table
+from clew.query.messages.table import read_messages_from_table
 
 STDIN = Path("-")
 _SPACE = re.compile(r"\s*")

@@ -83,8 +83,10 @@ class Seen(Group):
         from clew.core.filter import Filter
 
         given = {name.removeprefix("where_"): each for name, each in self.values.items() if each and "where_" in name}
-        sets = {name: frozenset(given[name]) for name in ("kinds", "authors", "access", "channels") if name in given}
-        times = {name: o.parse_time_option(f"--{name}", given.get(name)) for name in ("since", "until")}
+        sets: dict[str, Any] = {
+            name: frozenset(given[name]) for name in ("kinds", "authors", "access", "channels") if name in given
+        }
+        times: dict[str, Any] = {name: o.parse_time_option(f"--{name}", given.get(name)) for name in ("since", "until")}
         return Filter(**sets, **times, meta=_parse_meta_pairs(given.get("meta", ())))
 
 
@@ -298,7 +300,7 @@ def _make_parameter(
     name: str, kind: Any, field: str, option: "Option", default: Any, *, as_argument: bool = False, panel: str = ""
 ) -> inspect.Parameter:
     long = f"--{field.replace('_', '-')}"
-    flags = [option.flag, *([] if option.flag.startswith("--") else [long])] if option.flag else [long]
+    flags = [*option.flag.split(), *([] if option.flag.startswith("--") else [long])]
     is_list = kind == list[str] | None
     more: dict[str, Any] = {
         "metavar": option.metavar or None,

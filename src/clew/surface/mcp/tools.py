@@ -55,15 +55,16 @@ def search(engine: Engine, **given: Any) -> r.SearchResults:
 
 
 def _describe_hit(hit: Hit) -> r.SearchResult:
-    message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
-    return {
+    made: r.SearchResult = {
         "id": hit.document.id,
         "title": hit.document.title or hit.document.uri or hit.document.id,
         "url": hit.document.uri or hit.document.id,
         "text": hit.chunk.text[:SNIPPET],
         "relevance": to_json(round(hit.relevance, 2)),
-        **({"author": message.author, "at": to_json(message.at), "channel": message.channel} if message else {}),
     }
+    if message := make_passage_message(hit.chunk.meta, hit.chunk.at, ""):
+        made |= {"author": message.author, "at": to_json(message.at), "channel": message.channel}
+    return made
 
 
 def fetch(engine: Engine, *, id: str, start: int | None) -> r.FetchedDocument:  # noqa: A002 (so it must be named)
@@ -117,7 +118,10 @@ def ask(engine: Engine, *, query: str, **given: Any) -> r.AskedAnswer:
                 "number": made.citation_number(place),
                 "id": each.document,
                 "url": each.uri or each.document,
-                **to_json({name: getattr(each, name) for name in ("title", "quote", "author", "at")}),
+                "title": each.title,
+                "quote": each.quote,
+                "author": each.author,
+                "at": to_json(each.at),
             }
             for place, each in enumerate(made.citations)
         ],
@@ -127,7 +131,8 @@ def ask(engine: Engine, *, query: str, **given: Any) -> r.AskedAnswer:
 
 def list_documents(engine: Engine, *, start: int, limit: int, **given: Any) -> r.DocumentList:
     """The documents of the collection by address, a part at a time."""
-    where = Filter(**{name: frozenset(names) for name, names in given.items() if names})
+    sets: dict[str, Any] = {name: frozenset(names) for name, names in given.items() if names}
+    where = Filter(**sets)
     found = list(islice(engine.list(where), start, start + limit + 1))
     rows = [{name: getattr(each, name) for name in ("id", "title", "uri", "kind")} for each in found[:limit]]
     return {"documents": rows, "next": start + limit if len(found) > limit else None}

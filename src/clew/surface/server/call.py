@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -15,7 +15,7 @@ from clew.core.errors import SettingsError
 from clew.core.replies import ErrorReply
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
-from clew.surface.bodies import SAYS, body_of, build_request, list_fields, wire_of
+from clew.surface.bodies import SAYS, annotate, body_of, build_request, list_bounds, list_fields
 from clew.surface.server.access import Access
 from clew.surface.server.events import EVENTS_SCHEMA
 from clew.surface.server.pool import CallPool
@@ -26,10 +26,8 @@ from clew.surface.verbs import answer_verb
 T = TypeVar("T")
 R = TypeVar("R", bound=q.Request[Any])
 Build = Callable[[Engine], R]  # the request, whose filter may name documents of the engine
-Collection = Annotated[
-    wire_of(q.CollectionName) | None,  # type: ignore[valid-type]
-    Query(description="Collection; without it the key's only one, or the server's."),
-]
+ABOUT_COLLECTION = "Collection; without it the key's only one, or the server's."
+Collection = Annotated[str | None, Query(**list_bounds(get_args(q.CollectionName)[1]), description=ABOUT_COLLECTION)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 SAYS[r"^[0-9]{1,12}$"] = "is no cursor; give `cursor` of the reply before"
 Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`cursor` of the reply before.")]
@@ -170,11 +168,11 @@ def _list_parameters(request: type[q.Request[Any]], path: str) -> tuple[list[Par
     for each in list_fields(request, "http"):
         if place := {each.field, each.name} & placed:
             names[each.field] = place.pop()
-            parameters.append(_make_parameter(names[each.field], Annotated[each.kind, Path(description=each.help)]))
+            parameters.append(_make_parameter(names[each.field], annotate(each.kind, Path(description=each.help))))
         elif request.method != "POST":
             names[each.field] = each.field
             about = Query(alias=each.name, description=each.help)
-            parameters.append(_make_parameter(each.field, Annotated[each.kind, about], each.default))
+            parameters.append(_make_parameter(each.field, annotate(each.kind, about), each.default))
     return parameters, names
 
 

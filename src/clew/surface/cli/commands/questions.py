@@ -1,6 +1,6 @@
 """The commands that search: search and context."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -37,8 +37,8 @@ def search(ctx: typer.Context, *, asked: "Asked[q.Search]", as_json: o.Json = Fa
 
         render.print_json(search_to_json(hits, reason=reason, trace=trace))
     elif hits:
-        query = request.query
-        text = query if isinstance(query, str) else "\n".join(each.text for each in query)
+        said: Any = request.query  # messages, where it is a conversation
+        text = said if isinstance(said, str) else "\n".join(each.text for each in said)
         render.print_hits(hits, text, languages=languages)
     else:
         render.print_no_results(reason)

@@ -74,7 +74,9 @@ async def list_documents(caller: Caller, build: Build[q.List], *, limit: int, cu
 
     def call(engine: Engine) -> dict[str, Any]:
         asked = build(engine)
-        given = {name: frozenset(getattr(asked, name)) or None for name in ("kinds", "channels", "authors")}
+        given: dict[str, Any] = {
+            name: frozenset(getattr(asked, name)) or None for name in ("kinds", "channels", "authors")
+        }
         start = int(cursor or 0)
         return cut_part(q.List.part, list(islice(engine.list(Filter(**given)), start, start + limit + 1)), start, limit)
 

@@ -29,7 +29,6 @@ def ask(page: str, reply: str, *, title: str = "", question: str = "what does it
     ("page", "true"),
     [
         ("The rent is £2,400 a month.", "The rent amounts to £2,400 per month [1]."),
-        (LEASE, "The rent amounts to £2,400 per month [1]."),
         (BACKUPS, "Every night at 01:30 a backup is made [1]."),
         (BACKUPS, "Ines Dahl holds the keys [1]."),
     ],
@@ -130,8 +129,8 @@ def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_name
     verbatim, false, changed = answer.sentences
     assert (verbatim.verdict, verbatim.reason, verbatim.is_read) == ("supported", "", True)
     assert false.verdict == "unsupported"
-    assert (changed.verdict, changed.reason, changed.is_read) == ("supported", NOT_READ, False)
-    assert answer.text.endswith("[not supported] Die Miete ist im Monat 900 Euro. [1] [not checked]")
+    assert (changed.verdict, changed.reason, changed.is_read) == ("unsure", NOT_READ, False)
+    assert answer.text.endswith("[not supported] Die Miete ist im Monat 900 Euro. [not sure] [not checked]")
     assert answer.text.count("[not checked]") == 1
 
 

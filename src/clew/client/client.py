@@ -69,7 +69,8 @@ def steps(make: Callable[P, Steps[T]]) -> Method[P, T, Awaitable[T]]:
 def listing(request: Callable[P, q.Request[T]]) -> Method[P, Iterator[T], AsyncIterator[T]]:
     """A list as a method that iterates over its rows."""
     given = _describe(request)
-    return Method(request, "_iterate", given.replace(return_annotation=Iterator[given.return_annotation]))
+    rows = Iterator.__class_getitem__(given.return_annotation)  # type: ignore[attr-defined]
+    return Method(request, "_iterate", given.replace(return_annotation=rows))
 
 
 def stream(request: Callable[P, q.Request[Any]]) -> Method[P, Iterator[Event], AsyncIterator[Event]]:

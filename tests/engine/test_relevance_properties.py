@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Engine, Filter, Message, Settings, record
+from clew import Engine, Extensions, Filter, Message, Settings, record
 from clew.core.candidates import ThreadPlace
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
@@ -31,8 +31,8 @@ MOST_BY_ONE, MOST_BY_TWO, MEAN = 0.1, 0.2, 0.02
 BASE = Settings(search=SearchConfig(cache=0))
 EVERY_CHUNK = 1000
 DEPTH = BASE.search.depth
-# Missed goals. Among a few pages the weights of the words of a question depend on each page: the first page that has
-# a word makes it a fifth less rare.
+# Missed goals. Among a few pages the weights of the question's words depend on each page: the first page that has a
+# word makes it a fifth less rare.
 ONE_NOW, UNRELATED_NOW = 0.13, 0.21
 BEYOND_NOW = 0.03  # a list of more than `search.depth` hits looks deeper, and may find others for its beginning
 
@@ -47,6 +47,9 @@ def return_bare_hits(drivers: Drivers) -> Strategy:
     return search
 
 
+OWN = Extensions(strategies={"bare": return_bare_hits})
+
+
 @pytest.fixture(params=STORES)
 def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenEngine]:
     """Opens an engine on a store of each kind, every time in a new collection; all are closed in the end."""
@@ -56,7 +59,7 @@ def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open
     settings = replace(BASE, store=StoreConfig(exact_below=0)) if kind == "shard" else BASE
 
     def open_(**options: Any) -> Engine:
-        given = {"embedder": MarkedEmbedder(), "settings": settings, "strategies": {"bare": return_bare_hits}}
+        given = {"embedder": MarkedEmbedder(), "settings": settings, "extensions": OWN}
         named = {} if kind == "memory" else {"collection": f"c{next(numbers)}"}
         opened.append(Engine.open(path, **{**given, **named, **options}))
         return opened[-1]

@@ -6,6 +6,7 @@ Most are made of a request, whose constructor has their parameters; `client.docu
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
 from inspect import Signature, cleandoc, signature
+from types import GenericAlias
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 from clew.client import documents as _documents
@@ -69,7 +70,7 @@ def steps(make: Callable[P, Steps[T]]) -> Method[P, T, Awaitable[T]]:
 def listing(request: Callable[P, q.Request[T]]) -> Method[P, Iterator[T], AsyncIterator[T]]:
     """A list as a method that iterates over its rows."""
     given = _describe(request)
-    rows = Iterator.__class_getitem__(given.return_annotation)  # type: ignore[attr-defined]
+    rows = GenericAlias(Iterator, given.return_annotation)
     return Method(request, "_iterate", given.replace(return_annotation=rows))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
-from clew.core.protocols import LLM, Embedder
-from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, Settings
+from clew.core.protocols import LLM, Embedder, Store
+from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, SessionConfig, Settings
 from clew.core.settings.override import check_setting_types
 from clew.engine import collections as _collections
 from clew.engine.extensions import Extensions, add_plugins, check_embedder, check_implements
@@ -96,11 +96,9 @@ class Engine:
         parts = add_plugins(extensions)
         if isinstance(parts.reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=parts.reranker))
-        stored = drivers.read_stored_embedder_name(path, collection)
-        access = settings.store.access
+        stored, access = drivers.read_stored_embedder_name(path, collection), settings.store.access
         if stored is None and (not create or access is not None) and path != MEMORY:
-            place = drivers.describe_place(path)
-            raise NotFound(f"there is no collection {collection!r} in {place}; `clew add` makes one")
+            raise _no_collection_error(path, collection)
         embedder, embedder_config = _choose_embedder(embedder, settings, stored)
         llm, llm_config = _choose_language_model(llm, settings)
         store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
@@ -117,12 +115,7 @@ class Engine:
             root=drivers.find_source_root(path),
             folder=drivers.find_collection_folder(path, collection),
             finder=make_finder(store, embedder, llm, settings, parts),
-            sessions=Sessions(
-                store.sessions,
-                max_sessions=settings.session.max_sessions,
-                max_documents=settings.session.max_documents,
-                max_idle=settings.session.idle,
-            ),
+            sessions=_open_sessions(store, settings.session),
             extensions=parts,
             records=store.records,
             llm_config=llm_config,
@@ -229,6 +222,20 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _no_collection_error(path: "str | Path | BaseBackend", collection: str) -> NotFound:
+    place = drivers.describe_place(path)
+    return NotFound(f"there is no collection {collection!r} in {place}; `clew add` makes one")
+
+
+def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
+    return Sessions(
+        store.sessions,
+        max_sessions=config.max_sessions,
+        max_documents=config.max_documents,
+        max_idle=config.idle,
+    )
 
 
 def _choose_embedder(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from inspect import Parameter
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
@@ -106,7 +106,7 @@ def wire_of(given: Any) -> Any:
         return reduce(operator.or_, map(wire_of, arguments))
     if origin is not Sequence:
         return given
-    items: Any = list.__class_getitem__(wire_of(arguments[0]))
+    items = GenericAlias(list, wire_of(arguments[0]))
     return annotate(items, BeforeValidator(_take_messages)) if arguments[0] == Message | Row else items
 
 
@@ -155,8 +155,10 @@ class FilterBody(Body):
     def build(self, engine: Engine) -> Filter:
         """The Filter; documents may be named by address, folder or pattern."""
         given: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields if name != "documents"}
-        given |= {name: frozenset(each) for name, each in given.items() if isinstance(each, list)}
-        made = Filter(**given)
+        held: dict[str, Any] = {
+            name: frozenset(each) if isinstance(each, list) else each for name, each in given.items()
+        }
+        made = Filter(**held)
         if self.documents is None:
             return made
         seen = engine.opened.within(made)

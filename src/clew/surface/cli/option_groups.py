@@ -203,7 +203,7 @@ class IngestOptions(Group):
         for name, (_, _, kind, metavar, text) in cls.table.items():
             option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
             default = False if kind is bool else None
-            annotation: Any = Annotated[(kind, option)]
+            annotation: Any = Annotated[kind, option]
             yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
     @property

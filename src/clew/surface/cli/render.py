@@ -179,7 +179,8 @@ def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
     A message is named by its author, time and channel. `languages` are those of the collection; only where they are
     several is that of each hit detected.
     """
-    print_line(("   relevance", "dim"), err=True)
+    if sys.stdout.isatty():
+        print_line(("   relevance", "dim"))
     known = {DEFAULT if code == UNKNOWN else code for code in languages}
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns if sys.stdout.isatty() else _DEFAULT_WIDTH
     for rank, hit in enumerate(hits, 1):

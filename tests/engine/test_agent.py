@@ -86,8 +86,7 @@ def test_two_tools_in_a_chain_and_an_answer_that_cites_what_they_showed() -> Non
     )
     assert "".join(heard).strip() == answer.text
     assert [cited.quote for cited in answer.citations] == [
-        "Gift cards are never refunded.",
-        "Refunds are paid within 14 days.",
+        "Refunds are paid within 14 days.\n\nGift cards are never refunded."
     ]
     assert (answer.found, answer.reason, answer.numbers) == (True, "", {"refund": 1})
     assert answer.removed == ()

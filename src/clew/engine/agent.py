@@ -14,7 +14,7 @@ from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
-from clew.engine.answer import FoundContext, answer_verbatim, build_model_answer, make_check
+from clew.engine.answer import FoundContext, answer_verbatim, build_model_answer, make_checker
 from clew.engine.opened import Opened, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent import (
@@ -120,7 +120,7 @@ def agent(
     shown = [passage for result in reversed(outcome.results) for passage in result.citable]  # newest first
     made = write_answer(
         [outcome.text],
-        make_check(opened, shown, question, settings),
+        make_checker(opened, shown, question, settings),
         on_event=emit,
         numbers=numbers,
         unsupported=settings.answer.unsupported,

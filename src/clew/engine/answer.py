@@ -3,7 +3,6 @@
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer, AnswerPart
@@ -21,10 +20,10 @@ from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, find_relevant_hits, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, NumberedPassage, number_passages, write_answer
-from clew.query.answer.check import check_sentence
+from clew.query.answer.check import Checker
 from clew.query.answer.choose import QuestionReader, choose_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
-from clew.query.answer.write import SYSTEM, Check, WrittenAnswer, build_answer_prompt
+from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.floor import explain_floor
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 
@@ -89,7 +88,7 @@ def ask(
         with closing(_emit_tokens(pieces, emit)) as told:
             made = write_answer(
                 told,
-                make_check(opened, shown, found.question, settings),
+                make_checker(opened, shown, found.question, settings),
                 on_event=emit,
                 numbers=found.numbers,
                 unsupported=settings.answer.unsupported,
@@ -173,9 +172,9 @@ def find_context(
     return FoundContext(query, question, context, is_covered, context.numbers if session else {})
 
 
-def make_check(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Check:
-    """The check of a model's sentences against these passages."""
-    return partial(check_sentence, passages=passages, question=question, verifier=opened.get_verifier(settings))
+def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
+    """What checks a model's sentences against these passages."""
+    return Checker(passages, question, opened.get_verifier(settings))
 
 
 def build_model_answer(found: FoundContext, made: WrittenAnswer, *, usage: Usage, reason: str) -> Answer:

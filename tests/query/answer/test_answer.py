@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from clew.core.errors import DriverFailed
 from clew.core.events import join_callbacks
 from clew.core.passages import MergedChunk
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.answer.check import NOT_READ, check_sentence
+from clew.query.answer.check import NOT_READ, Checker, check_sentence
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.write import WrittenAnswer, _split_reply_sentences, write_answer
 
@@ -39,7 +38,7 @@ PAGES = shown(VAULT, LUNCH)
 
 
 def write(pieces: Sequence[str], **options: Any) -> WrittenAnswer:
-    return write_answer(pieces, partial(check_sentence, passages=PAGES), **options)
+    return write_answer(pieces, Checker(PAGES), **options)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +288,7 @@ def test_two_sentences_of_one_passage_have_one_number() -> None:
     made = write(["Soup is served at noon [2]. Keys are rotated by Dan [1]. Soup isn't served on Sundays [2]."])
     assert re.findall(r"\[\d\]", made.text) == ["[1]", "[2]", "[1]"]
     assert [each.document for each in made.citations] == ["d2", "d1"]
+    assert made.citations[0].quote == LUNCH
     assert [cited.quote for each in made.sentences for cited in each.citations][-1].startswith("It isn’t served")
 
 

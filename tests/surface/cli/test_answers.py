@@ -51,6 +51,7 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
     shape = done.json
     assert list(shape) == [
         "question",
+        "searched",
         "text",
         "found",
         "confidence",
@@ -79,7 +80,7 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
 def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
     done = clew("ask", "zebra xylophone?")
     assert (done.code, done.out) == (0, "No passage clearly answers this.\n")
-    assert done.err == ""
+    assert done.err.startswith("No answer found: nothing relevant was found")
     filtered = clew("ask", QUESTION, "--kind", "unheard-of", "--json")
     assert (filtered.code, filtered.json["found"]) == (0, False)
     assert filtered.json["reason"]
@@ -111,7 +112,7 @@ def test_settings_of_answers_change_them(clew: "Clew") -> None:
         "ask",
         "when is soup served and who rotates keys?",
         "--json",
-        CLEW_ANSWER__SENTENCES="1",
+        CLEW_ANSWER__PASSAGES="1",
         CLEW_ANSWER__MIN_CONFIDENCE="0.01",
     )
     assert len(one.json["citations"]) == 1
@@ -170,9 +171,9 @@ def test_what_could_not_be_read_is_marked_as_not_checked(fresh: "Clew", use_llm:
     use_llm(ScriptedLLM("Die Miete ist im Monat 900 Euro [1]. Die Miete ist im Monat 750 Euro [1]."))
     done = fresh("ask", "Wie hoch ist die Miete im Monat?")
     assert done.out.startswith(
-        "Die Miete ist im Monat 900 Euro. [1] [not checked] Die Miete ist im Monat 750 Euro. [not supported]\n"
+        "Die Miete ist im Monat 900 Euro. [not sure] [not checked] Die Miete ist im Monat 750 Euro. [not supported]\n"
     )
-    assert "not checked: Die Miete ist im Monat 900 Euro. (only its quotes, numbers, names and words" in done.err
+    assert "not sure: Die Miete ist im Monat 900 Euro. (only its quotes, numbers, names and words" in done.err
     shown = fresh("ask", "Wie hoch ist die Miete im Monat?", "--json").json["sentences"]
     assert [each["is_read"] for each in shown] == [False, True]
 

@@ -108,6 +108,39 @@ class CheckedSentence:
         return self.reason != NOT_READ
 
 
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """Checks sentences against these passages."""
+
+    passages: Sequence[NumberedPassage]
+    question: str = ""
+    verifier: Verifier | None = None
+
+    def check(self, sentence: str) -> CheckedSentence:
+        """The sentence with the verdict on it; see `check_sentence`."""
+        return check_sentence(sentence, self.passages, question=self.question, verifier=self.verifier)
+
+    def find_place(self, citation: Citation) -> tuple[str, int, str]:
+        """What a citation is of: the document, where the stretch of the passage begins, and the message."""
+        starts = [
+            at
+            for each in self.passages
+            for at, text in each.pieces
+            if each.record.id == citation.document and at <= citation.start and citation.end <= at + len(text)
+        ]
+        return citation.document, max(starts, default=citation.start), citation.message
+
+    def join_citations(self, citations: Sequence[Citation]) -> Citation:
+        """One citation of all that is cited of one stretch."""
+        low, high = min(each.start for each in citations), max(each.end for each in citations)
+        for each in self.passages if len(citations) > 1 else ():
+            if each.record.id == citations[0].document and any(
+                at <= low and high <= at + len(text) for at, text in each.pieces
+            ):
+                return each.cite_span((low, high))
+        return citations[0]
+
+
 def check_sentence(
     sentence: str, passages: Sequence[NumberedPassage], *, question: str = "", verifier: Verifier | None = None
 ) -> CheckedSentence:

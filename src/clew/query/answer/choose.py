@@ -27,7 +27,7 @@ MAX_LAG = 6.0  # in summed log-odds, behind the first passage, of one that is sh
 # of its relevance; of its parts, against 1 for what the reader says; and of what answers first, against all else.
 READER_WEIGHT, RERANKER_WEIGHT = 2.2, 3.3
 MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of a whole message, and of the reranker on a part of a page
-OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.6, 0.55, 0.47
+OFFSET, HIT_WEIGHT, PART_WEIGHT = 2.2, 0.55, 0.47
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Answers by a model: prose over the passages of a context, each sentence checked before it is shown."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.events import OnEvent, SentenceEvent, VerdictEvent
 from clew.core.parallel import is_cancelled
 from clew.core.sentences import split_sentences
-from clew.query.answer.check import FENCED, MARK, CheckedSentence
+from clew.query.answer.check import FENCED, MARK, CheckedSentence, Checker
 from clew.query.answer.facts import find_facts
 
 NO_ANSWER = "No passage clearly answers this."
@@ -57,9 +57,6 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"\b(?:not|no|nothing|unable|insufficient|cannot)\b|n['’]t\b", re.IGNORECASE)
-
-
-Check = Callable[[str], CheckedSentence]  # of a sentence with its citation marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def build_answer_prompt(question: str, context: str, *, history: str = "", style
 
 def write_answer(
     pieces: Iterable[str],
-    check: Check,
+    checker: Checker,
     *,
     on_event: OnEvent | None = None,
     numbers: Mapping[str, int] | None = None,
@@ -128,7 +125,7 @@ def write_answer(
     passages hold no answer. Raises DriverFailed for an empty reply, and for a model that fails
     before any supported sentence.
     """
-    writer = _AnswerWriter(numbers or {}, on_event, unsupported)
+    writer = _AnswerWriter(checker, numbers or {}, on_event, unsupported)
     stream = ModelStream(pieces)
     inherited = ""  # the citation of a lead-in, which belongs to what follows it
     for sentence, after, shared in _share_citations(_split_lead_ins(_iter_sentences(stream))):
@@ -140,7 +137,7 @@ def write_answer(
         else:
             own = bool(_find_marks(sentence))
             cited = sentence if own else f"{sentence}{inherited or shared}"
-            checked = check(cited)
+            checked = checker.check(cited)
             writer.write(sentence, checked if own else replace(checked, corrected=""), after)
             if "\n\n" in after:
                 inherited = ""
@@ -154,7 +151,7 @@ def write_answer(
     writer.end()
     return WrittenAnswer(
         "".join(writer.written).strip(),
-        tuple(writer.cited),
+        tuple(map(checker.join_citations, writer.cited)),
         tuple(writer.removed),
         str(stream.failure or ""),
         tuple(writer.sentences),
@@ -164,8 +161,11 @@ def write_answer(
 class _AnswerWriter:
     """Collects the checked sentences; those that claim nothing are written once a claim follows or precedes them."""
 
-    def __init__(self, numbers: Mapping[str, int], on_event: OnEvent | None, unsupported: str) -> None:
-        self.cited: list[Citation] = []
+    def __init__(
+        self, checker: Checker, numbers: Mapping[str, int], on_event: OnEvent | None, unsupported: str
+    ) -> None:
+        self._checker = checker
+        self.cited: list[list[Citation]] = []  # by number
         self.removed: list[RemovedSentence] = []
         self.sentences: list[AnswerSentence] = []
         self.written: list[str] = []
@@ -218,10 +218,11 @@ class _AnswerWriter:
 
     def _number(self, citation: Citation) -> int:
         """The number of a citation: one for all that is cited of a passage, and of a message."""
-        place = citation.document, citation.section, citation.message
+        place = self._checker.find_place(citation)
         if place not in self._places:
-            self.cited.append(citation)
+            self.cited.append([])
             self._places[place] = len(self.cited)
+        self.cited[self._places[place] - 1].append(citation)
         return self._numbers.get(citation.document, self._places[place])
 
     def end(self) -> None:

@@ -115,7 +115,7 @@ def test_a_row_that_is_not_as_it_was_written_is_an_error_and_never_shown(
     engine = open_engine(embedder="hashed:32")
     fill(engine)
     make_change(request, engine)(sql)
-    with pytest.raises(CollectionDamaged, match="clew doctor"):
+    with pytest.raises(CollectionDamaged, match="Engine.doctor"):
         read(engine)
     assert not engine.doctor().is_sound
 
@@ -232,7 +232,7 @@ def test_a_place_in_a_long_thread_is_right_or_an_error_and_repaired(
     if "pieces" in sql or "block <" in sql or "= -1" in sql:  # the blocks before theirs have the same sizes together
         assert list_places("damaged") == before
     else:
-        with pytest.raises(CollectionDamaged, match=r"place of the chunk.*clew doctor"):
+        with pytest.raises(CollectionDamaged, match=r"place of the chunk.*Engine.doctor"):
             list_places("damaged")
     assert record.id in {defect.document for defect in engine.doctor().defects}
     if "pieces" in sql:  # the text cannot be trusted
@@ -279,7 +279,7 @@ def test_a_log_that_lost_changes_is_noticed_and_accepted(tmp_path: Path) -> None
     whole = (path / "default" / "clew.db").read_bytes()
     (path / "default" / "clew.db").write_bytes(old or whole)
     (path / "default" / "clew.db-wal").write_bytes(b"")
-    with pytest.raises(CollectionDamaged, match=r"changes are missing.*doctor --repair"):
+    with pytest.raises(CollectionDamaged, match=r"changes are missing.*doctor\(repair=True\)"):
         Engine.open(path, embedder="hashed:32")
     report = Engine.accept_missing_changes(path)
     assert [(each.area, each.remedy, each.is_repaired) for each in report.defects] == [("truth", "accept", True)]
@@ -308,7 +308,7 @@ def test_the_log_of_another_collection_is_refused_until_it_is_accepted(tmp_path:
     shutil.copy(kestrel / "clew.db-wal", falcon / "clew.db-wal")
     (falcon / "clew.db-shm").unlink()
     for _ in range(2):
-        with pytest.raises(CollectionDamaged, match=r"log .* is of another collection; put its own log back.*--repair"):
+        with pytest.raises(CollectionDamaged, match=r"log .* is of another collection; put its own log back.*repair=True"):
             Engine.open(tmp_path / "falcon", embedder="hashed:32")
     shutil.copytree(tmp_path / "falcon", tmp_path / "taken")
     (falcon / "clew.db-wal").write_bytes(own)
@@ -340,7 +340,7 @@ def test_another_format_is_refused_with_advice(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
         db.execute("PRAGMA user_version = 2")
         db.execute("ALTER TABLE meta DROP COLUMN pending")
-    with pytest.raises(StoreMismatch, match=r"earlier Clew.*clew export"):
+    with pytest.raises(StoreMismatch, match=r"earlier Clew.*Engine.export"):
         Engine.open(tmp_path, embedder="hashed:32")
     (listed,) = Engine.collections(tmp_path)
     assert "earlier Clew" in listed.problem

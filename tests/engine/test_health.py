@@ -150,9 +150,9 @@ def test_a_small_collection_is_advised_too_and_by_the_same_count(open_engine: Op
     assert found.problem.startswith("5 of 7 chunks")
     (noted,) = engine.add_documents(vietnamese).noted
     assert "(vi, de); words still find them; for meaning run `clew reembed hf:NAME`" in noted.reason
-    assert "--to multilingual" not in noted.reason
+    assert "reembed multilingual" not in noted.reason
     (noted,) = engine.add_documents(german).noted
-    assert "--to multilingual`, which does not know vi: for these, `clew reembed hf:NAME`" in noted.reason
+    assert "clew reembed multilingual`, which does not know vi: for these, `clew reembed hf:NAME`" in noted.reason
 
 
 def test_a_mixed_collection_is_advised_another_embedder(open_engine: OpenEngine) -> None:
@@ -166,7 +166,7 @@ def test_a_mixed_collection_is_advised_another_embedder(open_engine: OpenEngine)
     engine = open_engine(embedder=embedder)
     (noted,) = engine.add_documents(mixed).noted
     assert "run `clew reembed multilingual`" in noted.reason
-    assert "--to multilingual" in find(engine, "languages")[0].advice
+    assert "reembed multilingual" in find(engine, "languages")[0].advice
 
 
 def test_languages_are_told_by_words_and_scripts() -> None:

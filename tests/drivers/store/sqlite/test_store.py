@@ -452,7 +452,7 @@ def test_a_database_of_an_older_clew_is_refused_with_advice(
         db.execute(f"PRAGMA user_version = {schema.VERSION - 1}")
     db.close()
     monkeypatch.setattr(schema, "is_writable", lambda _: is_writable)
-    with pytest.raises(StoreMismatch, match=r"earlier Clew.*nothing was changed.*clew export.*clew restore"):
+    with pytest.raises(StoreMismatch, match=r"earlier Clew.*nothing was changed.*Engine.export.*Engine.restore"):
         open_store(folder)
 
 

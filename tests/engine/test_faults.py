@@ -82,7 +82,7 @@ def test_what_was_said_before_a_stream_broke_is_kept_and_told(server: Server, en
 def test_a_stream_that_broke_right_behind_a_sentence_loses_nothing(server: Server, engine: Engine) -> None:
     server.replies = [Reply((make_event(FIRST), make_event(SECOND)), then="break")]
     answer = engine.ask(QUESTION)
-    assert answer.text.endswith("The vault is green. [2]")
+    assert answer.text.endswith("The vault is green. [1]")
     assert answer.fault
     assert answer.removed == ()
 

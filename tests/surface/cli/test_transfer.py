@@ -102,7 +102,7 @@ def test_room_that_could_not_be_given_back_is_given_back_by_the_next_discard(
         raise DriverFailed("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(backend, "connection", SimpleNamespace(connect=fail))
+        patch.setattr(backend, "schema", SimpleNamespace(**{**vars(schema), "connect": fail}))
         failed = run(app, ["-p", place, "reembed", "--discard"])
     assert failed.exit_code == 4
     assert re.search(r"failed: free room: the vectors are deleted, but .*the disk is full", failed.stderr)

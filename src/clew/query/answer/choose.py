@@ -92,11 +92,12 @@ def choose_passages(reader: QuestionReader, passages: Sequence[NumberedPassage],
 def find_best_spans(
     reader: QuestionReader, passages: Sequence[NumberedPassage], *, count: int
 ) -> list[tuple[int, int]]:
-    """The spans of the parts that answer best, of whichever passage."""
+    """The spans of the parts that answer best, of whichever passage, and not far behind the first."""
     parts = [part for passage in passages for part in list_parts(passage)]
     odds = reader.read([part.text for part in parts])
-    order = sorted(range(len(parts)), key=lambda place: -odds[place])[:count]
-    return [(parts[place].start, parts[place].end) for place in order]
+    least = max(odds, default=0.0) - MAX_LAG
+    order = sorted((place for place, each in enumerate(odds) if each >= least), key=lambda place: -odds[place])
+    return [(parts[place].start, parts[place].end) for place in order[:count]]
 
 
 def to_log_odds(chance: float) -> float:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OnSentence = Callable[[str], None]
 CLOSEST = f"{NO_ANSWER} The closest:"
 NOTHING_TO_CITE = "the passages found have no sentence to cite"
-SURE = 0.6  # the confidence from which on a passage answers although no hit is relevant enough for a context
+NEAR, SURE = 0.3, 0.6  # the confidence from which on a passage is shown, and answers, although no hit is relevant
 NOTHING = 0.05  # the confidence below which a model is not asked either
 MISSING_CONFIDENCE = 0.2  # where what is asked for is not in the passages
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
@@ -216,7 +216,8 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
         confidence = min(confidence, MISSING_CONFIDENCE if missing else UNNAMED_CONFIDENCE if unnamed else 1.0)
     least = minimum if found.is_covered else max(minimum, SURE)
     is_answer = bool(choice.parts) and confidence >= least and not missing
-    is_shown = is_answer or confidence >= settings.answer.min_nearest
+    nearest = settings.answer.min_nearest
+    is_shown = is_answer or confidence >= (nearest if found.is_covered else max(nearest, NEAR))
     parts = choice.parts if is_shown else ()
     text = _write_parts(parts, found.numbers, is_answer=is_answer, on_event=on_event)
     reason = ""

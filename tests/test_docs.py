@@ -164,8 +164,8 @@ def test_every_behaviour_has_a_module_and_a_test() -> None:
         assert (ROOT / "tests" / test).is_file(), test
 
 
-def test_the_readme_shows_every_folder_of_the_package() -> None:
-    layout = next(block for block in find_blocks(ROOT / "README.md", "text") if block.startswith("src/clew/"))
+def test_contributing_shows_every_folder_of_the_package() -> None:
+    layout = next(block for block in find_blocks(ROOT / "CONTRIBUTING.md", "text") if block.startswith("src/clew/"))
     package = ROOT / "src" / "clew"
     folders = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
     modules = {path.name for path in package.glob("[!_]*.py")}

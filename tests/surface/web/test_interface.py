@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 PLAIN = {"text", "title", "author", "channel", "kind", "question", "good", "comment", "person", "citations", "queries"}
 
+BODIES = {"SearchBody", "ContextBody", "AskBody", "FilterBody", "RowBody", "SentMessageBody", "DocumentBody", "AddBody"}
+
 
 def test_the_schema_describes_parameters_and_fields(served: Running) -> None:
     spec = served.get("/openapi.json").json()
@@ -20,7 +22,7 @@ def test_the_schema_describes_parameters_and_fields(served: Running) -> None:
     schemas: dict[str, Any] = spec["components"]["schemas"]
     lacking = {
         (body, name)
-        for body in ("SearchBody", "ContextBody", "AskBody", "FilterBody", "MessageBody", "DocumentBody", "SourcesBody")
+        for body in BODIES
         for name, field in schemas[body]["properties"].items()
         if name not in PLAIN and not field.get("description")
     }
@@ -44,7 +46,7 @@ def test_the_page_shows_enums_required_fields_and_those_of_where(browser: "Brows
         assert '"document"' in row("group_by").inner_text()
         assert "integer (1 to 10000)" in row("depth").inner_text()
         box.get_by_text("fields of where").click()
-        assert "Channels of conversations" in row("channels").inner_text()
+        assert "Only this channel" in row("channels").inner_text()
         box.locator("textarea").fill('{"query": "who rotates the vault key?", "k": 1}')
         box.get_by_role("button", name="Send").click()
         box.locator("pre", has_text="200 OK").wait_for()

@@ -93,7 +93,8 @@ def test_it_then_answers_as_one_that_was_filled_with_the_other_model(open_engine
     report = engine.reembed("hashed:64", on_progress=told.append)
     assert report.chunks == engine.status().chunks
     assert report.embedded == report.chunks
-    assert (told[-1].stage, told[-1].done, told[-1].total) == ("embedding", report.embedded, report.embedded)
+    embedding = [each for each in told if each.stage == "embedding"]  # a busy machine tells of the index, too
+    assert (embedding[-1].done, embedding[-1].total) == (report.embedded, report.embedded)
     assert (engine.status().embedder, engine.status().dim) == ("hashed:64", 64)
     assert answers(engine) == answers(fresh) != before
     engine.add_documents([Document("new", "A new page on the tide.")])  # goes on with the new model

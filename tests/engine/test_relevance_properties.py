@@ -229,7 +229,7 @@ def test_one_or_two_more_messages_hardly_move_those_of_other_threads(open_engine
 
 def test_in_its_own_thread_a_message_gives_no_more_than_its_share(open_engine: OpenEngine, kind: str) -> None:
     """The next message is the question once more: those before it gain up to `flow.after` of its relevance."""
-    around = Movements(f"{kind}: one more in the same thread")
+    around, apart = (Movements(f"{kind}: one more in the same thread{where}") for where in ("", ", far away"))
     for seed in choose_seeds(kind, 30):
         draw = Draw(seed)
         said = [draw.message(draw.text(), at, channel="ops") for at in range(30)]
@@ -239,9 +239,11 @@ def test_in_its_own_thread_a_message_gives_no_more_than_its_share(open_engine: O
         after = ask_all(engine)
         around.add(before, after)
         far = {f"{each.id}_chunk_0" for each in said[: -engine.settings.flow.reach]}
-        assert max(abs(after[id_] - before[id_]) for id_ in far) <= ONE_NOW
-    around.show()
+        apart.add({id_: before[id_] for id_ in far}, after)
+    for each in (around, apart):
+        each.show()
     assert around.greatest <= BASE.flow.after + MOST_BY_ONE
+    check_goal(apart.greatest, MOST_BY_ONE, ONE_NOW)
 
 
 @pytest.mark.parametrize("threads", [False, True], ids=["pages", "with-threads"])

@@ -21,6 +21,9 @@ WORKER = """
 import sys, time
 from clew import Engine, JobConfig, Settings
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store import embed
+
+embed.CLAIM_SECONDS = 3.0  # after which others make the vectors of a stopped process
 
 class Embedder(HashedEmbedder):
     batches = 0

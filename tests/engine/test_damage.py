@@ -2,9 +2,11 @@
 
 import random
 import shutil
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from clew import ClewError, Engine, Message, Settings
+from clew import ClewError, CollectionDamaged, Engine, Message, Settings
 from clew.core.types import Document
 from tests.soak import choose_runs
 
@@ -131,3 +133,15 @@ def test_no_damage_is_silent_or_raises_anything_but_an_error_of_clew(place: Path
         shutil.rmtree(root / "copy")
     sys.stdout.write(f"\ndamages, {root.name}: {dict(outcomes)}, 0 silent, 0 bare tracebacks\n")
     assert outcomes["error"]
+
+
+@pytest.mark.parametrize("settings", [Settings(), SHARD], ids=["exact", "shard"])
+def test_a_damaged_record_of_a_message_is_named_by_a_search(tmp_path: Path, settings: Settings) -> None:
+    fill(tmp_path, settings)
+    with closing(sqlite3.connect(tmp_path / "closed" / "default" / "clew.db")) as db, db:
+        db.execute("UPDATE chunks SET meta = replace(meta, '\"channel\"', '*channel\"') WHERE piece IS NOT NULL")
+    with (
+        Engine.open(tmp_path / "closed", embedder="hashed:32", settings=settings) as engine,
+        pytest.raises(CollectionDamaged, match=r"message|chunk"),
+    ):
+        engine.search("rota of the week")

@@ -211,9 +211,12 @@ def read_thread_places(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, 
     for row, doc, piece, idx, meta, text in snapshot.find(
         select(CHUNK, row=numbers), ("row", "doc", "piece", "idx", "meta", "text")
     ):
-        about = json.loads(meta)
-        number = idx if piece is None else piece
-        found[row] = ThreadPlace(doc, number, str(about.get("message", "")), str(about.get("reply_to", "")), text)
+        try:
+            about = json.loads(meta)
+            names = str(about.get("message", "")), str(about.get("reply_to", ""))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise checksums.damaged_error("the record of a message") from error
+        found[row] = ThreadPlace(doc, idx if piece is None else piece, *names, text)
     return found
 
 

@@ -4,12 +4,15 @@ The names B1 to B11 are those of the audit of the first design document.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
 
 from clew import Document, Extensions, Settings
+from clew.core.protocols import Role
 from clew.core.settings import ConversationConfig
+from clew.core.types import Matrix
 from tests.engine.chosen import ChosenEmbedder, OpenEngine, conversation, documents, split_paragraphs
 
 FILLERS = ("blimtar", "quozzle", "snorvik", "drembul", "yaffolk", "plinthor")
@@ -58,6 +61,35 @@ def test_of_a_document_the_chunk_that_answers_best_is_kept_by_one_ranking_too(
     engine.add_documents([Document("two", "winch winch winch good\n\nwinch with many more words of another kind")])
     found = engine.search(conversation("winch " * 9 + "winch", "blimtar"), strategy=strategy)
     assert {hit.chunk.doc_id: hit.chunk.text for hit in found}["two"] == "winch winch winch good"
+
+
+def test_chances_of_several_topics_do_not_add_up(open_engine: OpenEngine) -> None:
+    pages = {f"page {name}": {name: 1.0} for name in FILLERS}
+    asked = {f"ask{place}": {name: 0.75} for place, name in enumerate(FILLERS)}
+    engine = open_engine(embedder=ChosenEmbedder({**pages, **asked}))
+    engine.add_documents(Document(text, text) for text in pages)
+    engine.add_documents(Document(f"far{place}", f"unrelated text {place}") for place in range(50))
+    chances = [engine.search(text, k=1, strategy="semantic")[0].relevance for text in asked]
+    assert max(chances) < engine.settings.context.min_chance < 1 - math.prod(1 - chance for chance in chances)
+    found = engine.context(conversation(*asked), strategy="semantic")
+    assert not found.passages
+    assert found.reason.startswith("nothing relevant was found")
+
+
+def test_a_question_that_needs_the_messages_around_it_is_no_query_of_its_own(open_engine: OpenEngine) -> None:
+    asked = ("The winch has a brake.", "Is it hard?", "Who repairs the winch brake at sea?")
+    queries: list[str] = []
+
+    class Listening(ChosenEmbedder):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            queries.extend(texts if role == "query" else ())
+            return super().embed(texts, role=role)
+
+    engine = open_engine(embedder=Listening({text: {"winch": 0.99} for text in asked}))
+    engine.add_documents([Document("page", "page")])
+    engine.search(conversation(*asked), strategy="semantic")
+    assert "Who repairs the winch brake at sea?" in queries
+    assert "Is it hard?" not in queries
 
 
 def test_b7_mmr_is_its_formula(open_engine: OpenEngine) -> None:

@@ -44,7 +44,14 @@ _ONESELF = compile_pattern(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|m
 
 
 def estimate_intent(text: str) -> float:
-    """The chance that a message wants an answer from documents: 1 for anything but small talk and chatter."""
+    """The chance that a text wants an answer from documents: 1 for anything but small talk and chatter.
+
+    Of several messages, one to a paragraph, it is that of the one that most likely wants one.
+    """
+    return max(map(_estimate_intent, text.split("\n\n")))
+
+
+def _estimate_intent(text: str) -> float:
     words = tokenize_words(text)
     if _is_small_talk(text, words):
         return 0.01

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.calibrate import (
+    PART,
     AnswerWeights,
     Evidence,
     Field,
     HitWeights,
     Signal,
     compare_evidence,
-    estimate_answer_chance,
+    estimate_answer_chances,
     estimate_relevance,
     get_relevance,
     pair_evidence,
@@ -203,11 +204,13 @@ def test_squash() -> None:
 # -- hits
 
 
-def test_the_chance_of_an_answer_is_that_not_every_hit_fails() -> None:
-    assert estimate_answer_chance([]) == 0
-    assert estimate_answer_chance([hit(relevance=0.5), hit(relevance=0.2)]) == pytest.approx(0.6)
-    assert estimate_answer_chance([hit(relevance=0.5), hit(relevance=nan)]) == pytest.approx(0.5)
-    assert estimate_answer_chance([hit(relevance=1.0), hit(relevance=0.1)]) == 1
+def test_the_chance_of_an_answer_is_that_not_every_hit_of_a_query_fails() -> None:
+    assert estimate_answer_chances([]) == {}
+    assert estimate_answer_chances([hit(relevance=0.5), hit(relevance=0.2)]) == pytest.approx({0: 0.6})
+    assert estimate_answer_chances([hit(relevance=0.5), hit(relevance=nan)]) == pytest.approx({0: 0.5})
+    assert estimate_answer_chances([hit(relevance=1.0), hit(relevance=0.1)]) == {0: 1}
+    other = replace(hit(relevance=0.3), scores={PART: 2})
+    assert estimate_answer_chances([hit(relevance=0.5), other]) == pytest.approx({0: 0.5, 2: 0.3})
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))

@@ -8,31 +8,31 @@ from clew.core.settings import ContextConfig
 from clew.core.types import Hit
 from clew.query.context.budget import Count
 from clew.query.context.merge import as_merged_chunk
-from clew.query.rank.calibrate import estimate_answer_chance
+from clew.query.rank.calibrate import estimate_answer_chances, get_part
 
 IRRELEVANT = "relevance"  # the reason of a hit that is left out
-NEVER = 2.0  # above every relevance
-
-
-def find_relevance_floor(
-    hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
-) -> float:
-    """Find the relevance that a hit must reach; above 1 if not even all hits together are likely enough to answer.
-
-    find_anywhere: Finds the hits without the filter: whether a question has an answer does not depend on a filter.
-    """
-    is_likely = estimate_answer_chance(hits) >= config.min_chance or (
-        find_anywhere is not None and estimate_answer_chance(find_anywhere()) >= config.min_chance
-    )
-    return config.min_relevance if is_likely else NEVER
 
 
 def split_by_relevance(
     hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
 ) -> tuple[list[Hit], list[Hit]]:
-    """Split the hits into shown ones and ones left out."""
-    floor = find_relevance_floor(hits, config, find_anywhere)
-    return [hit for hit in hits if hit.relevance >= floor], [hit for hit in hits if not hit.relevance >= floor]
+    """Split the hits into shown ones and ones left out.
+
+    Of a query of a conversation all are left out if not even all together are likely enough to answer it.
+
+    find_anywhere: Finds the hits without the filter: whether a question has an answer does not depend on a filter.
+    """
+    answered = _list_answered(hits, config)
+    if find_anywhere is not None and any(get_part(hit) not in answered for hit in hits):
+        answered |= _list_answered(find_anywhere(), config)
+    shown = [hit for hit in hits if get_part(hit) in answered and hit.relevance >= config.min_relevance]
+    chosen = {id(hit) for hit in shown}
+    return shown, [hit for hit in hits if id(hit) not in chosen]
+
+
+def _list_answered(hits: Sequence[Hit], config: ContextConfig) -> set[float]:
+    """List the queries, by number, of which some hit is likely enough to answer."""
+    return {part for part, chance in estimate_answer_chances(hits).items() if chance >= config.min_chance}
 
 
 def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count, config: ContextConfig) -> Context:
@@ -45,7 +45,7 @@ def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count
 
 def explain_floor(left_out: Sequence[Hit], config: ContextConfig) -> str:
     """Return the reason why nothing is shown although something was found."""
-    chance = estimate_answer_chance(left_out)
+    chance = max(estimate_answer_chances(left_out).values(), default=0.0)
     if chance < config.min_chance:
         return (
             f"nothing relevant was found: the chance that any of {len(left_out)} hits answers is {chance:.2f}, below "

@@ -3,7 +3,7 @@
 It stands between the search and the selection, of a context window or of examples for a person's style.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -48,12 +48,12 @@ def score_messages(
     channel: str | None,
     now: datetime,
     config: ScoringConfig,
-    min_relevance: float = 0.0,
+    shown: Set[str] | None = None,
 ) -> ScoredMessages:
     """Return the messages of the hits with their scores.
 
-    A message is kept when it reaches `min_relevance` and the `min_similarity` of the settings, where one is set, or
-    when it is in a thread with one that does.
+    A message is kept when its chunk is one of the `shown`, if these are given, and it reaches the `min_similarity` of
+    the settings, where one is set, or when it is in a thread with such a message.
     """
     found = group_by_message(hits)
     threads = _read_threads((parts[0].chunk.doc_id for parts in found.values()), read)
@@ -71,7 +71,9 @@ def score_messages(
     bases = matches if config.base == "relevance" else cosine
     lowest = -1.0 if config.min_similarity is None else config.min_similarity
     near = {
-        name for hit in best if hit.relevance >= min_relevance and cosine_of[name := _get_message_id(hit)] >= lowest
+        name
+        for hit in best
+        if (shown is None or hit.chunk.id in shown) and cosine_of[name := _get_message_id(hit)] >= lowest
     }
     near_threads = {hit.chunk.doc_id for hit in best if _get_message_id(hit) in near}
     kept = {_get_message_id(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in near_threads}

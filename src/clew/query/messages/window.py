@@ -22,7 +22,7 @@ from clew.core.trace import step
 from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
 from clew.query.context.budget import BUDGET, Count
-from clew.query.context.floor import find_relevance_floor
+from clew.query.context.floor import split_by_relevance
 from clew.query.context.format.renderers import NEXT_LINE
 from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message, render_threads
 from clew.query.messages.similar import (
@@ -298,7 +298,7 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
             channel=request.channel,
             now=request.now,
             config=config,
-            min_relevance=find_relevance_floor(hits, settings.context),
+            shown={hit.chunk.id for hit in split_by_relevance(hits, settings.context)[0]},
         )
         trace.set_output(found.messages)
     with step("select") as trace:

@@ -91,6 +91,7 @@ class HitWeights:
 
 ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, however many are shown
 MATCH = "match"  # the name of the score that `estimate_match` computes
+PART = "part"  # the name of the score that is the number of the query of a conversation that found a hit
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
 FIELD = slice(2, 20)  # the third to twentieth best: one more text moves their mean by an eighteenth of what it is above
@@ -160,10 +161,21 @@ def compare_evidence(evidence: Evidence, field: Field) -> NDArray[np.float64]:
     return compared
 
 
-def estimate_answer_chance(hits: Iterable[Hit]) -> float:
-    """The chance that one of the ten most relevant hits answers, if each does so by its relevance, independently."""
-    chances = sorted((hit.relevance for hit in hits if not math.isnan(hit.relevance)), reverse=True)
-    return 1.0 - math.prod(1.0 - chance for chance in chances[:ANSWER_DEPTH])
+def estimate_answer_chances(hits: Iterable[Hit]) -> dict[float, float]:
+    """The chance that one of its ten most relevant hits answers, for each query of a conversation, by its number.
+
+    Each hit does so by its relevance, independently. Chances of several queries do not add up to that of one answer.
+    """
+    found: dict[float, list[float]] = {}
+    for hit in hits:
+        if not math.isnan(hit.relevance):
+            found.setdefault(get_part(hit), []).append(1.0 - hit.relevance)
+    return {part: 1.0 - math.prod(sorted(missing)[:ANSWER_DEPTH]) for part, missing in found.items()}
+
+
+def get_part(hit: Hit) -> float:
+    """The number of the query that found a hit; 0 where there was only one."""
+    return hit.scores.get(PART, 0.0)
 
 
 def refine_relevance(relevance: float, reranked: float) -> float:

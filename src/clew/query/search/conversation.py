@@ -14,13 +14,14 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Step, Strategy
 from clew.core.sentences import split_sentences
 from clew.core.settings import ConversationConfig
-from clew.core.small_talk import is_question, is_small_talk
+from clew.core.small_talk import has_content, is_question, is_small_talk
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
 from clew.query.messages.table import read_messages_from_table
-from clew.query.rank.calibrate import sort_by_relevance
+from clew.query.rank.calibrate import PART, sort_by_relevance
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
 from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
+from clew.query.rewrite.ellipsis import is_elliptic
 from clew.query.search.compose import Embed, embed_queries, pipe, run_step
 
 SplitText = Callable[[str], list[str]]  # the storage chunker
@@ -115,9 +116,18 @@ def _split_by_topic(
         return [(text,) for text in split_into_texts(messages)]
     topics = split(messages)
     among = [message for topic in topics if len(topic) > 1 for message in topic if message.role == "user"]
-    questions = [message.text for message in among if is_question(message.text)]
+    questions = [
+        message.text
+        for message in among
+        if is_question(message.text) and has_content(message.text) and not is_elliptic(message.text)
+    ]
     asked = dict.fromkeys(questions[-MAX_QUESTIONS:])
     return [*map(split_into_texts, topics), *((text.strip(),) for text in asked)]
+
+
+def _asks_by_itself(text: str) -> bool:
+    """Whether a message is a question that can be answered without the messages around it."""
+    return is_question(text) and has_content(text) and not is_elliptic(text)
 
 
 def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> list[Query]:
@@ -137,7 +147,8 @@ def _search_parts(
     def search_part(query: Query, number: int) -> list[Hit]:
         log.debug("Querying for chunk %d/%d", number, len(queries))
         with step("query") as trace:
-            hits = _search_deep_enough(strategy, dedupe, query, limit or query.k)[:limit]
+            found = _search_deep_enough(strategy, dedupe, query, limit or query.k)[:limit]
+            hits = [replace(hit, scores={**hit.scores, PART: float(number)}) for hit in found] if limit else found
             trace.set_output(hits)
             return hits
 

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from clew.core.errors import SettingsError
 from clew.core.text import Terms, estimate_tokens, extract_terms
 from clew.core.types import Message
+from clew.query.rewrite.ellipsis import is_elliptic
 
 Floats = NDArray[np.float64]
 
 GRANULARITY = 0.22  # cost of a cut in mean message weights, times the square root of their number
-ANSWER_COST = 0.4  # extra cost, in mean message weights, of a cut between a question and another's next message
+ANSWER_COST = 0.4  # extra cost, in mean message weights, of a cut after a question, or before one that needs more words
 PAUSE_DISCOUNT = 0.5  # share of the cost that a pause of LONG_PAUSE times the median removes
 LONG_PAUSE = 100.0
 MAX_TOPIC_MESSAGES = 500  # bounds the work
@@ -115,9 +116,14 @@ def _compute_cut_costs(messages: Sequence[Message], granularity: float, weights:
         pause = pauses[at - 1]
         if pause > typical > 0:
             costs[at] *= 1 - PAUSE_DISCOUNT * min(1.0, math.log(pause / typical) / math.log(LONG_PAUSE))
-        if any(sign in before.text for sign in "?？؟") and not (before.author and before.author == after.author):
+        is_answer = _asks(before.text) and not (before.author and before.author == after.author)
+        if is_answer or (_asks(after.text) and is_elliptic(after.text)):
             costs[at] += ANSWER_COST * mean
     return costs
+
+
+def _asks(text: str) -> bool:
+    return any(sign in text for sign in "?？؟")
 
 
 def _seconds_between(before: Message, after: Message) -> float:

@@ -6,6 +6,7 @@ then needs only one posting list, payload field or array column.
 
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from clew.core.errors import SettingsError
@@ -119,7 +120,7 @@ def get_facet_values(group: Set[str]) -> list[str]:
 
 def make_label_facets(labels: Iterable[str]) -> frozenset[str]:
     """The facets of labels of access."""
-    return _encode_group("access", labels)
+    return _encode_group("access", frozenset(labels))
 
 
 def fold_channel_signs(names: Set[str]) -> frozenset[str]:
@@ -142,7 +143,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
         **{f"meta.{key}": frozenset(_flatten_values(value)) for key, value in where.meta.items()},
     }
     groups = tuple(
-        _encode_group(name, values)
+        _encode_group(name, frozenset(values))
         for name, values in named.items()
         if values is not None  # a meta key without a value matches no chunk
     )
@@ -179,7 +180,8 @@ def _encode_facet(name: str, value: str) -> str:
     return f"{name}{_SEPARATOR}{value}"
 
 
-def _encode_group(name: str, values: Iterable[str]) -> frozenset[str]:
+@lru_cache(32)  # of the same filter it is asked many times a search
+def _encode_group(name: str, values: frozenset[str]) -> frozenset[str]:
     """The facets of a field that has one of the values, of which there may be thousands."""
     prefix = _encode_facet(name, "")
     return frozenset([prefix + value for value in values])

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -59,22 +59,22 @@ class PrefixCache(Generic[T]):
     """The results of the last searches, best first: a search for more of them also answers one for fewer."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[object, int, list[T]]] = {}
+        self._known: dict[tuple[bytes, Hashable], tuple[int, list[T]]] = {}
 
-    def get(self, key: bytes, how: object, k: int) -> list[T] | None:
-        """Return the first k results of a search; None if they are not known, or of one that was made otherwise."""
-        known = self._known.get(key)
-        return known[2][:k] if known and known[1] >= k and known[0] == how else None
+    def get(self, key: bytes, how: Hashable, k: int) -> list[T] | None:
+        """Return the first k results of a search that was made in the same way; None if they are not known."""
+        known = self._known.get((key, how))
+        return known[1][:k] if known and known[0] >= k else None
 
     def clear(self) -> None:
         """Forget all results."""
         self._known = {}
 
-    def put(self, key: bytes, how: object, k: int, found: list[T]) -> None:
+    def put(self, key: bytes, how: Hashable, k: int, found: list[T]) -> None:
         """Keep the results of a search for k."""
         if len(self._known) >= MAX_KNOWN:
             self.clear()
-        self._known[key] = how, k, found
+        self._known[key, how] = k, found
 
 
 SIGNALS = ("row", "doc", "id", "length", "terms", "counts")

@@ -225,6 +225,7 @@ def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pyte
     shard = get_backend(store).index._shard
     assert shard
     shard._shard.close()
+    shard._forget_searches()
     assert run_searches(store) == before
     assert "is rebuilt" in caplog.text
     store.close()

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -429,7 +430,8 @@ def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
     return made
 
 
-def make_filter(alternatives: Sequence[Condition]) -> edge.Filter | None:
+@lru_cache(32)
+def make_filter(alternatives: tuple[Condition, ...]) -> edge.Filter | None:
     """The filter that admits a point where one of the conditions does; None if that is every point."""
     if any(each.is_empty for each in alternatives):
         return None

@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from clew.core.errors import DriverMissing
-from clew.core.languages import LANGUAGES, STOP_WORDS
-from clew.core.pattern import compile_pattern
-from clew.core.scripts import SHARED_SCRIPTS, UNSPACED, UNSPACED_WEIGHT, USUAL_LANGUAGE, count_scripts, list_scripts
+from clew.core.languages import (
+    LANGUAGES,
+    SHARED_SCRIPTS,
+    STOP_WORDS,
+    UNSPACED,
+    UNSPACED_WEIGHT,
+    USUAL_LANGUAGE,
+    count_scripts,
+    list_scripts,
+)
+from clew.core.patterns import compile_pattern
 
 SAMPLE = 300  # characters that are looked at
 MIN_LETTERS = 20  # of a text in a script that languages share

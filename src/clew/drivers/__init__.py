@@ -11,13 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.doctor import Defect
 from clew.core.errors import CollectionLost, DriverFailed, NotFound, SettingsError
 from clew.core.protocols import Embedder, Store
-from clew.core.secret import mask_secrets
 from clew.core.settings import EmbedderConfig, StoreConfig
-from clew.core.suggest import format_suggestion
+from clew.core.stored import CollectionRecord, DroppedCollection
+from clew.core.suggest import format_suggestion, mask_secrets
 from clew.drivers.addresses import MEMORY as MEMORY
 from clew.drivers.addresses import find_collection_folder as find_collection_folder
 from clew.drivers.addresses import find_source_root as find_source_root

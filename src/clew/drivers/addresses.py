@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from clew.core.errors import DriverMissing
-from clew.core.secret import mask_secrets
+from clew.core.suggest import mask_secrets
 from clew.drivers.plugins import Plugin, find_plugins
 
 MEMORY: Final = ":memory:"

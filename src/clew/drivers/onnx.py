@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from clew.core.errors import DriverFailed, DriverMissing
 from clew.core.parallel import run_parallel
-from clew.core.settings.models import Device
+from clew.core.settings import Device
 from clew.drivers.optimized import open_session
 from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
 

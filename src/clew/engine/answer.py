@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer, AnswerPart
 from clew.core.attribution import format_said
-from clew.core.cite import Citation
+from clew.core.cite import Citation, Context
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.small_talk import is_small_talk
 from clew.core.types import Message, Query

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.errors import NotFound, SettingsError
-from clew.core.plural import format_count
-from clew.core.receipt import Receipt
+from clew.core.report import Receipt
 from clew.core.settings import Settings
-from clew.core.suggest import format_suggestion
+from clew.core.suggest import format_count, format_suggestion
 from clew.engine.add import make_ingest_context
 from clew.engine.opened import Opened
 from clew.engine.scrub import scrub

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from clew.core.cite import Citation, CitationCheck
 from clew.core.errors import ClewError, NotFound, SourceError
-from clew.core.explanation import Explanation
+from clew.core.explanation import Explanation, WhyNot
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Strategy
 from clew.core.settings import Settings
 from clew.core.thread import make_first_chunk_id
 from clew.core.trace import record
 from clew.core.types import Chunk, Document, Hit, Message
-from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import (
     choose_strategy,

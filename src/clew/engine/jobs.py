@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew import drivers
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
-from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState
+from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState, make_worker_name
 from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
-from clew.core.workers import make_worker_name
 from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id
 from clew.index.walk.sources import is_url
 

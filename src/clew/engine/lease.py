@@ -11,9 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from clew.core.errors import ClewError
-from clew.core.jobs import ACTIVE, Job, JobState
+from clew.core.jobs import ACTIVE, Job, JobState, is_dead_worker
 from clew.core.protocols import JobQueue
-from clew.core.workers import is_dead_worker
 
 MAX_INTERVAL = 2.0  # seconds between two signs of life, hence how soon progress is seen and a cancel is heard
 

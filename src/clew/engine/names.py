@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.glob import Glob
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import Glob, compile_pattern
 from clew.core.suggest import suggest_name
 from clew.core.thread import THREAD_KIND, extract_messages
 from clew.core.types import DocumentRecord, Message, Section

@@ -13,7 +13,7 @@ from clew import drivers
 from clew.core.detect import detect_language
 from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.languages import RERANKER_LANGUAGES
+from clew.core.languages import RERANKER_LANGUAGES, UNSPACED, list_scripts
 from clew.core.protocols import (
     LLM,
     AnswerReader,
@@ -23,7 +23,6 @@ from clew.core.protocols import (
     Store,
     Verifier,
 )
-from clew.core.scripts import UNSPACED, list_scripts
 from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms

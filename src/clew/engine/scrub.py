@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.errors import SourceError
 from clew.core.protocols import RecordStore
-from clew.core.session import StoredSession
+from clew.core.stored import StoredSession
 from clew.engine.sessions import import_session_file
 from clew.index.erase import Journal, Quotes, Selection
 

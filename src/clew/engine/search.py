@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from clew import drivers
+from clew.core.cite import Context
 from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.passages import Context
 from clew.core.protocols import Strategy
 from clew.core.settings import Settings
 from clew.core.suggest import unknown_name_error

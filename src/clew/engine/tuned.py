@@ -3,10 +3,9 @@
 import logging
 
 from clew.core.errors import CollectionDamaged, DriverFailed, SettingsError
-from clew.core.protocols.records import RecordStore
+from clew.core.protocols import RecordStore
 from clew.core.settings import DEFAULTS, Settings
-from clew.core.settings.override import flatten_settings, override_settings
-from clew.core.settings.tunable import check_tunable
+from clew.core.settings.override import check_tunable, flatten_settings, override_settings
 from clew.drivers.tuned import read_tuned_settings
 
 

@@ -13,11 +13,11 @@ from time import monotonic, perf_counter
 from typing import Any, Final
 
 from clew.core.answer import Answer
+from clew.core.cite import Context
 from clew.core.errors import ClewError, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.ids import digest
 from clew.core.jobs import Job
-from clew.core.passages import Context
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import Settings
 from clew.core.settings.override import diff_settings

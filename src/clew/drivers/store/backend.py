@@ -18,7 +18,7 @@ from clew.core.doctor import Defect, Remedy
 from clew.core.facets import Condition, find_named_documents
 from clew.core.filter import Filter
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.stored import Hashes, PackedTerms, StagedModel
 from clew.core.types import Matrix, Vector
 

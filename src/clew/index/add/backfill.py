@@ -11,10 +11,10 @@ from time import monotonic
 
 from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound
 from clew.core.filter import Filter
+from clew.core.jobs import make_worker_name
 from clew.core.protocols import Store
 from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
 from clew.core.types import Document, DocumentRecord
-from clew.core.workers import make_worker_name
 from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
 
 TAKEN = "another run is summarising it"

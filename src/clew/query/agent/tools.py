@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.core.attribution import format_name
+from clew.core.cite import Context, MergedChunk
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
-from clew.core.passages import Context, MergedChunk
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import Trace, record, step
 from clew.core.types import Chunk, Document, DocumentRecord, Hit

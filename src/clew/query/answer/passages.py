@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from clew.core.cite import Citation
-from clew.core.passages import Context, MergedChunk
+from clew.core.cite import Citation, Context, MergedChunk
 from clew.core.sentences import split_sentences
 from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Chunk, Document, DocumentRecord

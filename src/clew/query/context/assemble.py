@@ -13,10 +13,10 @@ from functools import cache, partial
 from heapq import heappop, heappush
 from itertools import groupby
 
+from clew.core.cite import Context, DroppedPassage, MergedChunk
 from clew.core.errors import NotFound
-from clew.core.passages import Context, DroppedPassage, MergedChunk
-from clew.core.plural import format_count
 from clew.core.settings import DEFAULTS, ContextConfig, Settings
+from clew.core.suggest import format_count
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND

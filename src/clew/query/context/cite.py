@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from clew.core.cite import Citation, CitationCheck, check_citation, hash_quote
+from clew.core.cite import Citation, CitationCheck, MergedChunk, check_citation, hash_quote
 from clew.core.errors import NotFound
-from clew.core.passages import MergedChunk
-from clew.core.recording import find_second, get_times
+from clew.core.time import find_second, get_times
 from clew.core.types import Chunk, Document, DocumentRecord
 
 Read = Callable[[str], Document]

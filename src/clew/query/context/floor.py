@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from clew.core.passages import Context, DroppedPassage
+from clew.core.cite import Context, DroppedPassage
 from clew.core.settings import ContextConfig
 from clew.core.types import Hit
 from clew.query.context.budget import Count

@@ -12,12 +12,10 @@ from datetime import datetime
 
 from clew.core.attribution import GUESSED_REPLY
 from clew.core.filter import Filter
-from clew.core.plural import format_count
 from clew.core.settings import ScoringConfig, Settings
-from clew.core.suggest import format_names, format_suggestion
+from clew.core.suggest import format_count, format_names, format_suggestion
 from clew.core.text import estimate_tokens
-from clew.core.thread import THREAD_KIND
-from clew.core.thread_view import Head, ThreadView
+from clew.core.thread import THREAD_KIND, Head, ThreadView
 from clew.core.trace import step
 from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread

@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from clew.core.detect import find_main_script
-from clew.core.languages import STOP_WORDS
-from clew.core.pattern import compile_pattern
-from clew.core.scripts import UNSPACED, USUAL_LANGUAGE, list_scripts
+from clew.core.languages import STOP_WORDS, UNSPACED, USUAL_LANGUAGE, list_scripts
+from clew.core.patterns import compile_pattern
 from clew.core.text import tokenize_words
 from clew.core.words import load_patterns
 from clew.query.rewrite.keywords import extract_content_words

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from clew.core.errors import DriverFailed
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.protocols import LLM, Judge, Reranker, Verdict
 from clew.core.types import Hit, Query
 from clew.query.search.rerank import score_texts

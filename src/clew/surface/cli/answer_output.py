@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.attribution import format_attribution
 from clew.core.events import SentenceEvent, StepEvent, StepStartEvent, TokenEvent, VerdictEvent
-from clew.core.recording import format_seconds
+from clew.core.time import format_seconds
 from clew.surface.cli import render
 from clew.surface.cli.preview import Preview
 from clew.surface.cli.terminal import clean_for_stream, wrap_words

@@ -17,7 +17,7 @@ from clew.core.attribution import (
     make_passage_message,
 )
 from clew.core.detect import detect_language
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.core.tables import find_header_in_context, is_table_row
 from clew.core.time import assume_utc
 from clew.core.types import DocumentRecord, Hit, Message, StoreStats
@@ -27,10 +27,8 @@ from clew.surface.cli.table import print_table
 from clew.surface.cli.terminal import clean_for_stream, escape_json
 
 if TYPE_CHECKING:
-    from clew.core.cite import CitationCheck
-    from clew.core.passages import Context
-    from clew.core.receipt import Receipt
-    from clew.core.report import Report
+    from clew.core.cite import CitationCheck, Context
+    from clew.core.report import Receipt, Report
 
 StyledText = tuple[str, str]  # text and its rich style
 _QUOTE_CHARS = 80  # of a quote in a list

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from clew.core.plural import format_count
 from clew.core.report import PassedOver, Plan, count_passed_over
+from clew.core.suggest import format_count
 from clew.surface.cli.progress import format_duration
 from clew.surface.cli.render import print_json, print_line, print_pairs
 

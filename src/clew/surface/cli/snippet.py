@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from clew.core.analyse import DEFAULT, analyse_query, analyse_text
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.text import UNSPACED_RUN
 from clew.core.types import Span
 from clew.core.unicode import WORD, widen_to_whole_letters

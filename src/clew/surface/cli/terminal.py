@@ -9,7 +9,7 @@ import re
 import sys
 from typing import IO
 
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 
 REPLACEMENT = "\ufffd"
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029"

@@ -22,9 +22,8 @@ from clew import drivers
 from clew.core.errors import CollectionDamaged, DriverFailed, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.filter_json import filter_to_json, parse_filter
-from clew.core.secret import mask_secrets
 from clew.core.settings import StoreConfig
-from clew.core.suggest import format_suggestion
+from clew.core.suggest import format_suggestion, mask_secrets
 from clew.drivers import is_address, is_server_address
 from clew.surface.settings.load import Invocation
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from clew.core.errors import ClewError
 from clew.core.jobs import Job
-from clew.core.secret import mask_secrets
+from clew.core.suggest import mask_secrets
 from clew.drivers import is_address
 from clew.surface.to_json import to_json
 

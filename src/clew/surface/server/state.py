@@ -5,10 +5,10 @@ import socket
 import threading
 from typing import TypedDict
 
-from clew.core.collection import DroppedCollection
 from clew.core.errors import SettingsError
 from clew.core.jobs import Job
 from clew.core.settings import ServerConfig
+from clew.core.stored import DroppedCollection
 from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.events import Streams

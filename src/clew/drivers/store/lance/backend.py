@@ -13,12 +13,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from clew.core.collection import CollectionRecord
 from clew.core.errors import DriverFailed, NotFound, ReadOnlyStore, StoreMismatch
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
-from clew.core.stored import StagedModel
+from clew.core.stored import CollectionRecord, StagedModel
 from clew.core.suggest import format_suggestion
 from clew.core.time import from_iso, parse_iso_or_none
 from clew.core.types import Vector

@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.drivers.store.backend import Head, T, Transaction, Values

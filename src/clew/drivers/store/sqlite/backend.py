@@ -12,7 +12,7 @@ from pathlib import Path
 from clew.core.doctor import Defect, Remedy
 from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
 from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.program import resolve_invocation
 
 if TYPE_CHECKING:
-    from clew.core.collection import CollectionRecord
+    from clew.core.stored import CollectionRecord
 
 collections_app = typer.Typer(add_completion=False)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Collection name.")]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import Seen
 from clew.surface.cli.program import open_engine

@@ -58,7 +58,7 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
 def _print_report(report: "DoctorReport", *, repair: bool) -> None:
     """Prints each defect with what becomes of it, and how much was checked."""
     from clew.core.doctor import AREAS, SEVERITIES
-    from clew.core.plural import format_count
+    from clew.core.suggest import format_count
     from clew.surface.cli.render import print_line
 
     colours = {"damage": "bold red", "warning": "yellow", "advice": "cyan"}

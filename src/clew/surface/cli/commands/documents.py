@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import IngestOptions, Seen
@@ -262,7 +262,7 @@ def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json 
 def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.core.filter import EVERYTHING
-    from clew.core.secret import mask_secrets
+    from clew.core.suggest import mask_secrets
     from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 

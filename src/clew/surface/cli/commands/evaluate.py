@@ -142,7 +142,7 @@ def make(
     from typing import cast
 
     from clew.core.errors import NotFound, SettingsError
-    from clew.core.plural import format_count
+    from clew.core.suggest import format_count
     from clew.evaluation.questions.judged import format_question, write_questions
     from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
     from clew.surface.cli import progress, render

@@ -92,7 +92,7 @@ def _describe_keys(valid: int | None, place: str) -> str:
 def _describe_new_collection(start: "Invocation") -> str:
     """That the collection to be served is not there yet, and which are; empty if it is there."""
     from clew.core.errors import NotFound
-    from clew.core.secret import mask_secrets
+    from clew.core.suggest import mask_secrets
     from clew.engine import Engine
 
     try:
@@ -179,7 +179,7 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 @keys_app.command()
 def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False) -> None:
     """Remove all keys; a server on this machine alone then needs none, as before the first."""
-    from clew.core.plural import format_count
+    from clew.core.suggest import format_count
     from clew.surface.cli import render
 
     with _open_keys(ctx) as keys:

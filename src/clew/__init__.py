@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from clew.drivers.store.base import BaseBackend as BaseBackend
     from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
-    from clew.engine.extensions import Extensions as Extensions
+    from clew.engine.opened import Extensions as Extensions
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.evaluate import evaluate as evaluate
@@ -230,7 +230,7 @@ _HOMES = {
     "clew.drivers.store.base": "BaseBackend",
     "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
-    "clew.engine.extensions": "Extensions",
+    "clew.engine.opened": "Extensions",
     "clew.engine.sessions": "ChatSession",
     "clew.evaluation.evaluate": "enqueue_evaluation evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",

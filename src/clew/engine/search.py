@@ -49,7 +49,7 @@ def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) 
 
     Of a source that was added in sections, all of them in order.
     """
-    from clew.engine.sections import read_document_or_sections
+    from clew.engine.names import read_document_or_sections
 
     return read_document_or_sections(engine.opened.within(where), str(document))
 

@@ -16,8 +16,8 @@ from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
 from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
-from clew.engine.distributed import RayOptions, open_embedder
-from clew.engine.extensions import check_embedder
+from clew.engine.add import RayOptions, open_embedder
+from clew.engine.opened import check_embedder
 from clew.index.add.embed import calibrate_once
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from clew.core.settings import Settings
 from clew.core.settings.override import diff_settings
 from clew.core.text import extract_terms
 from clew.engine import Engine
-from clew.engine.jobs import register_runner
-from clew.engine.lease import make_job_id
+from clew.engine.jobs import make_job_id, register_runner
 from clew.engine.opened import check_filter, check_positive_count, make_finder
 from clew.evaluation.measures import (
     Span,

@@ -42,21 +42,8 @@ if TYPE_CHECKING:
     from clew.engine import sessions as _sessions
     from clew.engine import transfer as _transfer
 else:
-    for _verbs in [
-        "add",
-        "agent",
-        "answer",
-        "conversations",
-        "doctor",
-        "erase",
-        "explain",
-        "jobs",
-        "names",
-        "search",
-        "sessions",
-        "transfer",
-    ]:
-        globals()[f"_{_verbs}"] = LazyModule(f"clew.engine.{_verbs}")
+    _VERBS = "add agent answer conversations doctor erase explain jobs names search sessions transfer"
+    globals().update({f"_{module}": LazyModule(f"clew.engine.{module}") for module in _VERBS.split()})
 
 MEMORY = drivers.MEMORY
 

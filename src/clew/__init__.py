@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.client.client import AsyncClient as AsyncClient
     from clew.client.client import Client as Client
-    from clew.client.errors import ServerError as ServerError
+    from clew.client.transport import ServerError as ServerError
     from clew.core.answer import Answer as Answer
     from clew.core.answer import AnswerPart as AnswerPart
     from clew.core.answer import AnswerSentence as AnswerSentence
@@ -191,7 +191,7 @@ if TYPE_CHECKING:
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
     "clew.client.client": "AsyncClient Client",
-    "clew.client.errors": "ServerError",
+    "clew.client.transport": "ServerError",
     "clew.core.answer": "Answer AnswerPart AnswerSentence RemovedSentence SupportVerdict",
     "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",

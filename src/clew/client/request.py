@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from clew.client.errors import ServerError
+from clew.client.transport import ServerError
 from clew.core.errors import SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.filter_json import filter_to_json

@@ -1,8 +1,8 @@
-"""The commands that serve: serve, and the keys of who may ask."""
+"""The commands that serve: serve, keys for who may ask, mcp for an assistant here, tools for other agents."""
 
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,7 +10,7 @@ from clew.core.errors import DriverMissing, SettingsError
 from clew.core.filter import EVERYTHING
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import Seen, expand_option_groups
-from clew.surface.cli.program import resolve_invocation
+from clew.surface.cli.program import open_engine, resolve_invocation
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clew.core.filter import Filter
     from clew.surface.server.keys import Key, Keys
     from clew.surface.settings.load import Invocation
+
 
 keys_app = typer.Typer(add_completion=False)
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
@@ -293,3 +294,46 @@ def _report(key: "Key", done: str, *, as_json: bool) -> None:
         render.print_json(key.to_json())
     else:
         render.print_line((f"key {key.id} {done}", ""))
+
+
+NoChanges = Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes the collection.")]
+
+
+def mcp(
+    ctx: typer.Context,
+    *,
+    read_only: NoChanges = False,
+    as_json: o.Json = False,  # noqa: ARG001 (what it prints is JSON; with the option its errors are, too)
+) -> None:
+    """Serve the collection to an assistant as an MCP server, over standard input and output."""
+    try:
+        from clew.surface.mcp.server import make_local_server
+    except ModuleNotFoundError as error:
+        raise DriverMissing(f"an MCP server needs {error.name}; pip install 'clew[mcp]'") from error
+
+    start = resolve_invocation(ctx)
+    with open_engine(ctx) as engine:  # a wrong path is told, not made
+        make_local_server(engine, collection=start.collection, read_only=read_only).run("stdio")
+
+
+Format = Annotated[
+    Literal["json", "openai", "anthropic"] | None,
+    typer.Option("--format", help="Print the schemas: plain JSON Schema, or as OpenAI or Anthropic take tools."),
+]
+
+
+def tools(*, form: Format = None, as_json: o.Json = False) -> None:
+    """List the agent's tools, or print their JSON schemas for another agent; `Engine.tools` calls them."""
+    from clew.query.agent import Toolbox
+    from clew.surface.cli import render
+
+    if form:
+        render.print_json(Toolbox.schemas(form))
+        return
+    if as_json:
+        render.print_json({"tools": Toolbox.schemas()})
+        return
+    for schema in Toolbox.schemas():
+        arguments = ", ".join(name if name in schema["required"] else f"[{name}]" for name in schema["properties"])
+        render.print_line((f"{schema['title']}({arguments})", "bold"))
+        render.print_text(f"  {schema['description'].splitlines()[0]}")

@@ -1,4 +1,4 @@
-"""The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
+"""The commands on documents: add, plan, backfill, calibrate, drop, list, read, status, erase."""
 
 import sys
 from functools import partial

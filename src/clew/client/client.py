@@ -1,6 +1,6 @@
 """The clients: a method for each verb that the server has, by the same name and with the same options.
 
-Most are made of a request, whose constructor has their parameters; `client.documents` has those of several steps.
+Most are made of a request, whose constructor has their parameters; those of files take several steps.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -11,14 +11,17 @@ from inspect import Signature, cleandoc, signature
 from pathlib import Path
 from typing import IO, Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
-from clew.client import client as _documents
-from clew.client.request import Event, Sent, Steps, make_sent
-from clew.client.transport import AsyncTransport, ServerError, Transport
+from clew.client.transport import AsyncTransport, Event, Sent, ServerError, Steps, Transport, make_sent
 from clew.core import requests as q
 from clew.core.errors import SettingsError, SourceError
 from clew.core.jobs import FINISHED
 from clew.core.replies import JobReply, PlanReply, ReportReply
 from clew.core.report import PassedOver, count_passed_over
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Now = TypeVar("Now")
+Later = TypeVar("Later")
 
 MAX_FILES = 100  # of one request, as the server has it
 MAX_BYTES = 32 * 1024 * 1024  # of one request of several files: half of what a server takes by default
@@ -102,7 +105,7 @@ _LISTS = ("added", "changed", "failed", "noted", "incomplete", "held_back", "pas
 _COUNTS = ("skipped", "chunks", "embedded", "reused", "seconds", "dropped", "cost")
 
 
-def enqueue_add(*sources: str | Path) -> Steps[list[JobReply]]:
+def _enqueue_add(*sources: str | Path) -> Steps[list[JobReply]]:
     """Uploads files and folders and names web addresses to the server; returns the jobs that add them.
 
     A relative path becomes the address of its document, of an absolute one the last part; the files of a folder keep
@@ -111,7 +114,7 @@ def enqueue_add(*sources: str | Path) -> Steps[list[JobReply]]:
     return (yield from _enqueue(sources, find_files(_list_paths(sources))))
 
 
-def add(*sources: str | Path) -> Steps[ReportReply]:
+def _add(*sources: str | Path) -> Steps[ReportReply]:
     """Adds files, folders and web addresses, waits until it is done, and returns what was added, skipped and failed.
 
     Files are named as by `enqueue_add`. Raises ServerError if a job failed as a whole or was cancelled.
@@ -128,7 +131,7 @@ def add(*sources: str | Path) -> Steps[ReportReply]:
     return _merge_reports([each["result"] for each in jobs], found)
 
 
-def plan(*sources: str) -> Steps[PlanReply]:
+def _plan(*sources: str) -> Steps[PlanReply]:
     """What adding web addresses would do and cost."""
     return (yield make_sent(q.Plan(sources)))  # type: ignore[no-any-return]
 
@@ -171,12 +174,6 @@ def _open(path: Path) -> IO[bytes]:
 
 def _is_url(source: str | Path) -> bool:
     return isinstance(source, str) and source.startswith(("http://", "https://"))
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Now = TypeVar("Now")
-Later = TypeVar("Later")
 
 
 class Method(Generic[P, Now, Later]):
@@ -280,9 +277,9 @@ class Verbs:
     feedback = verb(q.Feedback)
     list_feedback = verb(q.ListFeedback)
     # Documents
-    add = steps(_documents.add)
-    enqueue_add = steps(_documents.enqueue_add)
-    plan = steps(_documents.plan)
+    add = steps(_add)
+    enqueue_add = steps(_enqueue_add)
+    plan = steps(_plan)
     add_documents = verb(q.AddDocuments)
     list = listing(q.List)
     read = verb(q.Read)

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
-JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 ACTIVE: Final[frozenset[JobState]] = frozenset({"running", "cancelling"})  # a worker has it
 MAINTAIN: Final = "maintain"  # the kind of the job that keeps up the store
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})

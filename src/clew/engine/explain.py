@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from clew.core.cite import Citation, CitationCheck
 from clew.core.errors import ClewError, NotFound, SettingsError, SourceError
@@ -203,7 +203,6 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
     return WhyNot(question, target, "not ingested", missing)
 
 
-FeedbackKind = Literal["judged", "opened"]
 MAX_READ: Final = 1000  # that are read back
 MAX_CHARS: Final = 16 * 1024 * 1024  # of one collection; beyond it the older half goes
 _FIELDS: Final = (("id", str), ("at", str), ("question", str), ("kind", str), ("documents", list))  # of what is read

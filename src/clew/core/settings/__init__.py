@@ -5,11 +5,11 @@ It is passed to `Engine.open(settings=…)`, and any call accepts its own. The s
 
 import re
 from dataclasses import dataclass, field, fields
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 from clew.core.errors import SettingsError
 from clew.core.languages import LANGUAGES
-from clew.core.settings.types import check_choice, check_min, check_range
+from clew.core.settings.types import check_choice, check_min, check_range, check_table
 from clew.core.time import parse_iso_or_none
 
 Device = Literal["auto", "cpu", "gpu"]
@@ -27,9 +27,7 @@ class EmbedderConfig:
     device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
 
     def __post_init__(self) -> None:
-        check_min("embedder.price", self.price, 0)
-        if self.device not in get_args(Device):
-            raise SettingsError(f"embedder.device is {self.device!r}; it must be auto, cpu or gpu")
+        check_table("embedder", self, {0: "price"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +56,15 @@ class LLMConfig:
     output_price: float = 0.0
 
     def __post_init__(self) -> None:
+        check_table("llm", self, {0: "retries input_price output_price", 1: "max_concurrent", 1000: "window"})
         if not self.timeout > 0:
             raise SettingsError(f"llm.timeout is {self.timeout}; it must be more than 0 seconds")
-        check_min("llm.retries", self.retries, 0)
-        check_min("llm.max_concurrent", self.max_concurrent, 1)
         for line in self.prices:
             if not re.fullmatch(r"\s*\S+(\s+\d+(\.\d*)?){2}\s*", line):
                 raise SettingsError(
                     f"llm.prices has the line {line!r}; it must be a model and its prices per million input and output "
                     'tokens, such as "openai:gpt-4o-mini 0.15 0.60"'
                 )
-        check_min("llm.window", self.window, 1000)
-        check_min("llm.input_price", self.input_price, 0)
-        check_min("llm.output_price", self.output_price, 0)
 
 
 Precision = Literal["float32", "half"]
@@ -90,11 +84,7 @@ class StoreConfig:
     keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then
 
     def __post_init__(self) -> None:
-        if self.vectors not in get_args(Precision):
-            raise SettingsError(f"store.vectors is {self.vectors!r}; it must be float32 or half")
-        check_min("store.keep_versions", self.keep_versions, 0)
-        check_min("store.exact_below", self.exact_below, 0)
-        check_min("store.exact_limit", self.exact_limit, 1)
+        check_table("store", self, {0: "keep_versions exact_below", 1: "exact_limit"})
         if isinstance(self.access, str):  # its letters would be the labels
             raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
         if self.access is not None:
@@ -114,8 +104,7 @@ class JobConfig:
     any_host: bool = False  # files that a job reads are on a share that all machines have, so any may take it
 
     def __post_init__(self) -> None:
-        check_min("jobs.lease", self.lease, 0.1)
-        check_min("jobs.max_attempts", self.max_attempts, 1)
+        check_table("jobs", self, {0.1: "lease", 1: "max_attempts"})
 
 
 Summaries = Literal["none", "extractive", "llm"]
@@ -144,15 +133,18 @@ class IngestionConfig:
     allow_private: bool = False  # whether web pages may be fetched from private addresses
 
     def __post_init__(self) -> None:
-        check_min("ingestion.chunk_size", self.chunk_size, 8)
+        check_table(
+            "ingestion",
+            self,
+            {
+                8: "chunk_size",
+                1: "max_concurrent max_file_bytes max_pages",
+                (0.1, 86_400): "max_read_seconds",
+                100_000_000: "max_read_memory",
+            },
+        )
         check_range("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
         check_choice("ingestion.language", self.language, ("auto", *sorted(LANGUAGES)))
-        check_choice("ingestion.summaries", self.summaries, get_args(Summaries))
-        check_min("ingestion.max_concurrent", self.max_concurrent, 1)
-        check_min("ingestion.max_file_bytes", self.max_file_bytes, 1)
-        check_range("ingestion.max_read_seconds", self.max_read_seconds, 0.1, 86_400)
-        check_min("ingestion.max_read_memory", self.max_read_memory, 100_000_000)
-        check_min("ingestion.max_pages", self.max_pages, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +157,7 @@ class ThreadConfig:
     before_chars: int = 300  # of each of those
 
     def __post_init__(self) -> None:
-        check_min("threads.gap_hours", self.gap_hours, 0)
-        check_min("threads.before", self.before, 0)
-        check_min("threads.before_chars", self.before_chars, 1)
+        check_table("threads", self, {0: "gap_hours before", 1: "before_chars"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,30 +190,20 @@ class SearchConfig:
         return self.min_similarity is not None or self.min_relevance > 0
 
     def __post_init__(self) -> None:
-        check_min("search.k", self.k, 1)
-        check_min("search.depth", self.depth, 1)
-        check_choice("search.mode", self.mode, ("ann", "exact"))
-        if self.nprobe is not None:
-            check_min("search.nprobe", self.nprobe, 1)
-        check_min("search.overfetch", self.overfetch, 1)
-        if self.min_similarity is not None:
-            check_range("search.min_similarity", self.min_similarity, -1, 1)
-        check_range("search.min_relevance", self.min_relevance, 0, 1)
-        check_choice("search.fusion", self.fusion, ("confident", "convex", "rrf", "round_robin"))
-        check_range("search.semantic_weight", self.semantic_weight, 0, 1)
-        check_min("search.rrf_k", self.rrf_k, 1)
+        check_table(
+            "search",
+            self,
+            {
+                1: "k depth nprobe overfetch rrf_k candidates rounds max_query_chars",
+                (-1, 1): "min_similarity document_min_similarity",
+                (0, 1): "min_relevance semantic_weight document_weight",
+                0: "variations cache",
+            },
+        )
         if self.document_strategy in ("auto", "chunked", "document_boost"):
             raise SettingsError(
                 f"search.document_strategy is {self.document_strategy!r}; name a strategy that finds chunks, as hybrid"
             )
-        check_range("search.document_weight", self.document_weight, 0, 1)
-        if self.document_min_similarity is not None:
-            check_range("search.document_min_similarity", self.document_min_similarity, -1, 1)
-        check_min("search.candidates", self.candidates, 1)
-        check_min("search.variations", self.variations, 0)
-        check_min("search.rounds", self.rounds, 1)
-        check_min("search.max_query_chars", self.max_query_chars, 1)
-        check_min("search.cache", self.cache, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +216,7 @@ class QueryTransformerConfig:
     suppress_thinking: bool = False  # ask for no reasoning, and drop what is in <think> tags
 
     def __post_init__(self) -> None:
-        check_min("query_transformer.num_queries", self.num_queries, 1)
+        check_table("query_transformer", self, {1: "num_queries"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +232,7 @@ class HistoryConfig:
     max_keywords: int = 3
 
     def __post_init__(self) -> None:
-        check_min("history.max_context_turns", self.max_context_turns, 0)
-        check_min("history.keyword_weight", self.keyword_weight, 1)
-        check_min("history.max_keywords", self.max_keywords, 1)
+        check_table("history", self, {0: "max_context_turns", 1: "keyword_weight max_keywords"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,21 +253,22 @@ class ConversationConfig:
     mmr: float | None = None  # weight of relevance against novelty; needs order = "score"
 
     def __post_init__(self) -> None:
-        if self.single_below is not None:
-            check_min("conversation.single_below", self.single_below, 0)
+        check_table(
+            "conversation",
+            self,
+            {
+                0: "single_below",
+                8: "max_tokens",
+                1: "chunks_per_query dedup_max_per_doc",
+                (-1, 1): "dedup_threshold",
+                (0, 1): "mmr",
+            },
+        )
+        check_range("conversation.overlap_tokens", self.overlap_tokens, 0, self.max_tokens - 1)
         if self.strategy in ("auto", "chunked"):
             raise SettingsError(
                 f"conversation.strategy is {self.strategy!r}; name the strategy of each part, such as hybrid"
             )
-        check_min("conversation.max_tokens", self.max_tokens, 8)
-        check_range("conversation.overlap_tokens", self.overlap_tokens, 0, self.max_tokens - 1)
-        check_min("conversation.chunks_per_query", self.chunks_per_query, 1)
-        check_choice("conversation.dedup_strategy", self.dedup_strategy, ("document", "none", "semantic"))
-        check_min("conversation.dedup_max_per_doc", self.dedup_max_per_doc, 1)
-        check_range("conversation.dedup_threshold", self.dedup_threshold, -1, 1)
-        check_choice("conversation.order", self.order, ("coverage", "score"))
-        if self.mmr is not None:
-            check_range("conversation.mmr", self.mmr, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +282,7 @@ class FlowConfig:
     reach: int = 5  # messages to either side, their shares falling linearly; 0: no smoothing
 
     def __post_init__(self) -> None:
-        for name in ("semantic_weight", "after", "before"):
-            check_range(f"flow.{name}", getattr(self, name), 0, 1)
-        check_min("flow.reach", self.reach, 0)
+        check_table("flow", self, {(0, 1): "semantic_weight after before", 0: "reach"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,17 +317,18 @@ class ScoringConfig:
     style_tokens: int = 1000  # of a style prompt
 
     def __post_init__(self) -> None:
-        check_choice("scoring.base", self.base, ("relevance", "similarity"))
-        check_choice("scoring.scoring", self.scoring, ("product", "weighted_sum"))
-        for each in fields(self):
-            value = getattr(self, each.name)
-            minimum = 1 if each.name in ("tokens", "style_messages", "style_tokens") else 0
-            if each.name != "min_similarity" and isinstance(value, int | float):
-                check_min(f"scoring.{each.name}", value, minimum)
-        for name in ("time_floor", "chain_share"):
-            check_range(f"scoring.{name}", getattr(self, name), 0, 1)
-        if self.min_similarity is not None:
-            check_range("scoring.min_similarity", self.min_similarity, -1, 1)
+        check_table(
+            "scoring",
+            self,
+            {
+                0: "time_decay channel_boost thread_boost flow_boost completeness_boost score_equality semantic_weight "
+                "time_weight channel_weight thread_weight flow_weight completeness_weight related_channels "
+                "style_threads",
+                1: "tokens style_messages style_tokens",
+                (0, 1): "time_floor chain_share",
+                (-1, 1): "min_similarity",
+            },
+        )
 
 
 RENDERERS = ("numbered", "knowledge_base", "related_posts", "threads", "json")
@@ -366,7 +344,7 @@ class MergerConfig:
     gap_mark: str = "[…]"  # marks omitted text between two parts; empty: no mark
 
     def __post_init__(self) -> None:
-        check_min("merger.max_merged_size", self.max_merged_size, 1)
+        check_table("merger", self, {1: "max_merged_size"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +358,7 @@ class FormatterConfig:
     group_by_source: bool = False
 
     def __post_init__(self) -> None:
-        check_min("formatter.small_chunk_threshold", self.small_chunk_threshold, 0)
+        check_table("formatter", self, {0: "small_chunk_threshold"})
         check_min("formatter.medium_chunk_threshold", self.medium_chunk_threshold, self.small_chunk_threshold)
 
 
@@ -403,18 +381,9 @@ class ContextConfig:
     tokenizer: str = ""  # tokenizer.json of the model that reads the prompt; empty: four characters per token
 
     def __post_init__(self) -> None:
-        check_min("context.tokens", self.tokens, 1)
-        check_min("context.k", self.k, 1)
-        check_range("context.min_relevance", self.min_relevance, 0, 1)
-        check_range("context.min_chance", self.min_chance, 0, 1)
-        check_choice("context.render", self.render, RENDERERS)
-        check_choice("context.wrap", self.wrap, ("none", "xml", "markdown", "prose"))
+        check_table("context", self, {1: "tokens k", (0, 1): "min_relevance min_chance neighbour_worth section_share"})
         if not re.fullmatch(r"[^\W\d][\w.-]*", self.tag):
             raise SettingsError(f"context.tag is {self.tag!r}; it must be a plain name, as in an XML tag")
-        check_choice("context.order", self.order, ("score", "reading"))
-        check_choice("context.grow", self.grow, ("none", "threads", "neighbours", "section"))
-        check_range("context.neighbour_worth", self.neighbour_worth, 0, 1)
-        check_range("context.section_share", self.section_share, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,9 +395,7 @@ class SessionConfig:
     idle: float = 86_400.0  # seconds after which an unused session is dropped; named chats are kept
 
     def __post_init__(self) -> None:
-        check_min("session.max_sessions", self.max_sessions, 1)
-        check_min("session.max_documents", self.max_documents, 1)
-        check_min("session.idle", self.idle, 1)
+        check_table("session", self, {1: "max_sessions max_documents idle"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,11 +411,7 @@ class AnswerConfig:
     reader: str = "builtin"  # what says which part of a passage answers; without a model
 
     def __post_init__(self) -> None:
-        check_range("answer.min_confidence", self.min_confidence, 0, 1)
-        check_range("answer.min_nearest", self.min_nearest, 0, 1)
-        check_min("answer.passages", self.passages, 1)
-        check_min("answer.max_tokens", self.max_tokens, 1)
-        check_choice("answer.unsupported", self.unsupported, ("mark", "remove", "raise"))
+        check_table("answer", self, {(0, 1): "min_confidence min_nearest", 1: "passages max_tokens"})
         if not self.verifier:
             raise SettingsError("answer.verifier is empty; give rules or builtin")
         if not self.reader:
@@ -465,10 +428,7 @@ class AgentConfig:
     guided: bool | None = None  # run the tools that fit the question first; None: only for models in this process
 
     def __post_init__(self) -> None:
-        check_min("agent.max_calls", self.max_calls, 1)
-        check_min("agent.max_tokens", self.max_tokens, 1)
-        if self.max_cost is not None:
-            check_min("agent.max_cost", self.max_cost, 0)
+        check_table("agent", self, {1: "max_calls max_tokens", 0: "max_cost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,16 +452,19 @@ class ServerConfig:
     max_waiting: int = 1000  # requests that may wait
 
     def __post_init__(self) -> None:
+        check_table(
+            "server",
+            self,
+            {
+                (0, 65535): "port",
+                1024: "max_body max_json",
+                0.1: "body_timeout timeout",
+                0: "rate",
+                1: "max_connections max_concurrent max_answers max_waiting",
+            },
+        )
         if not self.host:
             raise SettingsError("server.host is empty; it must be an address, such as 127.0.0.1")
-        check_range("server.port", self.port, 0, 65535)
-        check_min("server.max_body", self.max_body, 1024)
-        check_min("server.max_json", self.max_json, 1024)
-        check_min("server.body_timeout", self.body_timeout, 0.1)
-        check_min("server.timeout", self.timeout, 0.1)
-        check_min("server.rate", self.rate, 0)
-        for name in ("max_connections", "max_concurrent", "max_answers", "max_waiting"):
-            check_min(f"server.{name}", getattr(self, name), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Values of settings: their checks, their types, and how they are parsed and named in messages."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -70,6 +72,26 @@ def describe_type(value_type: Any) -> str:
     if get_origin(value_type) is tuple:
         return f"a list, each {describe_type(get_args(value_type)[0])}"
     return _WORDS.get(value_type, str(value_type))
+
+
+def check_table(table: str, config: Any, limits: Mapping[float | tuple[float, float], str]) -> None:
+    """Raise SettingsError for a value of a table that is none of its choices, or outside its limits.
+
+    limits: The names of settings by their minimum, or by their minimum and maximum; None passes where it may be.
+    """
+    types = {each.name: each.type for each in fields(config)}
+    for name, kind in types.items():
+        if get_origin(kind) is Literal:
+            check_choice(f"{table}.{name}", getattr(config, name), get_args(kind))
+    for limit, names in limits.items():
+        for name in names.split():
+            value = getattr(config, name)
+            if value is None and NoneType in get_args(types[name]):
+                continue
+            if isinstance(limit, tuple):
+                check_range(f"{table}.{name}", value, *limit)
+            else:
+                check_min(f"{table}.{name}", value, limit)
 
 
 def check_min(name: str, value: object, minimum: float) -> None:

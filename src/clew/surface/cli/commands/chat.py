@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clew.core.errors import ClewError, DriverFailed, NotFound, SettingsError
+from clew.core.filter import Filter
+from clew.core.trace import record
+from clew.surface.cli import answer_output, render
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CODE_BY_ERROR
 from clew.surface.cli.option_groups import report_notes
@@ -40,8 +43,6 @@ def ask(
     Without a language model the answer is the best passage, verbatim, with the part that answers in bold.
     """
     from clew.core import requests as q
-    from clew.core.trace import record
-    from clew.surface.cli import answer_output, render
     from clew.surface.to_json import answer_to_json
     from clew.surface.verbs import call_verb, list_arguments
 
@@ -89,8 +90,6 @@ def chat(
     as_json: o.Json = False,
 ) -> None:
     """Chat with the collection; each question is understood in the context of the conversation."""
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         console = ChatConsole(engine, engine.chat(session), agent=agent, as_json=as_json)
         if strategy is not None:
@@ -140,8 +139,6 @@ class ChatConsole:
 
     def answer_question(self, question: str) -> None:
         """Prints the answer to a question; a failed or interrupted one is not added to the conversation."""
-        from clew.core.trace import record
-        from clew.surface.cli import answer_output, render
         from clew.surface.to_json import answer_to_json
 
         printer = answer_output.SentencePrinter()
@@ -159,8 +156,6 @@ class ChatConsole:
 
     def choose_strategy(self, name: str) -> None:
         """Searches with another strategy from now on; without a name, lists them."""
-        from clew.surface.cli import render
-
         known = ", ".join(self.engine.strategies)
         if not name:
             render.print_line((f"current: {self.strategy or 'from the settings'}; available: {known}", ""))
@@ -174,9 +169,6 @@ class ChatConsole:
 
     def print_sources(self, _: str) -> None:
         """Lists the numbered documents."""
-        from clew.core.filter import Filter
-        from clew.surface.cli import render
-
         numbers = self.session.numbers
         found = self.engine.list(Filter(documents=frozenset(numbers))) if numbers else ()
         records = {record.id: record for record in found}
@@ -191,7 +183,6 @@ class ChatConsole:
     def print_document(self, words: str) -> None:
         """Prints a document by its number, or the parts of it that answer a question."""
         from clew.query.context.format.messages import format_document_text
-        from clew.surface.cli import render
 
         number, *question = words.split(maxsplit=1) or [""]
         if not number.isdecimal():
@@ -204,8 +195,6 @@ class ChatConsole:
 
     def print_help(self, _: str) -> None:
         """Prints the commands."""
-        from clew.surface.cli import render
-
         render.print_text(HELP)
 
 

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clew.core.suggest import format_count
+from clew.core.errors import CollectionDamaged, DriverFailed, NotFound, SettingsError
+from clew.core.report import Report
+from clew.core.stored import CollectionRecord
+from clew.core.suggest import format_count, format_suggestion
 from clew.surface.cli import options as o
+from clew.surface.cli import progress, render
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, resolve_invocation
+from clew.surface.cli.render import print_line
+from clew.surface.cli.table import print_table
 
 if TYPE_CHECKING:
     from clew.core.doctor import DoctorReport
-    from clew.core.report import Report
-    from clew.core.stored import CollectionRecord
 
 
 collections_app = typer.Typer(add_completion=False)
@@ -39,10 +43,7 @@ def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 @collections_app.command()
 def drop(ctx: typer.Context, *, name: Name, yes: Yes = False, as_json: o.Json = False) -> None:
     """Delete a collection with all its documents, jobs and saved chats, for good."""
-    from clew.core.errors import NotFound, SettingsError
-    from clew.core.suggest import format_suggestion
     from clew.engine import Engine
-    from clew.surface.cli import render
 
     path = resolve_invocation(ctx).path
     if not yes:
@@ -68,8 +69,6 @@ def drop(ctx: typer.Context, *, name: Name, yes: Yes = False, as_json: o.Json = 
 
 def _list_collections(ctx: typer.Context, *, as_json: bool) -> None:
     from clew.engine import Engine
-    from clew.surface.cli import render
-    from clew.surface.cli.table import print_table
 
     found = Engine.collections(resolve_invocation(ctx).path)
     if as_json:
@@ -87,7 +86,6 @@ def _list_collections(ctx: typer.Context, *, as_json: bool) -> None:
 
 
 def _to_row(record: "CollectionRecord") -> tuple[str, ...]:
-    from clew.surface.cli import render
 
     times = (render.format_time(record.created), render.format_time(record.updated))
     counts = (str(record.documents), str(record.chunks), record.embedder)
@@ -102,8 +100,6 @@ Full = Annotated[bool, typer.Option("--full", help="Read every document, not a s
 
 def doctor(ctx: typer.Context, *, repair: Repair = False, full: Full = False, as_json: o.Json = False) -> None:
     """Check what is stored and around it: documents, vectors, indexes, sources, rights; and name what is wrong."""
-    from clew.core.errors import DriverFailed
-    from clew.surface.cli import render
     from clew.surface.cli.errors import get_exit_code
 
     report = _examine(ctx, repair=repair, full=full)
@@ -120,7 +116,6 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
     from dataclasses import replace
 
     from clew.core.doctor import Defect, DoctorReport
-    from clew.core.errors import CollectionDamaged
     from clew.engine import Engine
 
     start = resolve_invocation(ctx)
@@ -141,8 +136,6 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
 def _print_report(report: "DoctorReport", *, repair: bool) -> None:
     """Prints each defect with what becomes of it, and how much was checked."""
     from clew.core.doctor import AREAS, SEVERITIES
-    from clew.core.suggest import format_count
-    from clew.surface.cli.render import print_line
 
     colours = {"damage": "bold red", "warning": "yellow", "advice": "cyan"}
     for defect in sorted(report.defects, key=lambda each: (SEVERITIES.index(each.severity), AREAS.index(each.area))):
@@ -187,7 +180,6 @@ _AS_STORED = {"embedder.name": ""}
 
 def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
     """Write the collection with its vectors to one file, which any store can restore."""
-    from clew.surface.cli import progress, render
     from clew.surface.to_json import manifest_to_json
 
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
@@ -201,10 +193,8 @@ def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
 
 def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
     """Restore a collection from an export file; nothing is embedded, and existing documents are skipped."""
-    from clew.core.errors import NotFound
     from clew.engine import Engine
     from clew.engine.transfer import read_export_embedder
-    from clew.surface.cli import progress, render
 
     start = resolve_invocation(ctx)
     try:
@@ -234,8 +224,6 @@ def reembed(
     as_json: o.Json = False,
 ) -> None:
     """Switch to another embedder. Searches keep working meanwhile; the former vectors are kept until --discard."""
-    from clew.core.errors import SettingsError
-    from clew.surface.cli import progress, render
     from clew.surface.to_json import to_json
 
     names = [name for name in (embedder, to) if name is not None]

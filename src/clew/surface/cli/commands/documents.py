@@ -8,11 +8,16 @@ from typing import Annotated
 
 import typer
 
-from clew.core.suggest import format_count
+from clew.core.errors import NotFound, SettingsError, SourceError
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.suggest import format_count, mask_secrets
+from clew.core.types import Document, Message
 from clew.surface.cli import options as o
+from clew.surface.cli import progress, render, report_output
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
+from clew.surface.cli.worker import start_worker
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
@@ -51,8 +56,6 @@ def add(
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
-    from clew.surface.cli import progress, render, report_output
-
     if ray and (watch or background):
         ctx.fail("--ray adds once and waits for it; leave out --watch and --background.")
     if not ray and (workers or gpus):
@@ -97,7 +100,6 @@ def _is_there(source: str) -> bool:
 
 def _check_anything_is_there(ctx: typer.Context, sources: list[str]) -> None:
     """Raise SourceError where no source exists and the collection does not either: none is then made."""
-    from clew.core.errors import SourceError
     from clew.drivers import read_stored_embedder_name
 
     if not any(map(_is_there, sources)):
@@ -116,10 +118,6 @@ def _add_in_background(
     as_json: bool,
 ) -> None:
     """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
-    from clew.core.errors import SourceError
-    from clew.surface.cli import render
-    from clew.surface.cli.worker import start_worker
-
     for source in sources:
         if not _is_there(source):
             raise SourceError(source, "does not exist; nothing was queued")
@@ -137,8 +135,6 @@ def _add_in_background(
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:
     """Dry run of add: what it would read, embed and drop, how long it would take and what it would cost."""
-    from clew.surface.cli import progress, render, report_output
-
     with open_engine_for_plan(ctx, options.to_setting_overrides()) as engine, progress.report_progress() as on_progress:
         planned = engine.plan(*sources, sync=options.sync, on_progress=on_progress)
     if as_json:
@@ -151,8 +147,6 @@ def backfill(
     ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
 ) -> None:
     """Add what documents lack: summaries, and contexts that a model failed to write."""
-    from clew.surface.cli import progress, render
-
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         report = engine.backfill(refresh=refresh, max_cost=max_cost, on_progress=on_progress)
     render.print_report(report, as_json=as_json)
@@ -162,7 +156,6 @@ def backfill(
 
 def calibrate(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """Measure again what the embedder's cosines mean in this collection; the relevance of results depends on it."""
-    from clew.surface.cli import render
     from clew.surface.to_json import to_json
 
     with open_engine(ctx) as engine:
@@ -200,7 +193,6 @@ def drop(
     """Remove documents or single messages; on a terminal, what a folder or a pattern stands for is confirmed first."""
     from clew.engine.names import find_named_records
     from clew.index.read.sections import get_source_uri
-    from clew.surface.cli import render, report_output
 
     if messages and dry_run:
         ctx.fail("--dry-run shows documents; leave out --messages.")
@@ -221,8 +213,6 @@ def drop(
 
 def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """List the documents."""
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         records = list(engine.list(seen.build_filter(engine)))
     if as_json:
@@ -237,10 +227,7 @@ def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json 
 
     The id of a message prints that message.
     """
-    from clew.core.errors import NotFound
-    from clew.core.types import Document, Message
     from clew.query.context.format.messages import format_document_text
-    from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
         where = seen.build_filter(engine)
@@ -262,9 +249,6 @@ def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json 
 
 def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
-    from clew.core.filter import EVERYTHING
-    from clew.core.suggest import mask_secrets
-    from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
@@ -300,10 +284,6 @@ def erase(
     as_json: o.Json = False,
 ) -> None:
     """Remove documents, a person's messages or a channel for good, and print a receipt."""
-    from clew.core.errors import SettingsError
-    from clew.core.filter import Filter
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         names = documents or []
         if dry_run or not yes:

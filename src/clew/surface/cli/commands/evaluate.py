@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from clew.core.errors import NotFound, SettingsError
+from clew.core.suggest import format_count
 from clew.surface.cli import options as o
+from clew.surface.cli import progress, render
 from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import open_engine
 
@@ -103,7 +106,6 @@ def run(
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
     from clew.evaluation.evaluate import evaluate
     from clew.evaluation.questions.judged import read_questions
-    from clew.surface.cli import progress
     from clew.surface.cli.evaluation_output import build_setting_grid, print_evaluation, warn_if_not_kept
 
     asked = read_questions(questions)  # a mistake in the file shows before anything is opened
@@ -145,11 +147,8 @@ def make(
     """Make questions from the collection itself, with the spans that answer them, and write them to a file."""
     from typing import cast
 
-    from clew.core.errors import NotFound, SettingsError
-    from clew.core.suggest import format_count
     from clew.evaluation.questions.judged import format_question, write_questions
     from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
-    from clew.surface.cli import progress, render
 
     if file.exists() and not force:
         raise SettingsError(f"{file} is there already; --force replaces it")
@@ -234,7 +233,6 @@ def compare(
 def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None, as_json: o.Json = False) -> None:
     """Write a run and its judgements in the format of TREC."""
     from clew.evaluation.runs import export_trec, find_grade_factor, read_run
-    from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
         found = read_run(engine, run, folder=runs)
@@ -278,7 +276,6 @@ def tune(
     """Choose settings of the search by judged questions; they are kept only if held-out questions agree."""
     from clew.evaluation.questions.judged import read_questions
     from clew.evaluation.tune import tune
-    from clew.surface.cli import progress
     from clew.surface.cli.evaluation_output import parse_setting_values, print_tuning
 
     if rollback or show:

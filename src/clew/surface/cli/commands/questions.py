@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clew.core.trace import record
 from clew.surface.cli import options as o
+from clew.surface.cli import render
 from clew.surface.cli.errors import CITATIONS_INVALID
+from clew.surface.cli.files import load_citations
 from clew.surface.cli.option_groups import Seen, expand_option_groups, report_notes, warn_of_unknown_names
 from clew.surface.cli.program import open_engine
 
@@ -20,8 +23,6 @@ def search(ctx: typer.Context, *, asked: "Asked[q.Search]", as_json: o.Json = Fa
 
     The number beside each is its relevance: the chance, from 0 to 1, that it answers.
     """
-    from clew.core.trace import record
-    from clew.surface.cli import render
     from clew.surface.verbs import call_verb
 
     with asked.open(ctx) as (engine, request):
@@ -32,7 +33,7 @@ def search(ctx: typer.Context, *, asked: "Asked[q.Search]", as_json: o.Json = Fa
         if hits:
             warn_of_unknown_names(engine, request.where)
         else:
-            from clew.surface.search_reply import explain_empty_result
+            from clew.surface.verbs import explain_empty_result
 
             reason = explain_empty_result(engine, request)
     if as_json:
@@ -49,8 +50,6 @@ def search(ctx: typer.Context, *, asked: "Asked[q.Search]", as_json: o.Json = Fa
 
 def context(ctx: typer.Context, *, asked: "Asked[q.Context]", as_json: o.Json = False) -> None:
     """Print the context for a prompt: cited passages within a token budget."""
-    from clew.core.trace import record
-    from clew.surface.cli import render
     from clew.surface.to_json import context_to_json
     from clew.surface.verbs import call_verb
 
@@ -75,7 +74,6 @@ AnswerFile = Annotated[
 
 def explain(ctx: typer.Context, *, asked: "Asked[q.Explain]", as_json: o.Json = False) -> None:
     """Show the stages of a search with counts and times, and every number of each result."""
-    from clew.surface.cli import render
     from clew.surface.verbs import call_verb
 
     with asked.open(ctx, warn=True) as (engine, request):
@@ -92,7 +90,6 @@ def why_not(ctx: typer.Context, *, asked: "Asked[q.WhyNot]", as_json: o.Json = F
     With --tokens it examines the context of that many tokens, otherwise the search results. With --conversation the
     query may be left out.
     """
-    from clew.surface.cli import render
     from clew.surface.verbs import call_verb
 
     with asked.open(ctx) as (engine, request):
@@ -105,8 +102,6 @@ def why_not(ctx: typer.Context, *, asked: "Asked[q.WhyNot]", as_json: o.Json = F
 
 def check(ctx: typer.Context, *, file: AnswerFile, seen: Seen, as_json: o.Json = False) -> None:
     """List citations that moved, changed or are gone in the collection; exit with 8 if there are any."""
-    from clew.surface.cli import render
-    from clew.surface.cli.files import load_citations
     from clew.surface.to_json import citation_checks_to_json
 
     answers = load_citations(file)

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from clew.core.errors import DriverMissing, SettingsError
-from clew.core.filter import EVERYTHING
+from clew.core.errors import DriverMissing, NotFound, SettingsError
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.suggest import format_count, mask_secrets, suggest_name
 from clew.surface.cli import options as o
+from clew.surface.cli import render
 from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import open_engine, resolve_invocation
+from clew.surface.cli.table import print_table
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from clew.core.filter import Filter
     from clew.surface.server.keys import Key, Keys
     from clew.surface.settings.load import Invocation
 
@@ -48,7 +50,6 @@ def serve(
 
     It listens on this machine alone until it is told otherwise, and then needs keys (`clew keys add`).
     """
-    from clew.surface.cli import render
     from clew.surface.mcp import MCP_HINT, is_mcp_installed
 
     own = {"server.host": host, "server.port": port, "server.read_only": True if read_only else None}
@@ -92,8 +93,6 @@ def _describe_keys(valid: int | None, place: str) -> str:
 
 def _describe_new_collection(start: "Invocation") -> str:
     """That the collection to be served is not there yet, and which are; empty if it is there."""
-    from clew.core.errors import NotFound
-    from clew.core.suggest import mask_secrets
     from clew.engine import Engine
 
     try:
@@ -131,8 +130,6 @@ def add(
     as_json: o.Json = False,
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
-    from clew.surface.cli import render
-
     if not name.strip():
         raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
     where = _build_filter(seen)
@@ -168,8 +165,6 @@ def revoke(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 @keys_app.command()
 def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Remove a key from the list; it opens nothing any more."""
-    from clew.surface.cli import render
-
     with _open_keys(ctx) as keys:
         _report(keys.drop(key), "dropped", as_json=as_json)
         if not keys.read():
@@ -180,9 +175,6 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 @keys_app.command()
 def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False) -> None:
     """Remove all keys; a server on this machine alone then needs none, as before the first."""
-    from clew.core.suggest import format_count
-    from clew.surface.cli import render
-
     with _open_keys(ctx) as keys:
         count = len(keys.read())
         if not yes and sys.stdin.isatty():
@@ -219,8 +211,6 @@ def _build_filter(seen: Seen) -> "Filter":
 
 def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:
     """A sentence for each collection, channel, author or kind of a new key that is not there, or not yet."""
-    from clew.core.errors import NotFound
-    from clew.core.suggest import suggest_name
     from clew.engine import Engine
 
     start = resolve_invocation(ctx)
@@ -262,8 +252,6 @@ def _parse_expiry(text: str | None) -> datetime | None:
 
 
 def _list_keys(ctx: typer.Context, *, as_json: bool) -> None:
-    from clew.surface.cli import render
-    from clew.surface.cli.table import print_table
 
     with _open_keys(ctx) as keys:
         found = list(keys.read().values())
@@ -288,7 +276,6 @@ def _to_row(key: "Key") -> tuple[str, ...]:
 
 
 def _report(key: "Key", done: str, *, as_json: bool) -> None:
-    from clew.surface.cli import render
 
     if as_json:
         render.print_json(key.to_json())
@@ -325,7 +312,6 @@ Format = Annotated[
 def tools(*, form: Format = None, as_json: o.Json = False) -> None:
     """List the agent's tools, or print their JSON schemas for another agent; `Engine.tools` calls them."""
     from clew.query.agent import Toolbox
-    from clew.surface.cli import render
 
     if form:
         render.print_json(Toolbox.schemas(form))

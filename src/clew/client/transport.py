@@ -15,8 +15,7 @@ import httpx2
 
 from clew.core import errors
 from clew.core.errors import ClewError, DriverFailed, SettingsError
-from clew.core.filter import EVERYTHING, Filter
-from clew.core.filter_json import filter_to_json
+from clew.core.filter import EVERYTHING, Filter, filter_to_json
 from clew.core.requests import Request, list_options
 
 Event = tuple[str, dict[str, Any]]  # its name and its data

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clew import drivers
-from clew.core.detect import detect_language
 from clew.core.errors import CollectionDamaged, DriverFailed, DriverMissing, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.languages import RERANKER_LANGUAGES, UNSPACED, list_scripts
+from clew.core.languages import RERANKER_LANGUAGES, UNSPACED, detect_language, list_scripts
 from clew.core.protocols import (
     LLM,
     AnswerReader,

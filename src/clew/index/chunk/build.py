@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from clew.core.analyse import UNKNOWN, analyse_text, make_language_term
-from clew.core.detect import SAMPLE, detect_language, detect_page_language
 from clew.core.errors import ClewError, SettingsError, SourceError
 from clew.core.ids import make_chunk_ids
+from clew.core.languages import SAMPLE, detect_language, detect_page_language
 from clew.core.protocols import Chunker, Enricher
 from clew.core.thread import is_thread
 from clew.core.time import get_times, select_times

@@ -9,9 +9,8 @@ from threading import Event
 from typing import TypeVar
 
 from clew.core.analyse import DEFAULT, list_terms
-from clew.core.detect import SAMPLE, detect_language, detect_page_language
 from clew.core.errors import CostLimit
-from clew.core.languages import UNSPACED_WEIGHT
+from clew.core.languages import SAMPLE, UNSPACED_WEIGHT, detect_language, detect_page_language
 from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
 from clew.core.sentences import split_sentences

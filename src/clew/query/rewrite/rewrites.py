@@ -10,9 +10,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from clew.core.detect import find_main_script
 from clew.core.errors import DriverFailed
-from clew.core.languages import STOP_WORDS, UNSPACED, USUAL_LANGUAGE, list_scripts
+from clew.core.languages import STOP_WORDS, UNSPACED, USUAL_LANGUAGE, find_main_script, list_scripts
 from clew.core.patterns import compile_pattern
 from clew.core.protocols import LLM, Rewrite
 from clew.core.settings import HistoryConfig

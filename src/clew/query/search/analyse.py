@@ -14,8 +14,7 @@ from itertools import chain
 from string import ascii_lowercase
 
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text, list_terms
-from clew.core.detect import rank_languages
-from clew.core.languages import STOP_WORDS, count_scripts, list_scripts
+from clew.core.languages import STOP_WORDS, count_scripts, list_scripts, rank_languages
 from clew.core.patterns import compile_pattern
 from clew.core.protocols import Store
 from clew.core.text import Terms, extract_terms

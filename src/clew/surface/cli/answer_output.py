@@ -14,7 +14,7 @@ from clew.core.attribution import format_attribution
 from clew.core.events import SentenceEvent, StepEvent, StepStartEvent, TokenEvent, VerdictEvent
 from clew.core.time import format_seconds
 from clew.surface.cli import render
-from clew.surface.cli.terminal import clean_for_stream, clean_text, wrap_words
+from clew.surface.cli.table import clean_for_stream, clean_text, wrap_words
 
 if TYPE_CHECKING:
     from clew.core.answer import Answer, AnswerSentence

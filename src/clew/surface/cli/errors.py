@@ -34,7 +34,7 @@ from clew.core.errors import (
 from clew.core.suggest import find_close_names
 from clew.surface.cli.option_groups import expand_option_groups
 from clew.surface.cli.program import repeat_options
-from clew.surface.cli.terminal import clean_for_stream
+from clew.surface.cli.table import clean_for_stream
 
 
 class LazyGroup(TyperGroup):

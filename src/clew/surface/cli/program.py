@@ -15,7 +15,7 @@ import typer
 
 from clew.core.patterns import compile_pattern
 from clew.core.suggest import mask_secrets
-from clew.surface.cli.terminal import CleanFormatter
+from clew.surface.cli.table import CleanFormatter
 
 if TYPE_CHECKING:
     from clew.engine import Engine

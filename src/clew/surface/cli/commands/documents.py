@@ -13,7 +13,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.suggest import format_count, mask_secrets
 from clew.core.types import Document, Message
 from clew.surface.cli import options as o
-from clew.surface.cli import progress, render, report_output
+from clew.surface.cli import progress, render
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
@@ -75,8 +75,8 @@ def add(
             )
         render.print_report(report, as_json=as_json)
         if not as_json:
-            report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
-        if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
+            render.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
+        if report.held_back and not as_json and render.confirm_drop(report.held_back):
             report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
             render.print_report(report)
         while watch and not report.stopped:  # until interrupted
@@ -140,7 +140,7 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
     if as_json:
         render.print_json(planned)
     else:
-        report_output.print_plan(planned, verbose=ctx.obj.verbose)
+        render.print_plan(planned, verbose=ctx.obj.verbose)
 
 
 def backfill(
@@ -200,10 +200,10 @@ def drop(
         records = [] if messages else find_named_records(engine.opened, documents)
         names = list(dict.fromkeys(get_source_uri(record) or record.id for record in records))
         if dry_run:
-            report_output.print_drop(names, as_json=as_json)
+            render.print_drop(names, as_json=as_json)
             return
         if not yes and not as_json and len(names) > len(set(documents)):
-            report_output.confirm_named_drop(names)
+            render.confirm_named_drop(names)
         dropped = engine.drop_messages(*documents) if messages else engine.drop(*documents)
     if as_json:
         render.print_json({"dropped": dropped})

@@ -86,6 +86,13 @@ class Head:
         """The mean number of terms of a chunk."""
         return self.length / self.chunks if self.chunks else 0.0
 
+    def swap_models(self, change: int) -> "Head | None":
+        """The next head, with the staged model in use; None if the change is another by now, or no model is staged."""
+        if self.change != change or self.staged is None:
+            return None
+        model, before = self.staged, StagedModel(self.embedder, self.dim, was_used=True)
+        return replace(self, embedder=model.embedder, dim=model.dim, change=change + 1, pending=0, staged=before)
+
 
 @dataclass(slots=True)
 class Select:

@@ -30,7 +30,7 @@ from clew.core.window import (
 from clew.engine import Engine
 from clew.engine.conversations import find_messages
 from clew.engine.opened import check_positive_count
-from clew.query.context.floor import split_by_relevance
+from clew.query.context.assemble import split_by_relevance
 from clew.query.context.format import ContextFormatter
 from clew.query.context.merge import ChunkMerger
 from clew.query.messages import related

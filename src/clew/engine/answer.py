@@ -23,7 +23,7 @@ from clew.query.answer.check import Checker
 from clew.query.answer.choose import QuestionReader, choose_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
-from clew.query.context.floor import explain_floor
+from clew.query.context.assemble import explain_floor
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from clew.index.walk.ignore import EXCLUDED, NOT_INCLUDED
 from clew.index.walk.uri import make_file_uri
 from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
-from clew.query.context import cite
+from clew.query.context import assemble
 from clew.query.messages.table import Table
 from clew.query.why import Attempt, TrialReranker
 
@@ -139,7 +139,7 @@ def why_not(
 
 def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:
     """Whether each citation of a past answer still matches the documents as they are now."""
-    return [*cite.check_citations(citations, engine.opened.within(where).store.document)]
+    return [*assemble.check_citations(citations, engine.opened.within(where).store.document)]
 
 
 def _explain_never_added(opened: Opened, path: Path, target: str) -> str:

@@ -20,10 +20,8 @@ from clew.core.types import Document, DocumentRecord, Hit, Message, Query, Store
 from clew.engine.languages import name_languages
 from clew.engine.names import find_named_records
 from clew.engine.opened import Opened, check_filter, check_positive_count
-from clew.query.context.assemble import NO_MATCH, build_context
+from clew.query.context.assemble import NO_MATCH, build_context, cite_passages, note_irrelevant_hits, split_by_relevance
 from clew.query.context.budget import Count
-from clew.query.context.cite import cite_passages
-from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
 from clew.query.messages.table import Table, read_messages_from_table
 from clew.query.rank.calibrate import ANSWER_DEPTH

@@ -11,7 +11,7 @@ from clew.core.sentences import split_sentences
 from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Chunk, Document, DocumentRecord
 from clew.core.words import load_words
-from clew.query.context.cite import make_citation
+from clew.query.context.assemble import make_citation
 
 Read = Callable[[str], Document]
 Span = tuple[int, int]

@@ -19,8 +19,8 @@ from clew.core.thread import THREAD_KIND, Head, ThreadView
 from clew.core.trace import step
 from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
+from clew.query.context.assemble import find_relevance_floor
 from clew.query.context.budget import BUDGET, Count
-from clew.query.context.floor import find_relevance_floor
 from clew.query.context.format.renderers import NEXT_LINE
 from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message, render_threads
 from clew.query.messages.similar import (

@@ -27,8 +27,8 @@ from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import EvidenceSource, assess, order_by_relevance
-from clew.query.search.rerank import rerank as rerank_step
-from clew.query.search.rerank import score_texts
+from clew.query.search.rank import rerank as rerank_step
+from clew.query.search.rank import score_texts
 from clew.query.search.topics import split_messages_by_topic
 
 log = logging.getLogger("clew")

@@ -16,7 +16,7 @@ from clew.core.settings import Settings
 from clew.core.suggest import format_count
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Document, Hit, StoreStats
-from clew.query.context.floor import IRRELEVANT
+from clew.query.context.assemble import IRRELEVANT
 from clew.query.rank.calibrate import MATCH
 from clew.query.search.rank import RANK
 from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix

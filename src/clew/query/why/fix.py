@@ -10,7 +10,7 @@ from clew.core.explanation import Fix, Stage
 from clew.core.filter import Filter
 from clew.core.protocols import Reranker
 from clew.core.settings import Settings
-from clew.query.search.rerank import score_texts
+from clew.query.search.rank import score_texts
 
 IsFound = Callable[[Settings], bool]  # whether these settings find the target
 

@@ -6,6 +6,11 @@ result for good, and nothing is padded. Each driver says what its results would 
 costs.
 
 **On a GPU, batches of like length.** A run per text would leave most of it idle.
+
+Optimised graphs are kept in the user's cache folder: optimising one takes longer than loading it. A kept graph belongs
+to one file as it was (path, size, time) and to one version of onnxruntime. It is loaded with the same options as the
+file itself, and gives the same numbers. One that cannot be read is made again; where none can be written, the file
+itself is loaded, every time.
 """
 
 import json

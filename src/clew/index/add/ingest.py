@@ -2,6 +2,10 @@
 
 Each makes a recipe of the settings and a budget that every model call is charged to. `walk` finds the sources,
 `prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.
+
+Backfill: documents without a summary get one, and `refresh` replaces those of a lesser maker. A document that fails
+does not stop the rest. A model is asked for several at a time, each summary is stored as soon as it is there, and a
+document that another run is at work on is left to it: whatever ends the work, nothing is paid twice.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,6 +2,11 @@
 
 In this order: `ingestion.exclude`, `.clewignore`, hidden entries and those of tools (dependencies, build output),
 `.gitignore`. A `!pattern` in a `.clewignore` overrules the later rules.
+
+Patterns are matched as Git matches them. Git compares bytes: `?` and a class such as `[a-z]` stand for one byte, `*`
+for any number without a slash, and `**` between slashes for any number of folders. A pattern becomes a regular
+expression that never goes back over the match of a star: the first place where the text after a star fits is as good
+as any later one. So its time grows with pattern times path.
 """
 
 import os

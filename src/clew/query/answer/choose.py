@@ -5,6 +5,10 @@ is about, read the hits of each passage. Their log-odds and those of the relevan
 of them puts the right one first less often. The part that they find best is marked. What the reader says of the best
 hit and of the marked part is the confidence. Where it does not know the language, the reranker reads alone, and the
 confidence is the relevance refined by it, as after the strategy `rerank`. `python -m studies.quoted` measures this.
+
+A quote is a passage as it stands in its source, trimmed around the part that answers: a sentence; with the code, list
+or rows that it introduces; a row of a table; or a message. Headings, field lists and questions answer nothing. Who
+reads a whole passage finds the answer even where another part of it is marked.
 """
 
 import math

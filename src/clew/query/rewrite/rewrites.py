@@ -1,6 +1,11 @@
 """Query rewriting before the search: variations, the transformer's queries, keywords of the conversation.
 
 The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_elliptic` changes a single query.
+
+A question is elliptic if it needs the conversation before it, by its gaps or its pointers. A pronoun is no reason where
+the question itself says what it stands for ("Is herpes lethal, and how is it transmitted?"), nor where it stands for
+nothing ("Is it possible to …"). Keywords may open like a follow-up ("AND gate", "Men in Black", "那英的歌"): such an
+opening makes a fragment at most. The English words are here, other languages in `core/words/follow_up.txt`.
 """
 
 import re

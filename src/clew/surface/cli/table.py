@@ -1,4 +1,9 @@
-"""Tables: a header, then a line for each row; tab-separated in a pipe, aligned within the width of a terminal."""
+"""Tables: a header, then a line for each row; tab-separated in a pipe, aligned within the width of a terminal.
+
+No text that is printed can move the cursor, change colours or reorder what stands beside it. On a terminal control and
+bidi characters are replaced. In a pipe the bidi characters stay, because they belong to the text; escapes do not, since
+the next program may show them. In JSON both are written as `\\uXXXX`, so nothing is lost.
+"""
 
 import logging
 import re

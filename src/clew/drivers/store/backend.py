@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class Head:
         """The mean number of terms of a chunk."""
         return self.length / self.chunks if self.chunks else 0.0
 
-    def swap_models(self, change: int) -> "Head | None":
+    def swap_models(self, change: int) -> Self | None:
         """The next head, with the staged model in use; None if the change is another by now, or no model is staged."""
         if self.change != change or self.staged is None:
             return None

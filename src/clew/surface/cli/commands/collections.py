@@ -31,13 +31,27 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def collections(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the collections of the folder or server, or drop one."""
     if ctx.invoked_subcommand is None:
-        _list_collections(ctx, as_json=as_json)
+        list_(ctx, as_json=as_json)
 
 
 @collections_app.command("list")
 def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the collections: name, documents, chunks, embedder, times, size."""
-    _list_collections(ctx, as_json=as_json)
+    from clew.engine import Engine
+
+    found = Engine.collections(resolve_invocation(ctx).path)
+    if as_json:
+        render.print_json({"collections": found})
+        return
+    print_table(
+        ("name", "documents", "chunks", "embedder", "created", "updated", "bytes"),
+        [_to_row(each) for each in found],
+        optional=("created", "updated"),
+        texts={"name": 24, "embedder": 16},
+    )
+    for each in found:
+        if each.problem:
+            render.print_line(("problem: ", "red"), (each.name, "bold"), (f": {each.problem}", ""), err=True)
 
 
 @collections_app.command()
@@ -67,26 +81,7 @@ def drop(ctx: typer.Context, *, name: Name, yes: Yes = False, as_json: o.Json = 
         render.print_line((f"its folder stays: {', '.join(dropped.left)} is not Clew's", "yellow"), err=True)
 
 
-def _list_collections(ctx: typer.Context, *, as_json: bool) -> None:
-    from clew.engine import Engine
-
-    found = Engine.collections(resolve_invocation(ctx).path)
-    if as_json:
-        render.print_json({"collections": found})
-        return
-    print_table(
-        ("name", "documents", "chunks", "embedder", "created", "updated", "bytes"),
-        [_to_row(each) for each in found],
-        optional=("created", "updated"),
-        texts={"name": 24, "embedder": 16},
-    )
-    for each in found:
-        if each.problem:
-            render.print_line(("problem: ", "red"), (each.name, "bold"), (f": {each.problem}", ""), err=True)
-
-
 def _to_row(record: "CollectionRecord") -> tuple[str, ...]:
-
     times = (render.format_time(record.created), render.format_time(record.updated))
     counts = (str(record.documents), str(record.chunks), record.embedder)
     return (record.name, *counts, *times, str(record.bytes))

@@ -1,7 +1,7 @@
 """The commands that measure a collection on judged questions, and choose its settings by them: evaluate, tune."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -145,8 +145,6 @@ def make(
     as_json: o.Json = False,
 ) -> None:
     """Make questions from the collection itself, with the spans that answer them, and write them to a file."""
-    from typing import cast
-
     from clew.evaluation.questions.judged import format_question, write_questions
     from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
 

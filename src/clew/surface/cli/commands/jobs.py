@@ -37,13 +37,19 @@ Host = Annotated[
 def jobs(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List, watch, cancel and run the jobs of the collection."""
     if ctx.invoked_subcommand is None:
-        _list_jobs(ctx, as_json=as_json)
+        list_(ctx, as_json=as_json)
 
 
 @jobs_app.command("list")
 def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the jobs, the oldest first."""
-    _list_jobs(ctx, as_json=as_json)
+    with open_engine(ctx) as engine:
+        found = engine.jobs()
+    if as_json:
+        render.print_json({"jobs": found})
+    else:
+        _print_jobs(found)
+        hint_at_waiting_jobs(found, ctx.obj)
 
 
 @jobs_app.command()
@@ -124,17 +130,6 @@ def work(
         raise typer.Exit(INCOMPLETE)
 
 
-def _list_jobs(ctx: typer.Context, *, as_json: bool) -> None:
-
-    with open_engine(ctx) as engine:
-        found = engine.jobs()
-    if as_json:
-        render.print_json({"jobs": found})
-    else:
-        _print_jobs(found)
-        hint_at_waiting_jobs(found, ctx.obj)
-
-
 def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
     """A callback that shows how far each job is."""
 
@@ -160,14 +155,12 @@ def _follow_jobs(ctx: typer.Context, engine: "Engine", ids: Sequence[str], on_jo
 
 
 def _print_jobs(jobs: "Sequence[Job]") -> None:
-
     columns = ("id", "kind", "state", "done", "total", "updated", "sources", "outcome")
     rows = [_to_row(job) for job in jobs]
     print_table(columns, rows, optional=("kind", "updated"), texts={"sources": 20, "outcome": 24})
 
 
 def _to_row(job: "Job") -> tuple[str, ...]:
-
     total = "" if job.total is None else str(job.total)
     counts = (job.id, job.kind, job.state, str(job.done), total, render.format_time(job.updated))
     return (*counts, " ".join(job.request.get("sources", ())), _describe_outcome(job))

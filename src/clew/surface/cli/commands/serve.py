@@ -110,13 +110,22 @@ def _describe_new_collection(start: "Invocation") -> str:
 def keys(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the keys of the server, make one, or revoke one."""
     if ctx.invoked_subcommand is None:
-        _list_keys(ctx, as_json=as_json)
+        list_(ctx, as_json=as_json)
 
 
 @keys_app.command("list")
 def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the keys: what each opens, and until when."""
-    _list_keys(ctx, as_json=as_json)
+    with _open_keys(ctx) as keys:
+        found = list(keys.read().values())
+    if as_json:
+        render.print_json({"keys": [key.to_json() for key in found]})
+        return
+    if not found:
+        render.print_line(("there are no keys; `clew keys add NAME` makes one", "dim"), err=True)
+        return
+    columns = ("id", "name", "rights", "collections", "where", "expires", "state")
+    print_table(columns, [_to_row(key) for key in found], optional=("where",), texts={"name": 20, "where": 30})
 
 
 def add(
@@ -251,20 +260,6 @@ def _parse_expiry(text: str | None) -> datetime | None:
     return time
 
 
-def _list_keys(ctx: typer.Context, *, as_json: bool) -> None:
-
-    with _open_keys(ctx) as keys:
-        found = list(keys.read().values())
-    if as_json:
-        render.print_json({"keys": [key.to_json() for key in found]})
-        return
-    if not found:
-        render.print_line(("there are no keys; `clew keys add NAME` makes one", "dim"), err=True)
-        return
-    columns = ("id", "name", "rights", "collections", "where", "expires", "state")
-    print_table(columns, [_to_row(key) for key in found], optional=("where",), texts={"name": 20, "where": 30})
-
-
 def _to_row(key: "Key") -> tuple[str, ...]:
     import json
 
@@ -276,7 +271,6 @@ def _to_row(key: "Key") -> tuple[str, ...]:
 
 
 def _report(key: "Key", done: str, *, as_json: bool) -> None:
-
     if as_json:
         render.print_json(key.to_json())
     else:

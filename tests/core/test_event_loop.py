@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from clew.core.parallel import EventLoopThread, run_coroutine
+from clew.core.event_loop import EventLoopThread, run_coroutine
 from clew.core.trace import record, step
 
 

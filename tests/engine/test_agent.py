@@ -765,7 +765,7 @@ def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with opened(FunctionModel(model)) as engine:
-        monkeypatch.setattr("clew.core.parallel.wait", interrupt)
+        monkeypatch.setattr("clew.core.event_loop.wait", interrupt)
         with pytest.raises(KeyboardInterrupt):
             engine.agent("x?")
         monkeypatch.undo()

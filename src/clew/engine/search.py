@@ -18,7 +18,6 @@ from clew.core.suggest import unknown_name_error
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.languages import name_languages
-from clew.engine.names import find_named_records
 from clew.engine.opened import Opened, check_filter, check_positive_count
 from clew.query.context.assemble import NO_MATCH, build_context, cite_passages, note_irrelevant_hits, split_by_relevance
 from clew.query.context.budget import Count
@@ -89,6 +88,8 @@ def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], l
         raise SettingsError("without is one text; give a list of ids or addresses")
     if not names:
         return find(query)
+    from clew.engine.names import find_named_records
+
     records = {record.id: record for record in find_named_records(opened, names)}
     wanted = query.k + sum(record.chunks for record in records.values())
     hits = find(replace(query, k=wanted, depth=max(query.depth, wanted)))

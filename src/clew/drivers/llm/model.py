@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from clew.core.answer import explain_cut_off
 from clew.core.errors import AttemptFailed, ClewError, DriverFailed, DriverMissing, NotFound, SettingsError
-from clew.core.parallel import EventLoopThread, is_cancelled
+from clew.core.event_loop import EventLoopThread
+from clew.core.parallel import is_cancelled
 from clew.core.protocols import LLM
 from clew.core.text import estimate_tokens
 from clew.core.usage import Usage, record_usage

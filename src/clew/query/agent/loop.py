@@ -16,9 +16,10 @@ from pydantic_ai.usage import UsageLimits
 
 from clew.core.answer import explain_cut_off
 from clew.core.errors import ClewError, CostLimit, DriverFailed, LimitReached
+from clew.core.event_loop import run_coroutine
 from clew.core.events import OnEvent, StepEvent, StepStartEvent
 from clew.core.metered import reserve_call
-from clew.core.parallel import is_cancelled, run_coroutine
+from clew.core.parallel import is_cancelled
 from clew.core.trace import Trace
 from clew.core.types import Message
 from clew.query.agent.limits import AgentBudget

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from benchmarks import Measurement, Setup, p50, time_interleaved
 from benchmarks.corpus import load_scifact
 from clew import Engine, Settings, drivers
-from clew.core.passages import Context
+from clew.core.cite import Context
 from clew.core.settings import EmbedderConfig, SearchConfig
 from clew.core.types import Document, Hit, Query
 from clew.query.context.assemble import build_context

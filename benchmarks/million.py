@@ -19,9 +19,8 @@ import xxhash
 
 from benchmarks import Setup
 from clew import Document, Engine, Settings
-from clew.core.flush import STAGE
 from clew.core.protocols import Role
-from clew.core.report import Progress
+from clew.core.report import STAGE, Progress
 from clew.core.settings import SearchConfig
 from clew.core.types import Matrix
 

@@ -5,6 +5,7 @@ into the table of its group with the comment beside it in the code, or stops the
 code no longer has is removed.
 """
 
+import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -44,8 +45,7 @@ def render_table(table: str, seen: set[str]) -> str:
 
 def find_comment(config: type, name: str) -> str:
     """The comment beside a setting in the code."""
-    path = ROOT.joinpath("src", *config.__module__.split(".")).with_suffix(".py")
-    source = path.read_text(encoding="utf-8")
+    source = inspect.getsource(config)
     body = source[source.index(f"class {config.__name__}") :]
     if found := re.search(rf"^    {name}: .*?  # (.+)$", body, re.MULTILINE):
         return found[1][0].upper() + found[1][1:].removesuffix(".") + "."

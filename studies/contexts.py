@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import fmean
 
 from clew import Document, Engine, Filter, Settings, drivers
+from clew.core.cite import MergedChunk
 from clew.core.filter import EVERYTHING
-from clew.core.passages import MergedChunk
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import estimate_tokens
 from clew.core.types import Hit, Query

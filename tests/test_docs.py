@@ -20,8 +20,8 @@ from clew import Engine
 from clew.core.settings import DEFAULTS
 from clew.surface.cli.app import app
 from clew.surface.cli.errors import CITATIONS_INVALID, CODE_BY_ERROR, INTERRUPTED
-from clew.surface.verbs import VERBS
 from studies.__main__ import list_studies
+from tests.surface.verb_table import VERBS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

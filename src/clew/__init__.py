@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.client.client import AsyncClient as AsyncClient
     from clew.client.client import Client as Client
-    from clew.client.errors import ServerError as ServerError
+    from clew.client.transport import ServerError as ServerError
     from clew.core.answer import Answer as Answer
     from clew.core.answer import AnswerPart as AnswerPart
     from clew.core.answer import AnswerSentence as AnswerSentence
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from clew.core.calibration import Calibration as Calibration
     from clew.core.cite import Citation as Citation
     from clew.core.cite import CitationCheck as CitationCheck
-    from clew.core.collection import CollectionRecord as CollectionRecord
-    from clew.core.collection import DroppedCollection as DroppedCollection
+    from clew.core.cite import Context as Context
+    from clew.core.cite import DroppedPassage as DroppedPassage
+    from clew.core.cite import MergedChunk as MergedChunk
     from clew.core.doctor import Defect as Defect
     from clew.core.doctor import DoctorReport as DoctorReport
     from clew.core.doctor import Inspectable as Inspectable
@@ -48,12 +49,11 @@ if TYPE_CHECKING:
     from clew.core.events import TokenEvent as TokenEvent
     from clew.core.events import VerdictEvent as VerdictEvent
     from clew.core.explanation import Explanation as Explanation
+    from clew.core.explanation import Fix as Fix
+    from clew.core.explanation import WhyNot as WhyNot
     from clew.core.filter import EVERYTHING as EVERYTHING
     from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
-    from clew.core.passages import Context as Context
-    from clew.core.passages import DroppedPassage as DroppedPassage
-    from clew.core.passages import MergedChunk as MergedChunk
     from clew.core.protocols import LLM as LLM
     from clew.core.protocols import AnswerReader as AnswerReader
     from clew.core.protocols import Chunker as Chunker
@@ -72,15 +72,14 @@ if TYPE_CHECKING:
     from clew.core.protocols import Strategy as Strategy
     from clew.core.protocols import Verdict as Verdict
     from clew.core.protocols import Verifier as Verifier
-    from clew.core.receipt import Purge as Purge
-    from clew.core.receipt import Receipt as Receipt
     from clew.core.report import OnProgress as OnProgress
     from clew.core.report import PassedOver as PassedOver
     from clew.core.report import Plan as Plan
     from clew.core.report import Progress as Progress
+    from clew.core.report import Purge as Purge
+    from clew.core.report import Receipt as Receipt
     from clew.core.report import Report as Report
     from clew.core.report import SourceFailure as SourceFailure
-    from clew.core.session import StoredSession as StoredSession
     from clew.core.settings import AgentConfig as AgentConfig
     from clew.core.settings import AnswerConfig as AnswerConfig
     from clew.core.settings import ContextConfig as ContextConfig
@@ -102,10 +101,13 @@ if TYPE_CHECKING:
     from clew.core.settings import Settings as Settings
     from clew.core.settings import StoreConfig as StoreConfig
     from clew.core.settings import ThreadConfig as ThreadConfig
+    from clew.core.stored import CollectionRecord as CollectionRecord
+    from clew.core.stored import DroppedCollection as DroppedCollection
     from clew.core.stored import Manifest as Manifest
     from clew.core.stored import NewDocument as NewDocument
     from clew.core.stored import StagedModel as StagedModel
     from clew.core.stored import StoredDocument as StoredDocument
+    from clew.core.stored import StoredSession as StoredSession
     from clew.core.thread import Thread as Thread
     from clew.core.trace import Trace as Trace
     from clew.core.trace import record as record
@@ -122,8 +124,6 @@ if TYPE_CHECKING:
     from clew.core.usage import Usage as Usage
     from clew.core.usage import UsageMeter as UsageMeter
     from clew.core.usage import record_usage as record_usage
-    from clew.core.why import Fix as Fix
-    from clew.core.why import WhyNot as WhyNot
     from clew.core.window import ContextMessage as ContextMessage
     from clew.core.window import ContextWindow as ContextWindow
     from clew.core.window import DroppedMessage as DroppedMessage
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from clew.drivers.store.base import BaseBackend as BaseBackend
     from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
-    from clew.engine.extensions import Extensions as Extensions
+    from clew.engine.opened import Extensions as Extensions
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
     from clew.evaluation.evaluate import evaluate as evaluate
@@ -191,48 +191,46 @@ if TYPE_CHECKING:
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
     "clew.client.client": "AsyncClient Client",
-    "clew.client.errors": "ServerError",
+    "clew.client.transport": "ServerError",
     "clew.core.answer": "Answer AnswerPart AnswerSentence RemovedSentence SupportVerdict",
     "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",
-    "clew.core.cite": "Citation CitationCheck",
-    "clew.core.collection": "CollectionRecord DroppedCollection",
+    "clew.core.cite": "Citation CitationCheck Context DroppedPassage MergedChunk",
+    "clew.core.stored": (
+        "CollectionRecord DroppedCollection Manifest NewDocument StagedModel StoredDocument StoredSession"
+    ),
     "clew.core.doctor": "Defect DoctorReport Inspectable Inspection",
     "clew.core.errors": (
-        "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached "
-        "ModelSwitched NotFound ReadOnlyStore SettingsError SourceError StoreMismatch UnsupportedAnswer"
+        "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing "
+        "LimitReached ModelSwitched NotFound ReadOnlyStore SettingsError SourceError StoreMismatch "
+        "UnsupportedAnswer"
     ),
     "clew.core.events": (
         "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent StepStartEvent TokenEvent VerdictEvent"
     ),
-    "clew.core.explanation": "Explanation",
+    "clew.core.explanation": "Explanation Fix WhyNot",
     "clew.core.filter": "EVERYTHING Filter",
     "clew.core.jobs": "Job",
-    "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
-        "AnswerReader Chunker Embedder Enricher Fuse JobQueue Judge LLM LLMFailure Reader Reranker "
-        "Rewrite SessionStore Step Store Strategy Verdict Verifier"
+        "AnswerReader Chunker Embedder Enricher Fuse JobQueue Judge LLM LLMFailure Reader Reranker Rewrite "
+        "SessionStore Step Store Strategy Verdict Verifier"
     ),
-    "clew.core.receipt": "Purge Receipt",
-    "clew.core.report": "OnProgress PassedOver Plan Progress Report SourceFailure",
-    "clew.core.session": "StoredSession",
+    "clew.core.report": "OnProgress PassedOver Plan Progress Purge Receipt Report SourceFailure",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
         "HistoryConfig IngestionConfig JobConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig "
         "ScoringConfig SearchConfig ServerConfig SessionConfig Settings StoreConfig ThreadConfig"
     ),
-    "clew.core.stored": "Manifest NewDocument StagedModel StoredDocument",
     "clew.core.thread": "Thread",
     "clew.core.trace": "Trace record",
     "clew.core.types": "Chunk Document DocumentRecord Hit Matrix Message Query Section StoreStats Vector",
     "clew.core.usage": "Usage UsageMeter record_usage",
-    "clew.core.why": "Fix WhyNot",
     "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",
     "clew.drivers.llm.scripted": "ScriptedLLM",
     "clew.drivers.store.base": "BaseBackend",
     "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
-    "clew.engine.extensions": "Extensions",
+    "clew.engine.opened": "Extensions",
     "clew.engine.sessions": "ChatSession",
     "clew.evaluation.evaluate": "enqueue_evaluation evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",

@@ -10,7 +10,7 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from clew import engine as sync
 from clew.core.events import EventStream
@@ -20,9 +20,6 @@ from clew.core.types import Message
 from clew.engine import sessions as sync_sessions
 from clew.engine.opened import Opened
 from clew.query.agent import tools as sync_tools
-
-if TYPE_CHECKING:
-    pass
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -10,19 +10,27 @@ from datetime import datetime
 from typing import Any, Literal, cast, overload
 
 from clew import drivers
+from clew.core.cite import MergedChunk
 from clew.core.errors import SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
-from clew.core.passages import MergedChunk
 from clew.core.protocols import LLM
 from clew.core.report import Report
 from clew.core.settings import FormatterConfig, IngestionConfig, LLMConfig, MergerConfig, Settings
 from clew.core.types import Hit, Message
-from clew.core.window import ContextMessage, ContextWindow
+from clew.core.window import (
+    ContextMessage,
+    ContextWindow,
+    Failure,
+    RagContext,
+    RagErrorReason,
+    RagOutcome,
+    RagRecord,
+    Success,
+)
 from clew.engine import Engine
 from clew.engine.conversations import find_messages
 from clew.engine.opened import check_positive_count
-from clew.query.context.floor import split_by_relevance
+from clew.query.context.assemble import split_by_relevance
 from clew.query.context.format import ContextFormatter
 from clew.query.context.merge import ChunkMerger
 from clew.query.messages import related

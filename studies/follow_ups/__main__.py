@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clew import Document, Engine, Message, drivers, record
 from clew.core.settings import EmbedderConfig
-from clew.query.rewrite.ellipsis import is_elliptic
+from clew.query.rewrite.rewrites import is_elliptic
 
 FOLDER = Path(__file__).parent
 HALVES = {"chosen": 0, "held-out": 1}

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from clew.core.answer import SupportVerdict
-from clew.core.passages import MergedChunk
+from clew.core.cite import MergedChunk
 from clew.core.protocols import Verifier
 from clew.core.sentences import split_sentences
 from clew.core.types import Chunk, DocumentRecord, Hit

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks import Setup, million
 from clew import Engine
-from clew.core.flush import STAGE
-from clew.core.report import Progress
+from clew.core.report import STAGE, Progress
 
 
 def test_it_tells_of_every_stage_and_no_search_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

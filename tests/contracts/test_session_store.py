@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clew.core.protocols import SessionStore
-from clew.core.session import StoredSession
+from clew.core.stored import StoredSession
 from clew.core.types import Document, Message
 from clew.query.context.session import MemorySessions
 from tests.contracts.conftest import DIM, MakeStore

@@ -19,7 +19,7 @@ from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMism
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Mode, Store
 from clew.core.stored import NewDocument, StagedModel
-from clew.core.thread_edit import ThreadEdit, ThreadPart
+from clew.core.thread import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
 from clew.drivers.store import embed, rows

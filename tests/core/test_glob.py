@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from clew.core.glob import Glob
+from clew.core.patterns import Glob
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import unicodedata
 
 from clew.core.unicode import is_mark, widen_to_whole_letters
 from clew.query.rewrite.keywords import split_words
-from clew.surface.cli.snippet import extract_query_terms, highlight_terms, make_snippet
+from clew.surface.cli.render import extract_query_terms, highlight_terms, make_snippet
 
 THAI = "ทีมปฏิบัติการเปลี่ยนกุญแจของเซิร์ฟเวอร์ทุกเก้าสิบวันและบันทึกไว้ในสมุด"
 HINDI = "संचालन दल हर नब्बे दिन में सभी सर्वरों की चाबियाँ बदलता है"

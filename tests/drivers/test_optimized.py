@@ -10,8 +10,7 @@ import pytest
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.onnx import make_bge_small, make_onnx_embedder
-from clew.drivers.onnx import find_package_folder
-from clew.drivers.optimized import find_cache_folder
+from clew.drivers.onnx import find_cache_folder, find_package_folder
 
 pytestmark = pytest.mark.slow
 TEXTS = ["Keys are rotated every ninety days.", "The vault holds them."]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from clew import Document, Engine, Extensions, Message, Settings
-from clew.core.detect import detect_language
 from clew.core.doctor import Defect
+from clew.core.languages import detect_language
 from clew.core.protocols import Role
 from clew.core.settings import StoreConfig
 from clew.core.types import Matrix, Section

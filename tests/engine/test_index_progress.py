@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew import Document, Engine
-from clew.core import flush as flush_module
+from clew.core import report as flush_module
 from clew.core.jobs import Job
 from clew.core.report import Progress
 from clew.drivers.store.store import BackendStore

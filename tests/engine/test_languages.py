@@ -7,8 +7,8 @@ import pytest
 
 from clew import Document, Engine, Filter, Message, Settings
 from clew.core.analyse import analyse_text
-from clew.core.detect import detect_language
 from clew.core.errors import SettingsError
+from clew.core.languages import detect_language
 from clew.core.settings import IngestionConfig, StoreConfig
 from clew.core.text import extract_terms
 from tests.engine.chosen import ChosenEmbedder, OpenEngine

@@ -9,9 +9,9 @@ import pytest
 
 from clew import Document, Engine, Extensions, Filter, Hit, Message, Query, Settings
 from clew.compat import query_rag_for_context
-from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.protocols import Strategy
 from clew.core.settings import ContextConfig, ConversationConfig, SearchConfig
+from clew.core.window import Failure, RagErrorReason, Success
 from clew.query.search.strategies import Drivers, lexical
 
 POSTS = {

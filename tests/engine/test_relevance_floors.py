@@ -6,8 +6,8 @@ import pytest
 
 from clew import Document, Engine, Hit, Message, Settings
 from clew.compat import get_context_window, message_with_context, query_rag_for_context
-from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.settings import ContextConfig, RerankerConfig, SearchConfig
+from clew.core.window import Failure, RagErrorReason, Success
 from tests.engine.chosen import ChosenEmbedder, OpenEngine, conversation, documents
 
 STRATEGIES = ("semantic", "lexical", "hybrid", "rerank", "multi_query", "document_boost", "chunked", "auto")

@@ -17,7 +17,7 @@ from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.query.search.boost import mix_chunk_and_document_scores
-from clew.query.search.judge import parse_grade, probability_to_grade
+from clew.query.search.strategies import parse_grade, probability_to_grade
 
 OVERLAP = RerankerConfig(name="overlap")
 BARE = Settings(ingestion=IngestionConfig())  # so that a model is asked for nothing else

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from clew import Document, Engine, Extensions, Filter, Message, Settings
+from clew.core.explanation import WhyNot
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
 from clew.core.settings import DEFAULTS, ContextConfig, ConversationConfig, MergerConfig, SearchConfig
 from clew.core.types import Hit, Query
-from clew.core.why import WhyNot
 from clew.query.rank.dedupe import limit_per_document
 from clew.query.search.compose import pipe
 from clew.query.search.strategies import Drivers, StrategyFactory, hybrid

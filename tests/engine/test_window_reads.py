@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from clew import Engine, Filter, Message
-from clew.core.thread_view import ThreadView, view_document
+from clew.core.thread import ThreadView, view_document
 from clew.engine.opened import Opened
 from tests.engine.chosen import OpenEngine
 

@@ -29,7 +29,7 @@ from clew import (
     score_run,
     tune,
 )
-from clew.engine.feedback import trim_feedback
+from clew.engine.explain import trim_feedback
 from tests.evaluation.conftest import QUESTIONS, THINGS, make_page
 from tests.evaluation.test_tune import CANDIDATES, COUNT, broken
 from tests.evaluation.test_tune import QUESTIONS as BOXES

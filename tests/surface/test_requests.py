@@ -10,10 +10,10 @@ import pytest
 import clew
 from clew import Client, Engine, Filter
 from clew.client.client import verb
-from clew.client.request import make_sent
+from clew.client.transport import make_sent
 from clew.core import requests as q
 from clew.surface.bodies import body_of, build_request, parameters_of, schema_of
-from clew.surface.cli.lazy import _build_command
+from clew.surface.cli.errors import _build_command
 from clew.surface.cli.option_groups import Asked, Seen
 from clew.surface.verbs import list_arguments
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
+from clew.core.suggest import HIDDEN, mask_secrets
 from clew.surface.settings.load import Invocation, describe_settings, list_setting_keys, load_invocation
 
 

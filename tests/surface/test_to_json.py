@@ -6,18 +6,15 @@ from pathlib import Path
 from clew.core.answer import Answer, AnswerPart, RemovedSentence
 from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
-from clew.core.cite import Citation, CitationCheck
+from clew.core.cite import Citation, CitationCheck, Context, DroppedPassage, MergedChunk
 from clew.core.doctor import Defect, DoctorReport
-from clew.core.explanation import Explanation
-from clew.core.passages import Context, DroppedPassage, MergedChunk
-from clew.core.receipt import Receipt
-from clew.core.report import PassedOver, Plan, Report, SourceFailure
+from clew.core.explanation import Explanation, Fix, WhyNot
+from clew.core.report import PassedOver, Plan, Receipt, Report, SourceFailure
 from clew.core.settings import DEFAULTS
 from clew.core.stored import BundlePart, Manifest
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message, Query, Section, StoreStats
 from clew.core.usage import Usage
-from clew.core.why import Fix, WhyNot
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, Links, StyleProfile, WindowThread
 from clew.surface import to_json as convert
 from clew.surface.settings.load import Invocation

@@ -6,7 +6,7 @@ from inspect import signature
 import clew
 from clew import Engine
 from clew.surface.cli.app import Program
-from clew.surface.verbs import VERBS
+from tests.surface.verb_table import VERBS
 
 
 def test_the_table_has_every_method_of_the_engine_and_every_function_over_one() -> None:

@@ -7,4 +7,4 @@ with Client("http://127.0.0.1:8080", key="clew_…") as client:
 
 from clew.client.client import AsyncClient as AsyncClient
 from clew.client.client import Client as Client
-from clew.client.errors import ServerError as ServerError
+from clew.client.transport import ServerError as ServerError

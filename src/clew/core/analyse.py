@@ -22,10 +22,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 
-from clew.core.languages import MEANINGFUL_FUNCTION_WORDS, STEMMERS, STOP_WORDS
+from clew.core.languages import (
+    MEANINGFUL_FUNCTION_WORDS,
+    STEMMERS,
+    STOP_WORDS,
+    USUAL_LANGUAGE,
+    find_script,
+    list_scripts,
+)
 from clew.core.memo import Memo
-from clew.core.pattern import compile_pattern
-from clew.core.scripts import USUAL_LANGUAGE, find_script, list_scripts
+from clew.core.patterns import compile_pattern
 from clew.core.text import (
     TOKEN,
     expand_token,

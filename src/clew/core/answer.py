@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clew.core.cite import Citation
-from clew.core.passages import Context
+from clew.core.cite import Citation, Context
 from clew.core.usage import Usage
 
 SupportVerdict = Literal["supported", "unsure", "unsupported"]

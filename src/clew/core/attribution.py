@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.time import assume_utc
 from clew.core.unicode import fold_look
 

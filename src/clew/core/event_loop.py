@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import wait
 from contextlib import AbstractAsyncContextManager, aclosing, closing, nullcontext
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
-POLL_SECONDS = 0.2  # a wait without a timeout cannot be interrupted on every platform
+from clew.core.parallel import POLL_SECONDS, T
+
 CLOSE_SECONDS = 1.0  # that open connections have to close
 
 

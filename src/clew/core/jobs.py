@@ -1,12 +1,16 @@
 """Jobs: long work that is written down in the store before it is done, so that it survives the process that does it."""
 
+import os
+import platform
+import sys
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, get_args
+from pathlib import Path
+from typing import Any, Final, Literal
 
 JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
-JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 ACTIVE: Final[frozenset[JobState]] = frozenset({"running", "cancelling"})  # a worker has it
 MAINTAIN: Final = "maintain"  # the kind of the job that keeps up the store
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
@@ -71,3 +75,28 @@ def describe_outcome(report: Mapping[str, Any]) -> str:
     first = next(iter(report.get("failed", ())), None)
     reason = f"; {first['source']}: {first['reason']}" if first else ""
     return f"{', '.join(told)}{reason}"
+
+
+def make_worker_name() -> str:
+    """A name for one claim: the machine, its space of process ids, the process, and a number of its own."""
+    return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+
+
+def _get_machine() -> str:
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())  # containers on one machine may share its name
+    except OSError:
+        space = sys.platform
+    return f"{platform.node()}/{space}"
+
+
+def is_dead_worker(worker: str) -> bool:
+    """Whether a process of this machine is gone; of others only the time of their claim can tell."""
+    machine, _, rest = worker.rpartition("/")[0].rpartition("/")
+    if sys.platform == "win32" or machine != _get_machine() or not rest.isdigit():
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False

@@ -1,7 +1,14 @@
-"""What long-running work reports: Progress while it runs, a Report when it is done, a Plan before it begins."""
+"""Reports of long work: a Plan before it begins, Progress while it runs, a Report when done; Receipts of erasures."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from threading import Event, Thread
+from time import monotonic
+
+from clew.core.errors import ClewError
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +139,106 @@ class Plan:
     def passed_over_counts(self) -> dict[str, int]:
         """How many files would be passed over for each reason."""
         return count_passed_over(self.passed_over)
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What a store has overwritten after a deletion, as sentences.
+
+    `again` says what a later attempt can do, `forbidden` what somebody with more rights must do.
+    """
+
+    done: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What `erase` removed, and how.
+
+    `documents` and `messages` are ids. `contexts` counts the chunks of others that held erased text in their context
+    and were indexed again. `overwritten` says what was done with the places where deleted content lay. `quoted_by` are
+    the messages (by id) and documents (by address, or id) of others that quote an erased text, `named_by` those that
+    name the erased author in their text, title, address, channel, summary, labels or meta: both remain as they are.
+    `sources` are files of erased documents: an `add` would add them again. `undone` says what could not be done,
+    `notes` what is beyond an erasure.
+    """
+
+    selector: str
+    at: datetime
+    documents: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    chunks: int = 0
+    vectors: int = 0
+    postings: int = 0
+    summaries: int = 0
+    contexts: int = 0
+    cache_entries: int = 0
+    sessions: int = 0
+    jobs: int = 0
+    overwritten: tuple[str, ...] = ()
+    quoted_by: tuple[str, ...] = ()
+    named_by: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    resumed: bool = False
+    dry_run: bool = False
+
+    @property
+    def selector_hash(self) -> str:
+        """The SHA-256 of the selector: it proves what was asked for where the name itself must not be kept."""
+        return sha256(self.selector.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was done."""
+        return not self.undone
+
+
+STAGE = "building the index"
+UNIT = "seconds"
+INTERVAL = 1.0  # seconds between two reports, and before the first
+
+
+@contextmanager
+def flush_after(flush: Callable[[], None], on_progress: OnProgress | None = None) -> Iterator[None]:
+    """Flushes a store after the block; the error of the block is raised even if the flush fails too.
+
+    A large index takes minutes: progress is the seconds that have passed.
+    """
+    try:
+        yield
+    except BaseException:
+        with suppress(ClewError):
+            flush()
+        raise
+    with _report_seconds(on_progress):
+        flush()
+
+
+@contextmanager
+def _report_seconds(on_progress: OnProgress | None) -> Iterator[None]:
+    """Reports how long the block has taken, from a thread, until it ends or a report raises."""
+    if on_progress is None:
+        yield
+        return
+    is_done, started, spent = Event(), monotonic(), 0
+
+    def report() -> None:
+        nonlocal spent
+        with suppress(Exception):
+            while not is_done.wait(INTERVAL):
+                spent = round(monotonic() - started)
+                on_progress(Progress(STAGE, spent, None, UNIT))
+
+    thread = Thread(target=report, name="clew progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        thread.join()
+    if spent:
+        on_progress(Progress(STAGE, spent, spent, UNIT))

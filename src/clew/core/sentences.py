@@ -10,7 +10,7 @@ from clew.core.languages import (
     TITLE_ABBREVIATIONS,
     TRAILING_ABBREVIATIONS,
 )
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 
 _ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
 _CLOSERS = r"(?:[\"'”’»›)\]}*_`」』】）]|\[\d+\])*+"

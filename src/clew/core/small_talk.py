@@ -7,7 +7,7 @@ the page is no answer.
 import re
 
 from clew.core.languages import FUNCTION_WORDS
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.text import tokenize_words
 from clew.core.words import load_words
 

@@ -1,8 +1,9 @@
-"""A document with everything that a store keeps of it: it moves between stores without being processed again."""
+"""Values as a store keeps them: documents with their entries, sessions, the records of collections."""
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from clew.core.text import Terms
 from clew.core.time import to_iso
-from clew.core.types import Chunk, Document, Matrix, Section, Vector
+from clew.core.types import Chunk, Document, Matrix, Message, Section, Vector
 
 Hashes = NDArray[np.int64]
 Counts = NDArray[np.uint16]
@@ -121,3 +122,60 @@ def _list_chunk_fields(of: Chunk) -> Sequence[Any]:
 
 def _to_json_line(of: Sequence[Any]) -> bytes:
     return json.dumps(of, sort_keys=True, default=str).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session: its documents in the order of their numbers, from 1, and the messages of its chat.
+
+    `used` is when it was used last, in seconds since 1970. One that is `kept` is never dropped for being old.
+    """
+
+    documents: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    used: float = 0.0
+    kept: bool = False
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of each document, by its id."""
+        return {doc_id: number for number, doc_id in enumerate(self.documents, 1)}
+
+
+ChangeSession = Callable[[StoredSession], StoredSession]
+
+
+def messages_to_json(messages: tuple[Message, ...]) -> str:
+    """The roles and texts of messages as JSON, in ASCII: it escapes also what UTF-8 cannot encode."""
+    return json.dumps([[message.role, message.text] for message in messages])
+
+
+def parse_messages(text: str) -> tuple[Message, ...]:
+    """The messages that `messages_to_json` wrote."""
+    return tuple(Message(said, role=role) for role, said in json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRecord:
+    """A collection in a folder or on a server: its name, counts, embedder, times and size.
+
+    `updated` is when a document was last written. `created` is None for a collection that an earlier Clew made. On a
+    server `bytes` is its share of the tables. `problem` says why it cannot be opened; the counts are then 0.
+    """
+
+    name: str
+    documents: int = 0
+    chunks: int = 0
+    embedder: str = ""
+    created: datetime | None = None
+    updated: datetime | None = None
+    bytes: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCollection:
+    """A collection that was dropped, as it was; `left` are the files in its folder that are not Clew's and stay."""
+
+    collection: CollectionRecord
+    left: tuple[str, ...] = ()

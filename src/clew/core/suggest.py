@@ -1,9 +1,10 @@
-"""Suggestions ("did you mean"): the known names nearest to one that is not known, and lists of names, for messages."""
+"""Words of messages: suggestions ("did you mean"), lists and counts of names, masked secrets."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from clew.core.errors import NotFound
+from clew.core.patterns import compile_pattern
 
 _WORD = re.compile(r"[^\W_]+")
 _MIN_ALIKE = 0.6  # of difflib's ratio, for names that begin with another letter
@@ -79,3 +80,22 @@ def _split_words(name: str) -> set[str]:
 def _shares_words(some: set[str], others: set[str]) -> bool:
     """Whether all words of one name are words of the other."""
     return bool(others) and (some <= others or others <= some)
+
+
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """The count with its noun, singular for one: `1 document`, `2,000 documents`, `3 replies`."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+HIDDEN = "********"
+_USER = compile_pattern(r"(?<=://)([^:/?#@]*):[^/?#]*@")
+_LOOSE = compile_pattern(r"(?<=:/)([^:/?#@]+):[^?#]*@")  # in a malformed address, everything that may be a password
+_PARAMETER = compile_pattern(r"(?i)((?:^|[?&\s])[^=&?\s]*(?:password|passwd|token|secret|api_?key)[^=&?\s]*=)[^&\s]*")
+
+
+def mask_secrets(address: str) -> str:
+    """The address with the password of its user and secret parameters replaced by asterisks."""
+    hidden = _USER.sub(rf"\1:{HIDDEN}@", address)
+    if hidden == address and re.match(r"[a-z]+:/", address, re.IGNORECASE) and "://" not in address:
+        hidden = _LOOSE.sub(rf"\1:{HIDDEN}@", address)
+    return _PARAMETER.sub(rf"\1{HIDDEN}", hidden)

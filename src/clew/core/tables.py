@@ -1,6 +1,6 @@
 """Tables in Markdown: the header above a row, and a row with the names of its columns."""
 
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 
 _ROW = compile_pattern(r"[^\S\n]*\|[^\n]*")
 _DELIMITER = compile_pattern(r"[^\S\n]*\|?[\s:|-]*-[\s:|-]*\|?[^\S\n]*")

@@ -25,9 +25,8 @@ from threading import Lock
 import Stemmer
 
 from clew.core.errors import SettingsError
-from clew.core.function_words import guess_languages
-from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS, STEMMERS
-from clew.core.pattern import compile_pattern
+from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS, STEMMERS, guess_languages
+from clew.core.patterns import compile_pattern
 from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies

@@ -1,11 +1,17 @@
-"""Threads: a conversation is its messages in order; inside the engine it is a Document with a section per message."""
+"""Threads: a conversation is its messages in order; inside the engine it is a Document with a section per message.
 
-from collections.abc import Mapping, Sequence, Set
+A long thread is viewed and edited in parts, without being read or written as a whole.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from clew.core.filter import Meta
 from clew.core.ids import make_document_id
-from clew.core.types import Document, Message, Section
+from clew.core.text import Terms
+from clew.core.time import to_iso
+from clew.core.types import Chunk, Document, Matrix, Message, Section
 
 THREAD_KIND = "thread"
 SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end
@@ -138,4 +144,143 @@ def fill_in_message(message: Message, old: Message) -> Message:
         at=message.at or old.at,
         reply_to=message.reply_to or old.reply_to,
         access=old.access if message.access is None else message.access,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPart:
+    """Some messages of a stored thread, in order, as a Document of these alone.
+
+    `numbers` are their places in the thread, of which greater means later; they stay when other messages go. `first`
+    and `last` are the numbers of the thread's first and last message. A parent that is not in the part is None.
+    `revision` is another after every change of the thread.
+    """
+
+    document: Document
+    numbers: tuple[int, ...]
+    first: int
+    last: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadEdit:
+    """What changes in one thread, for `Store.edit_threads`.
+
+    `document` is a part of the thread as it will be, and `numbers` are the places of its messages. Those at `positions`
+    are written, new ones too; the parent of each is in the part. `removed` are the numbers of messages that go; a
+    thread that is left empty goes too. `chunks` are all chunks of the messages at `positions`, with spans in the text
+    of the part. `revision` is that of the part that was read; 0: the thread is new. `is_append`: messages are added at
+    the end and nothing else changes, so that title and hash stay. The summary goes, since it was made of the text
+    before.
+    """
+
+    document: Document
+    numbers: tuple[int, ...]
+    positions: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
+    vectors: Matrix
+    terms: tuple[Terms, ...]
+    removed: tuple[int, ...] = ()
+    revision: int = 0
+    is_append: bool = False
+
+
+class Waiting(NamedTuple):
+    """A stored message that answers one that is not stored, and the thread that it is in."""
+
+    message: str
+    doc_id: str
+
+
+class Head(NamedTuple):
+    """Of a message its author, its time (ISO 8601), and whether it was inferred what it answers."""
+
+    author: str
+    at: str | None
+    guessed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadView:
+    """A thread: the ids, stored texts and parents of its messages, in order, and how to parse the rest of one.
+
+    A parent is the place of the message that is answered; the last of equal ids has its place in `places`.
+    """
+
+    id: str
+    title: str
+    meta: Meta
+    ids: Sequence[str]
+    texts: Sequence[str]  # with the separator after each
+    parents: Sequence[int | None]
+    parse_section: Callable[[int], Section]
+    read_heads: Callable[[], Sequence[Head]]
+    places: dict[str, int] = field(init=False)
+    _replies: dict[int, list[int]] = field(init=False, default_factory=dict)
+    _heads: list[Head] = field(init=False, default_factory=list)
+    _messages: dict[int, Message] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", {message: place for place, message in enumerate(self.ids)})
+        for place, parent in enumerate(self.parents):
+            if parent is not None:
+                self._replies.setdefault(parent, []).append(place)
+
+    @property
+    def heads(self) -> Sequence[Head]:
+        """The head of every message; all are parsed at once, in less time than a few messages."""
+        if not self._heads:
+            self._heads.extend(self.read_heads())
+        return self._heads
+
+    @property
+    def channel(self) -> str:
+        """The channel of the thread."""
+        return str(self.meta.get("channel", ""))
+
+    def message(self, place: int) -> Message:
+        """The message at a place."""
+        if place not in self._messages:
+            section, parent = self.parse_section(place), self.parents[place]
+            self._messages[place] = Message(
+                text=self.texts[place].removesuffix(SEPARATOR),
+                author=section.author,
+                at=section.at,
+                id=section.id,
+                channel=self.channel,
+                reply_to=None if parent is None else self.ids[parent],
+                access=section.access,
+            )
+        return self._messages[place]
+
+    def is_guessed(self, place: int) -> bool:
+        """Whether it was inferred what the message there answers."""
+        return self.heads[place].guessed
+
+    def is_in_marked_thread(self, place: int) -> bool:
+        """Whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
+        is_reply = self.parents[place] is not None and not self.is_guessed(place)
+        return is_reply or any(not self.is_guessed(reply) for reply in self._replies.get(place, ()))
+
+    def reply_chain(self, place: int) -> Iterator[int]:
+        """The places of the messages that one replies to, directly or not, the nearest first."""
+        at = self.parents[place]
+        while at is not None:
+            yield at
+            at = self.parents[at]
+
+
+def view_document(document: Document) -> ThreadView:
+    """The view of a thread that has been read whole."""
+    sections = document.sections
+    return ThreadView(
+        document.id,
+        document.title,
+        document.meta,
+        [section.id for section in sections],
+        [document.text[section.start : section.end] for section in sections],
+        [section.parent for section in sections],
+        sections.__getitem__,
+        lambda: [Head(section.author, to_iso(section.at), section.guessed) for section in sections],
     )

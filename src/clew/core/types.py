@@ -1,6 +1,6 @@
 """The central types: frozen values without behaviour beyond derived views of themselves."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import nan
@@ -283,3 +283,18 @@ class StoreStats:
         if self.is_embedding:
             who = "an add is at work: it reads all files, then makes their vectors"
         return f"{self.describe_pending()}; {who}"
+
+
+def find_section_cycle(sections: Sequence[Section]) -> int | None:
+    """The position of a section that is among its own ancestors, or None."""
+    acyclic: set[int] = set()  # sections whose chain of parents is known to end
+    for start in range(len(sections)):
+        path: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and at not in acyclic:
+            if at in path:
+                return at
+            path[at] = None
+            at = sections[at].parent
+        acyclic |= path.keys()
+    return None

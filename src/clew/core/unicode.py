@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 
 MAX_MARKS = 30  # combining marks in a row, as in the Stream-Safe Text Format (UAX 15): no script needs more
 # Marks that belong to the letter before them, and that `\w` does not match: accents, and the vowel signs and tones of

@@ -5,6 +5,8 @@ These are the types of `Engine.window`, `find_messages`, `profile`, `style_promp
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 from clew.core.types import DocumentRecord, Message
 
@@ -105,3 +107,39 @@ class Links:
 
     cites: tuple[DocumentRecord, ...] = ()
     cited_by: tuple[DocumentRecord, ...] = ()
+
+
+RagRecord = Mapping[str, Any]  # content, similarity, document_id, chunk_index, metadata, and the title of the post
+
+
+class RagErrorReason(StrEnum):
+    """Why there is no context."""
+
+    NO_HITS = "no_hits"  # the query is empty, or nothing was found
+    SYSTEM_ERROR = "rag_error"  # the search failed; the log has the traceback
+
+
+@dataclass(frozen=True, slots=True)
+class RagContext:
+    """The prompt text, and a record per post in it, the most similar first."""
+
+    text: str
+    records: tuple[RagRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """Something was found."""
+
+    value: RagContext
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Nothing was found, or the search failed; `error` is then the message."""
+
+    reason: RagErrorReason
+    error: str = ""
+
+
+RagOutcome = Success | Failure

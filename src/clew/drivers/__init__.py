@@ -9,23 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
-from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.doctor import Defect
-from clew.core.errors import CollectionLost, DriverFailed, NotFound, SettingsError
+from clew.core.errors import CollectionLost, DriverFailed, DriverMissing, NotFound, SettingsError
 from clew.core.protocols import Embedder, Store
-from clew.core.secret import mask_secrets
 from clew.core.settings import EmbedderConfig, StoreConfig
-from clew.core.suggest import format_suggestion
-from clew.drivers.addresses import MEMORY as MEMORY
-from clew.drivers.addresses import find_collection_folder as find_collection_folder
-from clew.drivers.addresses import find_source_root as find_source_root
-from clew.drivers.addresses import find_store_plugin, resolve_folder
-from clew.drivers.addresses import is_address as is_address
-from clew.drivers.addresses import is_lance_address as is_lance_address
-from clew.drivers.addresses import is_server_address as is_server_address
-from clew.drivers.addresses import is_shared as is_shared
+from clew.core.stored import CollectionRecord, DroppedCollection
+from clew.core.suggest import format_suggestion, mask_secrets
 from clew.drivers.models import MODELS as MODELS
 from clew.drivers.models import choose_embedder_name as choose_embedder_name
 from clew.drivers.models import make_embedder as make_embedder
@@ -35,11 +26,13 @@ from clew.drivers.models import make_reranker as make_reranker
 from clew.drivers.models import make_token_counter as make_token_counter
 from clew.drivers.models import make_verifier as make_verifier
 from clew.drivers.models import round_vectors as round_vectors
+from clew.drivers.plugins import Plugin
 from clew.drivers.plugins import find_plugins as find_plugins
 
 if TYPE_CHECKING:
     from clew.drivers.store.base import BaseBackend
     from clew.drivers.store.store import BackendStore
+
 
 SERVER, SERVER_EMBEDDER = ".server", "hashed:8"  # the collection of a server's own, which has no documents
 
@@ -216,3 +209,56 @@ def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tu
     from clew.drivers.store.sqlite.inspect import accept_what_is_there
 
     return tuple(accept_what_is_there(folder, embedder, [each.key for each in MODELS["embedders"]]))
+
+
+MEMORY: Final = ":memory:"
+
+
+def find_source_root(place: object) -> Path:
+    """The folder to which the uris of files are relative: the parent of the collections' folder, else the current."""
+    return resolve_folder(place).parent if _is_folder(place) else Path.cwd()
+
+
+def find_collection_folder(place: object, collection: str) -> Path | None:
+    """The folder of a collection; None for one in memory, on a server or over a backend."""
+    return resolve_folder(place) / collection if _is_folder(place) else None
+
+
+def _is_folder(place: object) -> TypeGuard[str | Path]:
+    return isinstance(place, str | Path) and str(place) != MEMORY and not is_address(place)
+
+
+def is_server_address(path: str | Path) -> bool:
+    """Whether a path is the address of a PostgreSQL server."""
+    return str(path).startswith(("postgresql://", "postgres://"))
+
+
+def is_shared(place: object) -> TypeGuard[str | Path]:
+    """Whether processes on many machines can write to the collections of a place at the same time."""
+    return isinstance(place, str | Path) and is_address(place)
+
+
+def is_lance_address(path: str | Path) -> bool:
+    """Whether a path is the address of Lance datasets: in object storage, or in a folder (`lance://`)."""
+    return str(path).startswith(("lance://", "s3://", "gs://", "az://"))
+
+
+def is_address(path: str | Path) -> bool:
+    """Whether a path is the address of a server, of Lance datasets or of a plugin's store, and not a folder."""
+    return is_server_address(path) or is_lance_address(path) or find_store_plugin(path) is not None
+
+
+def find_store_plugin(path: str | Path) -> Plugin | None:
+    """The plugin for the addresses that begin as this one, as `mongodb://`; None if there is none."""
+    scheme, sign, _ = str(path).partition("://")
+    return find_plugins("stores").get(scheme) if sign else None
+
+
+def resolve_folder(path: str | Path) -> Path:
+    """The folder of collections that a path names; DriverMissing for an address of no store that there is."""
+    if "://" in str(path):
+        raise DriverMissing(
+            f"{mask_secrets(str(path))}: collections are kept in folders, in PostgreSQL and in object storage; give a "
+            "path, postgresql://… or s3://…, or install a package that adds this kind of store"
+        )
+    return Path(path).resolve()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.errors import ConcurrentChange, DriverFailed
-from clew.core.protocols.records import RecordStore
+from clew.core.protocols import RecordStore
 from clew.drivers.store.sqlite.files import try_lock
 
 FORMAT = 1

@@ -13,10 +13,17 @@ from clew.core.protocols import LLM, Embedder, Store
 from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, SessionConfig, Settings
 from clew.core.settings.override import check_setting_types
 from clew.engine import collections as _collections
-from clew.engine.extensions import Extensions, add_plugins, check_embedder, check_implements
 from clew.engine.lazy import LazyModule
-from clew.engine.opened import Opened, check_settings, make_finder
-from clew.engine.tuned import apply_tuned_settings
+from clew.engine.opened import (
+    Extensions,
+    Opened,
+    add_plugins,
+    apply_tuned_settings,
+    check_embedder,
+    check_implements,
+    check_settings,
+    make_finder,
+)
 from clew.query.context.session import Sessions
 from clew.query.search.strategies import StrategyFactory
 
@@ -26,31 +33,17 @@ if TYPE_CHECKING:
     from clew.engine import agent as _agent
     from clew.engine import answer as _answer
     from clew.engine import conversations as _conversations
-    from clew.engine import distributed as _distributed
     from clew.engine import doctor as _doctor
     from clew.engine import erase as _erase
     from clew.engine import explain as _explain
-    from clew.engine import feedback as _feedback
     from clew.engine import jobs as _jobs
     from clew.engine import names as _names
     from clew.engine import search as _search
     from clew.engine import sessions as _sessions
     from clew.engine import transfer as _transfer
 else:
-    _add = LazyModule("clew.engine.add")
-    _agent = LazyModule("clew.engine.agent")
-    _answer = LazyModule("clew.engine.answer")
-    _conversations = LazyModule("clew.engine.conversations")
-    _distributed = LazyModule("clew.engine.distributed")
-    _doctor = LazyModule("clew.engine.doctor")
-    _erase = LazyModule("clew.engine.erase")
-    _explain = LazyModule("clew.engine.explain")
-    _feedback = LazyModule("clew.engine.feedback")
-    _jobs = LazyModule("clew.engine.jobs")
-    _names = LazyModule("clew.engine.names")
-    _search = LazyModule("clew.engine.search")
-    _sessions = LazyModule("clew.engine.sessions")
-    _transfer = LazyModule("clew.engine.transfer")
+    _VERBS = "add agent answer conversations doctor erase explain jobs names search sessions transfer"
+    globals().update({f"_{module}": LazyModule(f"clew.engine.{module}") for module in _VERBS.split()})
 
 MEMORY = drivers.MEMORY
 
@@ -141,7 +134,7 @@ class Engine:
 
     # Writing
     add = _add.add
-    add_distributed = _distributed.add_distributed
+    add_distributed = _add.add_distributed
     add_documents = _add.add_documents
     add_messages = _add.add_messages
     plan = _add.plan
@@ -169,8 +162,8 @@ class Engine:
     explain = _explain.explain
     why_not = _explain.why_not
     check = _explain.check
-    feedback = _feedback.feedback
-    list_feedback = _feedback.list_feedback
+    feedback = _explain.feedback
+    list_feedback = _explain.list_feedback
     # Conversations
     window = _conversations.window
     channels = _conversations.channels

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer
+from clew.core.cite import Context
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.metered import MeteredLLM
-from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import Document, Hit, Message, Query

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer, AnswerPart
 from clew.core.attribution import format_said
-from clew.core.cite import Citation
+from clew.core.cite import Citation, Context
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.small_talk import is_small_talk
 from clew.core.types import Message, Query
@@ -24,7 +23,7 @@ from clew.query.answer.check import Checker
 from clew.query.answer.choose import QuestionReader, choose_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
-from clew.query.context.floor import explain_floor
+from clew.query.context.assemble import explain_floor
 from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from clew import drivers
-from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.doctor import DoctorReport
 from clew.core.errors import SettingsError
+from clew.core.stored import CollectionRecord, DroppedCollection
 
 MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
 

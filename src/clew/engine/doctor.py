@@ -21,9 +21,9 @@ import numpy as np
 from clew.core.calibration import Calibration
 from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Inspection, Remedy
 from clew.core.errors import ClewError, SettingsError
-from clew.core.plural import format_count
 from clew.core.protocols import Store
 from clew.core.stored import StoredDocument
+from clew.core.suggest import format_count
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix

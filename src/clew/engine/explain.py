@@ -1,22 +1,24 @@
-"""The verbs that account for a result: explain, why_not, check."""
+"""The verbs that account for a result: explain, why_not, check, feedback."""
 
-from collections.abc import Iterable, Sequence
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from clew.core.cite import Citation, CitationCheck
-from clew.core.errors import ClewError, NotFound, SourceError
-from clew.core.explanation import Explanation
+from clew.core.errors import ClewError, NotFound, SettingsError, SourceError
+from clew.core.explanation import Explanation, WhyNot
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Strategy
+from clew.core.protocols import RecordStore, Strategy
 from clew.core.settings import Settings
 from clew.core.thread import make_first_chunk_id
 from clew.core.trace import record
 from clew.core.types import Chunk, Document, Hit, Message
-from clew.core.why import WhyNot
-from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
+from clew.engine.opened import Opened, check_filter, check_positive_count, check_question, resolve_document
 from clew.engine.search import (
     choose_strategy,
     context,
@@ -33,7 +35,7 @@ from clew.index.walk.ignore import EXCLUDED, NOT_INCLUDED
 from clew.index.walk.uri import make_file_uri
 from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
-from clew.query.context import cite
+from clew.query.context import assemble
 from clew.query.messages.table import Table
 from clew.query.why import Attempt, TrialReranker
 
@@ -137,7 +139,7 @@ def why_not(
 
 def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:
     """Whether each citation of a past answer still matches the documents as they are now."""
-    return [*cite.check_citations(citations, engine.opened.within(where).store.document)]
+    return [*assemble.check_citations(citations, engine.opened.within(where).store.document)]
 
 
 def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
@@ -199,3 +201,75 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
             reason = _explain_never_added(opened, path, target)
             return WhyNot(question, target, "not ingested", reason)
     return WhyNot(question, target, "not ingested", missing)
+
+
+MAX_READ: Final = 1000  # that are read back
+MAX_CHARS: Final = 16 * 1024 * 1024  # of one collection; beyond it the older half goes
+_FIELDS: Final = (("id", str), ("at", str), ("question", str), ("kind", str), ("documents", list))  # of what is read
+_TRIM_EVERY = "00"  # the end of an id with which the size is looked at, one of 256
+
+
+def feedback(
+    engine: "Engine",
+    question: str,
+    *,
+    good: bool | None = None,
+    opened: str | None = None,
+    rank: int | None = None,
+    comment: str = "",
+    answer: str = "",
+    documents: Sequence[str] = (),
+    caller: str = "",
+) -> dict[str, Any]:
+    """Keeps whether an answer and its documents were good, or that a result was opened; as it is kept.
+
+    Give `good`, or the id of the document that was `opened` and the rank of the result. `make_questions` with the
+    source feedback makes judged questions of them.
+    """
+    check_question(question)
+    engine.opened.check_unbounded()
+    if (good is None) == (opened is None):
+        raise SettingsError("feedback says good=True or False of an answer, or names the document that was opened=…")
+    kept: dict[str, Any] = {
+        "id": uuid.uuid4().hex,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "question": question,
+        "kind": "judged" if opened is None else "opened",
+        "good": good,
+        "rank": None if rank is None else check_positive_count("rank", rank),
+        "comment": comment,
+        "answer": answer,
+        "documents": [*documents] if opened is None else [opened],
+        "caller": caller,
+    }
+    records = engine.opened.store.records
+    records.append("feedback", json.dumps(kept) + "\n")  # ASCII: no character of a text can end the line
+    if kept["id"].endswith(_TRIM_EVERY):
+        trim_feedback(records)
+    return kept
+
+
+def list_feedback(engine: "Engine") -> list[dict[str, Any]]:
+    """The last thousand judgements and openings of the collection, the oldest first."""
+    engine.opened.check_unbounded()
+    lines = engine.opened.store.records.read("feedback").split("\n")
+    return [*islice(_parse_lines(reversed(lines)), MAX_READ)][::-1]
+
+
+def _parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What was kept; a line that was cut off, or that no `feedback` wrote, is left out."""
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and "good" in found and all(type(found.get(name)) is kind for name, kind in _FIELDS):
+            yield found
+
+
+def trim_feedback(records: RecordStore, *, max_chars: int = MAX_CHARS) -> None:
+    """Removes the older half if there is too much."""
+    text = records.read("feedback")
+    if len(text) > max_chars:
+        _, _, newer = text[len(text) // 2 :].partition("\n")
+        records.write("feedback", newer)

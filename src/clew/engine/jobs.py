@@ -1,30 +1,32 @@
-"""The verbs on jobs: queue an `add`, list, cancel, and the worker loop that runs what is queued.
+"""The verbs on jobs: queue an `add`, list, cancel, and the loop of the workers that run what is queued.
 
-A job is a row in the store, written before the work begins. Whoever runs the loop claims a row, keeps its lease from a
-thread, and writes the outcome into it. A worker that dies leaves the row behind; the next one begins the same work
-again, and `add` skips what the first has stored.
+A job is a row in the store, written before the work begins. A worker claims a row, keeps its lease from a thread that
+also hears what is wanted, and writes the outcome into it. The row of a worker that dies stays; the next one begins the
+same work again, and `add` skips what the first has stored.
 """
 
+import logging
 import platform
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from clew import drivers
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
-from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState
-from clew.core.protocols import LLM
+from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState, is_dead_worker, make_worker_name
+from clew.core.protocols import LLM, JobQueue
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
-from clew.core.workers import make_worker_name
-from clew.engine.lease import Lease, StopJob, find_dead_workers, make_job_id
 from clew.index.walk.sources import is_url
 
 if TYPE_CHECKING:
     from clew.engine import Engine
+
 
 POLL_SECONDS = 1.0  # between two looks for a new job
 MAX_KEPT_PASSED_OVER = 1000  # files passed over that are named in the result of a job; all are counted
@@ -242,3 +244,78 @@ def _get_language_model(engine: "Engine", name: str) -> LLM | None:
     if own is not None and own.name == name:
         return own
     return drivers.make_language_model(replace(engine.settings.llm, name=name))
+
+
+MAX_INTERVAL = 2.0  # seconds between two signs of life, hence how soon progress is seen and a cancel is heard
+
+log = logging.getLogger(__name__)
+
+
+class StopJob(Exception):
+    """Ends a running job between two documents; `state` is what becomes of it."""
+
+    def __init__(self, state: JobState) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+class Lease:
+    """`with Lease(queue, job, seconds) as lease`: holds the job until the block ends."""
+
+    def __init__(self, queue: JobQueue, job: Job, seconds: float) -> None:
+        self._queue, self._job = queue, job
+        self._interval = min(MAX_INTERVAL, seconds / 4)
+        self._progress = (job.stage, job.done, job.total)
+        self._wanted: JobState | None = "running"  # the state in the store at the last sign of life
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"clew-lease-{job.id}", daemon=True)
+
+    def report(self, stage: str, done: int, total: int | None) -> None:
+        """Keeps how far the job is, for the next sign of life; StopJob if it was cancelled or taken by another."""
+        self._progress = (stage, done, total)
+        if self._wanted == "cancelling":
+            raise StopJob("cancelled")
+        if self._wanted is None:
+            raise StopJob("queued")  # whatever: the store no longer listens to this worker
+
+    def finish(self, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = "") -> bool:
+        """Writes the last progress and the outcome; False if the job belongs to another worker by now."""
+        self._stop()
+        stage, done, total = self._progress
+        job, worker = self._job.id, self._job.worker
+        self._queue.beat(job, worker, stage=stage, done=done, total=total)
+        return self._queue.finish(job, worker, state=state, result=result, error=error)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(self._interval):
+            stage, done, total = self._progress
+            try:
+                self._wanted = self._queue.beat(self._job.id, self._job.worker, stage=stage, done=done, total=total)
+            except ClewError as error:  # the next one may succeed; the lease outlasts a few
+                log.warning("job %s: no sign of life could be written: %s", self._job.id, error)
+            if self._wanted is None:
+                return
+
+
+def make_job_id() -> str:
+    """An id for a new job."""
+    return uuid.uuid4().hex[:12]
+
+
+def find_dead_workers(jobs: list[Job]) -> set[str]:
+    """The workers on this machine whose processes are gone; of others only the lease can tell."""
+    return {job.worker for job in jobs if job.state in ACTIVE and is_dead_worker(job.worker)}

@@ -1,21 +1,24 @@
-"""Names that users give: those of a filter that nothing has, a folder or pattern of documents, a message by its id."""
+"""Names that users give: those of a filter, of documents and their sections, of a message by its id."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.glob import Glob
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import Glob, compile_pattern
 from clew.core.suggest import suggest_name
 from clew.core.thread import THREAD_KIND, extract_messages
-from clew.core.types import DocumentRecord, Message, Section
-from clew.engine.opened import Opened
+from clew.core.types import Document, DocumentRecord, Message, Section
+from clew.engine.languages import find_main_language
+from clew.engine.opened import Opened, resolve_document
+from clew.index.read.sections import PARENT, get_source_uri, join_sections, sort_sections
+from clew.index.walk.uri import resolve_document_ids
 
 if TYPE_CHECKING:
     from clew.engine import Engine
+
 
 _PATTERN_SIGNS = compile_pattern(r"[*?\[]")
 _FIELDS = {"documents": "document with the id", "authors": "author", "channels": "channel", "kinds": "kind"}
@@ -80,7 +83,6 @@ def resolve_documents(opened: Opened, name: str) -> list[str]:
     file names in all folders. A folder stands for all documents below it. NotFound with the nearest names if there are
     none.
     """
-    from clew.engine.sections import resolve_document_or_sections
 
     try:
         return resolve_document_or_sections(opened, name)
@@ -162,3 +164,52 @@ def _find_threads(opened: Opened, message_id: str, where: Filter) -> list[str]:
 
 def _read_messages(opened: Opened, doc_id: str, message_id: str) -> list[Message]:
     return [each for each in extract_messages(opened.store.document(doc_id)) if each.id == message_id]
+
+
+def read_document_or_sections(opened: Opened, name: str) -> Document:
+    """The document of that name, or the sections of the source of that name as one; NotFound if there is neither.
+
+    The name of a file without its folders will do where it is the only one.
+    """
+    try:
+        document = opened.store.document(resolve_document(opened, name))
+        return _name_language(opened, document, [document])
+    except NotFound:
+        if sections := find_sections(opened, name):
+            parts = [opened.store.document(record.id) for record in sections]
+            return _name_language(opened, join_sections(parts), parts)
+        if uri := _find_only_file(opened, name):
+            return read_document_or_sections(opened, uri)
+        raise
+
+
+def _name_language(opened: Opened, document: Document, parts: Sequence[Document]) -> Document:
+    """The document with the language of the stored ones that it is made of."""
+    language = find_main_language(opened.store, parts, language=opened.settings.ingestion.language)
+    return replace(document, language=language)
+
+
+def _find_only_file(opened: Opened, name: str) -> str:
+    """The address of the only file with this name, in whatever folder; empty if there is none, or several."""
+    records = opened.store.documents() if name and "/" not in name else ()
+    uris = {get_source_uri(record) for record in records if record.kind != THREAD_KIND}
+    found = [uri for uri in uris if uri.endswith(f"/{name}")]
+    return found[0] if len(found) == 1 else ""
+
+
+def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:
+    """The id of the document of that name, or those of the sections of that source in order; NotFound if neither is."""
+    try:
+        return [resolve_document(opened, name)]
+    except NotFound:
+        sections = find_sections(opened, name)
+        if not sections:
+            raise
+        return [record.id for record in sections]
+
+
+def find_sections(opened: Opened, name: str) -> list[DocumentRecord]:
+    """The sections of the source that an id, an address or a path names, by number; none if there is no such source."""
+    parents = resolve_document_ids(name, opened.root)
+    found = sort_sections(list(opened.store.documents(Filter(meta={PARENT: parents}))))
+    return found or sort_sections([each for each in opened.store.documents() if get_source_uri(each) == name])

@@ -9,21 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from clew import drivers
+from clew.core.cite import Context
 from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.passages import Context
 from clew.core.protocols import Strategy
 from clew.core.settings import Settings
 from clew.core.suggest import unknown_name_error
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.languages import name_languages
-from clew.engine.names import find_named_records
 from clew.engine.opened import Opened, check_filter, check_positive_count
-from clew.query.context.assemble import NO_MATCH, build_context
+from clew.query.context.assemble import NO_MATCH, build_context, cite_passages, note_irrelevant_hits, split_by_relevance
 from clew.query.context.budget import Count
-from clew.query.context.cite import cite_passages
-from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
 from clew.query.messages.table import Table, read_messages_from_table
 from clew.query.rank.calibrate import ANSWER_DEPTH
@@ -49,7 +46,7 @@ def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) 
 
     Of a source that was added in sections, all of them in order.
     """
-    from clew.engine.sections import read_document_or_sections
+    from clew.engine.names import read_document_or_sections
 
     return read_document_or_sections(engine.opened.within(where), str(document))
 
@@ -91,6 +88,8 @@ def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], l
         raise SettingsError("without is one text; give a list of ids or addresses")
     if not names:
         return find(query)
+    from clew.engine.names import find_named_records
+
     records = {record.id: record for record in find_named_records(opened, names)}
     wanted = query.k + sum(record.chunks for record in records.values())
     hits = find(replace(query, k=wanted, depth=max(query.depth, wanted)))

@@ -13,18 +13,17 @@ from time import monotonic, perf_counter
 from typing import Any, Final
 
 from clew.core.answer import Answer
+from clew.core.cite import Context
 from clew.core.errors import ClewError, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.ids import digest
 from clew.core.jobs import Job
-from clew.core.passages import Context
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import Settings
 from clew.core.settings.override import diff_settings
 from clew.core.text import extract_terms
 from clew.engine import Engine
-from clew.engine.jobs import register_runner
-from clew.engine.lease import make_job_id
+from clew.engine.jobs import make_job_id, register_runner
 from clew.engine.opened import check_filter, check_positive_count, make_finder
 from clew.evaluation.measures import (
     Span,

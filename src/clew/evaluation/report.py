@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from clew.core.errors import SettingsError
-from clew.core.plural import format_count
-from clew.core.suggest import format_names
+from clew.core.suggest import format_count, format_names
 from clew.evaluation.measures import Interval, bootstrap, correct_holm, permutation_test
 from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult, SystemScore
 

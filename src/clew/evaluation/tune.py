@@ -15,8 +15,7 @@ from typing import Any, Final
 from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.ids import digest
 from clew.core.report import OnProgress, Progress
-from clew.core.settings.override import flatten_settings, override_settings
-from clew.core.settings.tunable import check_tunable
+from clew.core.settings.override import check_tunable, flatten_settings, override_settings
 from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate

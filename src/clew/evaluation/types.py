@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.evaluation.measures import Interval
 
 

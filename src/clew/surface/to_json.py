@@ -16,20 +16,16 @@ from clew.core import replies as r
 from clew.core.answer import Answer, AnswerSentence, RemovedSentence
 from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
-from clew.core.cite import Citation, CitationCheck
-from clew.core.collection import CollectionRecord
+from clew.core.cite import Citation, CitationCheck, Context, DroppedPassage, MergedChunk
 from clew.core.doctor import Defect, DoctorReport
-from clew.core.explanation import Explanation
+from clew.core.explanation import Explanation, Fix, WhyNot
 from clew.core.jobs import Job
-from clew.core.passages import Context, DroppedPassage, MergedChunk
-from clew.core.receipt import Receipt
-from clew.core.report import PassedOver, Plan, Report, SourceFailure
-from clew.core.secret import mask_secrets
-from clew.core.stored import Manifest
+from clew.core.report import PassedOver, Plan, Receipt, Report, SourceFailure
+from clew.core.stored import CollectionRecord, Manifest
+from clew.core.suggest import mask_secrets
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message, Section, StoreStats
 from clew.core.usage import Usage
-from clew.core.why import Fix, WhyNot
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, Links, StyleProfile, WindowThread
 from clew.surface.settings.load import Invocation, describe_settings
 

@@ -1,94 +1,16 @@
-"""The table of verbs: which surface offers which, under the same name everywhere (hyphens on the command line).
+"""Requests as calls of Engine: the options that are settings, the arguments of its method, the result as JSON."""
 
-Those that HTTP and its clients have are the requests of `core.requests`, with all their options; here is what else
-the other surfaces have.
-"""
-
-from collections.abc import Mapping
 from dataclasses import replace
 from inspect import Parameter, signature
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from clew.core.requests import Request, Surface, list_options, list_requests
+from clew.core.requests import Request, Search, list_options
 from clew.core.settings import Settings
 from clew.core.settings.override import override_settings
+from clew.core.trace import record
 
 if TYPE_CHECKING:
     from clew.engine import Engine
-
-# What HTTP has is added below.
-_SURFACES: Final[Mapping[str, str]] = {
-    "add": "python cli mcp",
-    "add_distributed": "python",  # `clew add --ray`
-    "add_documents": "python",
-    "add_messages": "python",
-    "plan": "python cli",
-    "drop": "python cli",
-    "drop_messages": "python",
-    "erase": "python cli",
-    "list": "python cli mcp",
-    "read": "python cli mcp",
-    "message": "python",  # `clew read` with the id of a message
-    "status": "python cli mcp",
-    "search": "python cli mcp",
-    "search_many": "python",
-    "context": "python cli mcp",
-    "ask": "python cli mcp",
-    "ask_stream": "python http",  # the command line streams by itself
-    "chat": "python cli",
-    "agent": "python",  # `clew ask --agent`, `clew chat --agent`
-    "agent_stream": "python http",
-    "tools": "python cli",
-    "explain": "python cli",
-    "why_not": "python cli",
-    "check": "python cli",
-    "feedback": "python",  # the page sends it
-    "list_feedback": "python",  # `clew evaluate make --source feedback`
-    "window": "python cli",
-    "channels": "python",
-    "unknown_names": "python",  # the command line says so by itself
-    "profile": "python cli",
-    "style_prompt": "python cli",
-    "links": "python cli",
-    "backfill": "python cli",
-    "calibrate": "python cli",
-    "export": "python cli",
-    "restore": "python cli",
-    "reembed": "python cli",
-    "evaluate": "python cli",  # this and the seven below are functions of `clew`, not methods of Engine
-    "make_questions": "python",  # `clew evaluate make`
-    "list_runs": "python",  # `clew evaluate list`
-    "read_run": "python",  # `clew evaluate show`
-    "enqueue_evaluation": "python",  # the command line waits for it
-    "tune": "python cli",
-    "rollback_tuning": "python",  # `clew tune --rollback`
-    "list_tunings": "python",  # `clew tune --show`
-    "doctor": "python cli",
-    "accept_missing_changes": "python",  # `clew doctor --repair`
-    "within": "python",  # the filter options of each command
-    "enqueue_add": "python http",  # `clew add --background`
-    "enqueue_maintenance": "python",  # `clew jobs maintain`
-    "jobs": "python cli",
-    "job": "python",  # `clew jobs show`
-    "cancel_job": "python",  # `clew jobs cancel`
-    "run_jobs": "python",  # `clew jobs work`
-    "collections": "python cli",
-    "drop_collection": "python",  # `clew collections drop`
-    "models": "cli",
-    "serve": "cli",
-    "keys": "cli",
-    "mcp": "cli",
-    "config": "cli",  # in Python the settings are a value: `Settings`
-}
-_HTTP: Final = {each.verb for each in list_requests()}
-VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
-    {
-        verb: frozenset([*surfaces.split(), *(["http"] if verb in _HTTP else [])])  # type: ignore[list-item]
-        for verb, surfaces in _SURFACES.items()
-    }
-)
-
 
 Asked = TypeVar("Asked", bound=Request[Any])
 
@@ -124,3 +46,26 @@ def answer_verb(engine: "Engine", asked: Request[Any]) -> Any:
     """The reply to a request, as JSON has it."""
     found = call_verb(engine, asked)
     return {asked.part: found} if asked.part else found
+
+
+def search_with_reason(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> dict[str, Any]:
+    """The result of a search as JSON."""
+    from clew.surface.to_json import search_to_json
+
+    with record("search") as trace:
+        hits = call_verb(engine, asked, settings=settings)
+    reason = "" if hits else explain_empty_result(engine, asked, settings=settings)
+    return search_to_json(hits, reason=reason, trace=trace)
+
+
+def explain_empty_result(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> str:
+    """The reason why a search found nothing: the numbers of the best hit if a minimum left it out."""
+    asked, own = take_settings(asked, settings or engine.settings)
+    if own.search.has_floor:
+        floorless = replace(own, search=replace(own.search, min_similarity=None, min_relevance=0.0))
+        for best in call_verb(engine, replace(asked, k=1), settings=floorless):
+            numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
+            return f"the best hit has {numbers}, below the minimum that is set"
+    from clew.query.why.diagnose import explain_no_hits
+
+    return explain_no_hits(engine.status(), asked.where, engine.unknown_names(asked.where))

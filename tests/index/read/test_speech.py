@@ -6,8 +6,8 @@ import pytest
 
 from clew import Engine, Settings
 from clew.core.errors import SourceError
-from clew.core.recording import find_second, format_seconds, select_times
 from clew.core.settings import IngestionConfig, RerankerConfig
+from clew.core.time import find_second, format_seconds, select_times
 from clew.index.read import read_file
 from clew.index.read.office import recordings
 from clew.index.read.office.recordings import Said, is_speech_installed, make_transcript, read_speech

@@ -11,8 +11,7 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.report import PassedOver
 from clew.index.walk.files import find_files
-from clew.index.walk.ignore import BY_GIT
-from clew.index.walk.patterns import ChosenPatterns, PatternList, Wildcards
+from clew.index.walk.ignore import BY_GIT, ChosenPatterns, PatternList, Wildcards
 from tests.soak import choose_runs
 
 CASES_AT_ONCE = 40  # trees in one repository, since starting Git is slow

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.answer import SupportVerdict
+from clew.core.cite import MergedChunk
 from clew.core.errors import DriverFailed
 from clew.core.events import join_callbacks
-from clew.core.passages import MergedChunk
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.check import NOT_READ, Checker, check_sentence
 from clew.query.answer.passages import NumberedPassage

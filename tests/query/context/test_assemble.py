@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from clew.core.cite import Context
 from clew.core.errors import NotFound
-from clew.core.passages import Context
 from clew.core.settings import ContextConfig, FormatterConfig, MergerConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.cite import MergedChunk
 from clew.core.errors import SettingsError
-from clew.core.passages import MergedChunk
 from clew.core.settings import ContextConfig, FormatterConfig
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.context.format import RENDERERS, ContextFormatter, RenderInput, number_documents

@@ -14,8 +14,7 @@ from clew.core.errors import NotFound
 from clew.core.filter import Filter
 from clew.core.settings import ContextConfig, ScoringConfig, Settings
 from clew.core.text import estimate_tokens
-from clew.core.thread import Thread
-from clew.core.thread_view import ThreadView, view_document
+from clew.core.thread import Thread, ThreadView, view_document
 from clew.core.types import Chunk, DocumentRecord, Hit, Message
 from clew.core.window import ContextWindow
 from clew.query.context.budget import Count

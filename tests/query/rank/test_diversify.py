@@ -9,7 +9,7 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.trace import record
 from clew.core.types import Chunk, DocumentRecord, Hit, Query, Vector
-from clew.query.rank.diversify import drop_near_duplicates, mmr, order_by_coverage
+from clew.query.rank.dedupe import drop_near_duplicates, mmr, order_by_coverage
 from clew.query.search.compose import run_step
 
 ASKED = Query("?")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
+from clew.query.rewrite.rewrites import is_elliptic, is_fragment
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from clew.core.types import Chunk, DocumentRecord, Hit, Matrix, Query
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document
 from clew.query.rank.fuse import make_fuse, sum_reciprocal_ranks
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
-from clew.query.search.rerank import rerank
+from clew.query.search.rank import rerank
 
 
 def hit(name: str, score: float) -> Hit:

@@ -13,7 +13,7 @@ from clew.core.protocols import Strategy
 from clew.core.settings import ConversationConfig
 from clew.core.trace import record
 from clew.core.types import Chunk, DocumentRecord, Hit, Matrix, Message, Query, Vector
-from clew.query.rank.diversify import FetchVectors
+from clew.query.rank.dedupe import FetchVectors
 from clew.query.search.compose import Embed
 from clew.query.search.conversation import SplitTopics, chunked
 

@@ -10,13 +10,13 @@ from clew.core.report import Progress
 from clew.core.text import extract_terms
 from clew.core.trace import Trace
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.surface.cli import progress, snippet
+from clew.surface.cli import progress, render
 from clew.surface.to_json import dump_json, search_to_json, to_json
 
 
 def test_a_snippet_is_two_lines_around_the_words_that_were_asked_for() -> None:
     text = "Nothing to see here. " * 40 + "Signing keys are rotated every ninety days. " + "Nothing more. " * 40
-    lines = snippet.make_snippet(text, frozenset(extract_terms("who rotates the keys?")), width=60)
+    lines = render.make_snippet(text, frozenset(extract_terms("who rotates the keys?")), width=60)
     assert len(lines) == 2
     assert all(len(line) <= 60 for line in lines)
     assert "keys are rotated" in " ".join(lines)
@@ -25,13 +25,13 @@ def test_a_snippet_is_two_lines_around_the_words_that_were_asked_for() -> None:
 
 
 def test_a_short_text_is_its_own_snippet() -> None:
-    assert snippet.make_snippet("One\n\n  two.", frozenset(), width=60) == ["One two."]
-    assert snippet.make_snippet("", frozenset(), width=60) == []
+    assert render.make_snippet("One\n\n  two.", frozenset(), width=60) == ["One two."]
+    assert render.make_snippet("", frozenset(), width=60) == []
 
 
 def test_words_are_marked_by_stem_and_nothing_is_lost() -> None:
     line = "The keys: they rotate, keyless."
-    spans = snippet.highlight_terms(line, frozenset(extract_terms("who rotates the key?")))
+    spans = render.highlight_terms(line, frozenset(extract_terms("who rotates the key?")))
     assert "".join(words for words, _ in spans) == line
     assert [words for words, style in spans if style] == ["keys", "rotate"]
 
@@ -86,6 +86,6 @@ def test_lines_come_at_the_start_now_and_then_and_at_the_end() -> None:
 
 
 def test_words_are_highlighted_in_the_language_of_the_text() -> None:
-    found = snippet.extract_query_terms("Anahtarlar ne zaman değişir?", "tr")
-    spans = snippet.highlight_terms("Ekip anahtarlarını verdi.", found, language="tr")
+    found = render.extract_query_terms("Anahtarlar ne zaman değişir?", "tr")
+    spans = render.highlight_terms("Ekip anahtarlarını verdi.", found, language="tr")
     assert [text for text, style in spans if style] == ["anahtarlarını"]

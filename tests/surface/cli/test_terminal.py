@@ -13,8 +13,7 @@ import pytest
 
 from clew import Document, Engine, Message
 from clew.surface.cli.app import app
-from clew.surface.cli.table import fit_table, shorten
-from clew.surface.cli.terminal import clean_text, escape_json, wrap_words
+from clew.surface.cli.table import clean_text, escape_json, fit_table, shorten, wrap_words
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew

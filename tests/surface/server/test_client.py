@@ -47,7 +47,7 @@ def test_the_async_client_gives_the_same(running: Running, tmp_path: Path) -> No
 def test_a_long_list_is_fetched_in_parts(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(running.address) as client:
         whole = list(client.list())
-        monkeypatch.setattr("clew.client.request.PAGE_ROWS", 2)
+        monkeypatch.setattr("clew.client.transport.PAGE_ROWS", 2)
         assert len(whole) > 4
         assert list(client.list()) == whole
 

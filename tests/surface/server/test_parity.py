@@ -25,12 +25,12 @@ from clew import (
 from clew.core.requests import Search
 from clew.core.trace import Trace
 from clew.surface.cli.app import app
-from clew.surface.search_reply import search_with_reason
 from clew.surface.to_json import answer_to_json, context_to_json, evaluation_to_json, hits_to_json, run_to_json, to_json
-from clew.surface.verbs import VERBS
+from clew.surface.verbs import search_with_reason
 from tests.surface.server.conftest import Running, fill, serving
 from tests.surface.server.test_mcp import connect_http
 from tests.surface.server.test_search import drop_times
+from tests.surface.verb_table import VERBS
 
 QUESTION = "who rotates the vault key?"
 NOW = "2026-03-03T00:00:00+00:00"

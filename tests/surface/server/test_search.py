@@ -9,8 +9,8 @@ import pytest
 
 from clew import Engine
 from clew.core.requests import Search
-from clew.surface.search_reply import search_with_reason
 from clew.surface.to_json import to_json
+from clew.surface.verbs import search_with_reason
 from tests.surface.server.conftest import Running, serving
 
 

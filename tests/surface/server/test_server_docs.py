@@ -11,8 +11,8 @@ import pytest
 
 from clew import Client
 from clew.core.requests import list_requests
-from clew.surface.verbs import VERBS
 from tests.surface.server.conftest import serving
+from tests.surface.verb_table import VERBS
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")

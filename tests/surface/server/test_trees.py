@@ -127,7 +127,7 @@ def test_more_files_than_a_request_takes_are_several_jobs(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = write(tmp_path / "many", **{f"p{number}": f"# Page {number}" for number in range(5)})
-    monkeypatch.setattr("clew.client.uploads.MAX_FILES", 2)
+    monkeypatch.setattr("clew.client.client.MAX_FILES", 2)
     with Client(running.address) as client:
         assert [len(job["request"]["sources"]) for job in client.enqueue_add(*tree.iterdir())] == [2, 2, 1]
         (tree / "p9.md").write_text("# New")

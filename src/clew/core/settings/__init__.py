@@ -3,44 +3,468 @@
 It is passed to `Engine.open(settings=…)`, and any call accepts its own. The surface reads files and the environment.
 """
 
+import re
 from dataclasses import dataclass, field, fields
-from typing import cast
+from typing import Literal, cast
 
 from clew.core.errors import SettingsError
-from clew.core.settings.answer import AgentConfig, AnswerConfig
-from clew.core.settings.context import RENDERERS, ContextConfig, FormatterConfig, MergerConfig, SessionConfig
-from clew.core.settings.ingestion import IngestionConfig, ThreadConfig
-from clew.core.settings.messages import FlowConfig, ScoringConfig
-from clew.core.settings.models import EmbedderConfig, LLMConfig, RerankerConfig
-from clew.core.settings.search import ConversationConfig, HistoryConfig, QueryTransformerConfig, SearchConfig
-from clew.core.settings.server import ServerConfig
-from clew.core.settings.store import JobConfig, StoreConfig
+from clew.core.languages import LANGUAGES
+from clew.core.settings.types import check_choice, check_min, check_range, check_table
+from clew.core.time import parse_iso_or_none
 
-__all__ = [
-    "DEFAULTS",
-    "RENDERERS",
-    "AgentConfig",
-    "AnswerConfig",
-    "ContextConfig",
-    "ConversationConfig",
-    "EmbedderConfig",
-    "FlowConfig",
-    "FormatterConfig",
-    "HistoryConfig",
-    "IngestionConfig",
-    "JobConfig",
-    "LLMConfig",
-    "MergerConfig",
-    "QueryTransformerConfig",
-    "RerankerConfig",
-    "ScoringConfig",
-    "SearchConfig",
-    "ServerConfig",
-    "SessionConfig",
-    "Settings",
-    "StoreConfig",
-    "ThreadConfig",
-]
+Device = Literal["auto", "cpu", "gpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderConfig:
+    """The embedding model by its exact name, and the address and key of an HTTP one."""
+
+    name: str = ""  # empty: that of the collection, bge-small for a new one
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+    cache: str = ""  # path of a file that caches vectors
+    price: float = 0.0  # per million tokens
+    device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
+
+    def __post_init__(self) -> None:
+        check_table("embedder", self, {0: "price"})
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerConfig:
+    """The reranking model by its exact name (empty: none), and the address and key of an HTTP one."""
+
+    name: str = "ms-marco-minilm"
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LLMConfig:
+    """The language model, if any: everything also works without one. Prices are per million tokens."""
+
+    name: str = ""
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+    cache: str = ""  # path of a file that caches answers
+    timeout: float = 60.0  # seconds for an answer, or for the next piece of a stream
+    retries: int = 3  # of a provider that is overloaded, failing, slow or unreachable
+    max_concurrent: int = 8  # simultaneous requests of the whole process
+    window: int = 24_000  # characters of a document in one prompt
+    prices: tuple[str, ...] = ()  # the price table: "openai:gpt-4o-mini 0.15 0.60" is model, input, output
+    input_price: float = 0.0  # with output_price, instead of the table
+    output_price: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_table("llm", self, {0: "retries input_price output_price", 1: "max_concurrent", 1000: "window"})
+        if not self.timeout > 0:
+            raise SettingsError(f"llm.timeout is {self.timeout}; it must be more than 0 seconds")
+        for line in self.prices:
+            if not re.fullmatch(r"\s*\S+(\s+\d+(\.\d*)?){2}\s*", line):
+                raise SettingsError(
+                    f"llm.prices has the line {line!r}; it must be a model and its prices per million input and output "
+                    'tokens, such as "openai:gpt-4o-mini 0.15 0.60"'
+                )
+
+
+Precision = Literal["float32", "half"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """How vectors are kept, at what size an index changes, who reads (labels), and which version is read."""
+
+    vectors: Precision = "float32"  # of a new collection: four bytes a number, or two ("half")
+    exact_below: int = 10_000  # below this every search is exact and in memory
+    exact_limit: int = 200_000  # maximum that is searched in memory while the index is another process's, or is built
+
+    access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
+    pooler: str = field(default="", repr=False)  # address of a pooler in transaction mode before the PostgreSQL server
+    as_of: str = ""  # the time of the version that is read (ISO 8601), of a collection in Lance; empty: the last one
+    keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then
+
+    def __post_init__(self) -> None:
+        check_table("store", self, {0: "keep_versions exact_below", 1: "exact_limit"})
+        if isinstance(self.access, str):  # its letters would be the labels
+            raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
+        if self.access is not None:
+            object.__setattr__(self, "access", tuple(sorted(set(self.access))))
+        if self.as_of and parse_iso_or_none(self.as_of) is None:
+            raise SettingsError(
+                f"store.as_of is {self.as_of!r}; it must be a date or a time such as 2025-05-31 or 2025-05-31T14:00"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class JobConfig:
+    """When a job is taken from a worker that is gone, and when it is given up."""
+
+    lease: float = 60.0  # seconds without a sign of life after which another worker may take the job
+    max_attempts: int = 3  # workers that may end without finishing it
+    any_host: bool = False  # files that a job reads are on a share that all machines have, so any may take it
+
+    def __post_init__(self) -> None:
+        check_table("jobs", self, {0.1: "lease", 1: "max_attempts"})
+
+
+Summaries = Literal["none", "extractive", "llm"]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionConfig:
+    """How sources are read, chunked and enriched. Sizes are tokens of the embedder."""
+
+    chunk_size: int = 256
+    chunk_overlap: int = 48
+    use_semantic_chunking: bool = True  # False: whole paragraphs, headings are no boundaries
+    quality_filter: bool = False  # merge small chunks of pages and drop those with hardly any text; never messages
+    sections: bool = False  # add each chapter of a file or web page as a document of its own
+    use_contextual_enrichment: bool = False  # put a sentence before each chunk that places it in its document
+    summaries: Summaries = "none"  # of pages, with a vector of their own: the page's own sentences, or the model's
+    language: str = "auto"  # of the text analyser
+    max_concurrent: int = 5  # simultaneous calls to the language model
+    max_file_bytes: int = 100_000_000
+    include: tuple[str, ...] = ()  # only files that match one of these patterns (as in .gitignore); empty: all
+    exclude: tuple[str, ...] = ()  # no files and folders that match one of these patterns
+    ignore: bool = True  # whether .gitignore, .clewignore and the default rules pass files over
+    max_read_seconds: float = 25.0  # for a file, or for a page of one that has pages
+    max_read_memory: int = 1_200_000_000  # bytes, of the process in which a file is read
+    max_pages: int = 10_000
+    allow_private: bool = False  # whether web pages may be fetched from private addresses
+
+    def __post_init__(self) -> None:
+        check_table(
+            "ingestion",
+            self,
+            {
+                8: "chunk_size",
+                1: "max_concurrent max_file_bytes max_pages",
+                (0.1, 86_400): "max_read_seconds",
+                100_000_000: "max_read_memory",
+            },
+        )
+        check_range("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
+        check_choice("ingestion.language", self.language, ("auto", *sorted(LANGUAGES)))
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadConfig:
+    """How the messages of a channel are grouped into threads, and what is indexed with each."""
+
+    untangle: bool = True  # whether messages without a reply mark are assigned to threads
+    gap_hours: float = 12.0  # the longest silence that a guessed reply may bridge
+    before: int = 2  # earlier messages whose words are indexed with a message
+    before_chars: int = 300  # of each of those
+
+    def __post_init__(self) -> None:
+        check_table("threads", self, {0: "gap_hours before", 1: "before_chars"})
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """How chunks are found. A minimum, where it is set, holds for every hit, whichever leg found it."""
+
+    strategy: str = "hybrid"
+    k: int = 5
+    depth: int = 50
+    mode: Literal["ann", "exact"] = "ann"
+    nprobe: int | None = None  # breadth of the approximate search; None: the default of the index
+    overfetch: int = 5
+    min_similarity: float | None = None  # cosine
+    min_relevance: float = 0.0  # chance that the chunk answers
+    fusion: Literal["confident", "convex", "rrf", "round_robin"] = "confident"
+    semantic_weight: float = 0.4  # of pages; the rest is the lexical weight
+    rrf_k: int = 60
+    document_strategy: str = "semantic"  # whose chunks document_boost weighs by their documents
+    document_weight: float = 0.3  # weight of the document's similarity in document_boost
+    document_min_similarity: float | None = None  # of a summary that counts; None: any counts
+    candidates: int = 20  # minimum number of hits that are re-ranked
+    variations: int = 3  # queries that multi_query adds to the question
+    rounds: int = 2  # maximum number of searches of self_reflective
+    max_query_chars: int = 100_000
+    cache: int = 256  # size of the LRU cache of results, valid until the collection changes; 0: none
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether hits are left out for their similarity or relevance."""
+        return self.min_similarity is not None or self.min_relevance > 0
+
+    def __post_init__(self) -> None:
+        check_table(
+            "search",
+            self,
+            {
+                1: "k depth nprobe overfetch rrf_k candidates rounds max_query_chars",
+                (-1, 1): "min_similarity document_min_similarity",
+                (0, 1): "min_relevance semantic_weight document_weight",
+                0: "variations cache",
+            },
+        )
+        if self.document_strategy in ("auto", "chunked", "document_boost"):
+            raise SettingsError(
+                f"search.document_strategy is {self.document_strategy!r}; name a strategy that finds chunks, as hybrid"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTransformerConfig:
+    """Queries written by the language model for `multi_query`, in place of variations of the question."""
+
+    enabled: bool = False
+    num_queries: int = 3  # searched beside the question
+    domain_context: str = ""  # subject of the documents, told to the model
+    suppress_thinking: bool = False  # ask for no reasoning, and drop what is in <think> tags
+
+    def __post_init__(self) -> None:
+        check_table("query_transformer", self, {1: "num_queries"})
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """Expansion of an elliptic question by keywords of the conversation before it.
+
+    Three keywords, weighted by the answers too, mislead less often than five (measured on MTRAG).
+    """
+
+    max_context_turns: int = 3  # turns to read; 0: no expansion
+    include_assistant: bool = True  # whether the answers count, not only the questions
+    keyword_weight: float = 2.0  # factor by which a word counts more than one a turn earlier; 1: all turns alike
+    max_keywords: int = 3
+
+    def __post_init__(self) -> None:
+        check_table("history", self, {0: "max_context_turns", 1: "keyword_weight max_keywords"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationConfig:
+    """How a whole conversation is searched with. Sizes are tokens of the embedder."""
+
+    strategy: str = "hybrid"  # the strategy of each part
+    single_below: int | None = None  # messages up to which it is one query; None: as many as it has topics
+    max_tokens: int = 256  # of one part, which is a query of its own: 1800 found fewer of the topics
+    overlap_tokens: int = 48
+    chunks_per_query: int = 5  # hits that each part keeps
+    dedup_strategy: Literal["document", "none", "semantic"] = "document"
+    dedup_max_per_doc: int = 1
+    dedup_threshold: float = 0.92  # cosine from which two chunks count as duplicates
+    order: Literal["coverage", "score"] = "coverage"
+    topics: bool = True  # split where the topic changes, not by length alone
+    global_query: bool = False  # also search with the whole conversation as one query
+    mmr: float | None = None  # weight of relevance against novelty; needs order = "score"
+
+    def __post_init__(self) -> None:
+        check_table(
+            "conversation",
+            self,
+            {
+                0: "single_below",
+                8: "max_tokens",
+                1: "chunks_per_query dedup_max_per_doc",
+                (-1, 1): "dedup_threshold",
+                (0, 1): "mmr",
+            },
+        )
+        check_range("conversation.overlap_tokens", self.overlap_tokens, 0, self.max_tokens - 1)
+        if self.strategy in ("auto", "chunked"):
+            raise SettingsError(
+                f"conversation.strategy is {self.strategy!r}; name the strategy of each part, such as hybrid"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """How messages are ranked among pages, and how much they gain from the messages around them in their thread."""
+
+    each_kind: bool = True  # also search each kind by itself, so that neither crowds out the other
+    semantic_weight: float = 0.4  # of messages; the rest is the lexical weight
+    after: float = 0.5  # share of the next message's score
+    before: float = 0.3  # share of the previous one's, whose words are indexed with it already
+    reach: int = 5  # messages to either side, their shares falling linearly; 0: no smoothing
+
+    def __post_init__(self) -> None:
+        check_table("flow", self, {(0, 1): "semantic_weight after before", 0: "reach"})
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringConfig:
+    """Weights of a message's score besides its relevance. A boost of 1 has no effect.
+
+    `min_similarity` is a cosine, so that age never hides a message; None: no minimum.
+    """
+
+    base: Literal["relevance", "similarity"] = "relevance"  # before boosts: by its own signals, or the cosine
+    scoring: Literal["product", "weighted_sum"] = "product"
+    time_decay: float = 0.2  # λ of exp(−λ·hours)
+    time_floor: float = 0.5  # minimum of the time factor; 0: nothing is left after a day or two
+    channel_boost: float = 1.2
+    thread_boost: float = 1.5
+    flow_boost: float = 1.0  # where other hits are near in the same thread
+    completeness_boost: float = 1.0  # where all the messages it answers were found too
+    score_equality: float = 0.01  # scores closer than this tie, and the newer message comes first
+    semantic_weight: float = 0.8  # weights of the weighted sum, each of a part from 0 to 1
+    time_weight: float = 0.1
+    channel_weight: float = 0.05
+    thread_weight: float = 0.05
+    flow_weight: float = 0.0
+    completeness_weight: float = 0.0
+    min_similarity: float | None = None
+    tokens: int = 4000  # of a window
+    related_channels: int = 3  # maximum number besides the requested channel
+    chain_share: float = 0.05  # of the budget, for chains of replies that are guessed, not marked
+    authors: bool = True  # whether the text of a window names the author and time of each message
+    style_messages: int = 5  # minimum number for a style profile
+    style_threads: int = 2  # past threads shown in a style prompt
+    style_tokens: int = 1000  # of a style prompt
+
+    def __post_init__(self) -> None:
+        check_table(
+            "scoring",
+            self,
+            {
+                0: "time_decay channel_boost thread_boost flow_boost completeness_boost score_equality semantic_weight "
+                "time_weight channel_weight thread_weight flow_weight completeness_weight related_channels "
+                "style_threads",
+                1: "tokens style_messages style_tokens",
+                (0, 1): "time_floor chain_share",
+                (-1, 1): "min_similarity",
+            },
+        )
+
+
+RENDERERS = ("numbered", "knowledge_base", "related_posts", "threads", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class MergerConfig:
+    """How hits of one source and heading path are merged into a passage. Sizes are characters."""
+
+    max_merged_size: int = 2000  # separators and gap marks included; a single chunk is never cut
+    preserve_order: bool = True  # False: best chunk first within a passage
+    require_adjacent: bool = False  # True: never merge across a gap
+    gap_mark: str = "[…]"  # marks omitted text between two parts; empty: no mark
+
+    def __post_init__(self) -> None:
+        check_table("merger", self, {1: "max_merged_size"})
+
+
+@dataclass(frozen=True, slots=True)
+class FormatterConfig:
+    """How a passage is formatted. Thresholds are characters of its text."""
+
+    small_chunk_threshold: int = 200  # below: all headings
+    medium_chunk_threshold: int = 800  # below: the last two; from here on: none
+    include_scores: bool = False
+    include_source: bool = True
+    group_by_source: bool = False
+
+    def __post_init__(self) -> None:
+        check_table("formatter", self, {0: "small_chunk_threshold"})
+        check_min("formatter.medium_chunk_threshold", self.medium_chunk_threshold, self.small_chunk_threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """How hits become prompt text within a token budget, and when they are not worth it."""
+
+    tokens: int = 2000
+    k: int = 10
+    min_relevance: float = 0.01  # of a hit that is shown: the chance that it answers
+    min_chance: float = 0.3  # of any of the hits answering; below it nothing is shown
+    render: Literal["numbered", "knowledge_base", "related_posts", "threads", "json"] = "numbered"
+    wrap: Literal["none", "xml", "markdown", "prose"] = "none"
+    tag: str = "knowledge_base"  # name of the wrapping element
+    order: Literal["score", "reading"] = "score"  # best first; or documents by their best hit, each in reading order
+    grow: Literal["none", "threads", "neighbours", "section"] = "threads"  # how hits are expanded
+    neighbour_worth: float = 0.8  # factor on the hit's score: a neighbour comes before hits that score less
+    section_share: float = 0.5  # of a section that must be found before the rest is added
+    cut: bool = False  # whether a passage that does not fit may be cut after a sentence
+    tokenizer: str = ""  # tokenizer.json of the model that reads the prompt; empty: four characters per token
+
+    def __post_init__(self) -> None:
+        check_table("context", self, {1: "tokens k", (0, 1): "min_relevance min_chance neighbour_worth section_share"})
+        if not re.fullmatch(r"[^\W\d][\w.-]*", self.tag):
+            raise SettingsError(f"context.tag is {self.tag!r}; it must be a plain name, as in an XML tag")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """How many sessions are kept, and for how long; a session numbers the documents cited in a conversation."""
+
+    max_sessions: int = 1000  # the least recently used are dropped first, named chats never
+    max_documents: int = 1000  # numbered documents per session
+    idle: float = 86_400.0  # seconds after which an unused session is dropped; named chats are kept
+
+    def __post_init__(self) -> None:
+        check_table("session", self, {1: "max_sessions max_documents idle"})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerConfig:
+    """How a question is answered from the search results."""
+
+    min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
+    min_nearest: float = 0.05  # minimum confidence at which the closest passages are shown where there is no answer
+    passages: int = 3  # that an answer without a model quotes at most
+    max_tokens: int = 600  # of an answer with a model
+    unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports
+    verifier: str = "builtin"  # what says whether a passage supports a sentence
+    reader: str = "builtin"  # what says which part of a passage answers; without a model
+
+    def __post_init__(self) -> None:
+        check_table("answer", self, {(0, 1): "min_confidence min_nearest", 1: "passages max_tokens"})
+        if not self.verifier:
+            raise SettingsError("answer.verifier is empty; give rules or builtin")
+        if not self.reader:
+            raise SettingsError("answer.reader is empty; give reranker or builtin")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """The limits of an agent per question. Tokens and cost include the calls to the language model that tools make."""
+
+    max_calls: int = 10  # of tools; then it must answer with what it has
+    max_tokens: int = 100_000  # input and output
+    max_cost: float | None = None  # by the prices of the language model; None: no limit
+    guided: bool | None = None  # run the tools that fit the question first; None: only for models in this process
+
+    def __post_init__(self) -> None:
+        check_table("agent", self, {1: "max_calls max_tokens", 0: "max_cost"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """`clew serve`: its address, the names and pages it answers to, and how much one request may take."""
+
+    host: str = "127.0.0.1"  # any but a loopback address needs keys
+    port: int = 8080  # 0: any that is free
+    folder: str = ""  # of uploads; empty: .server beside the collections, else one of the user's
+    hosts: tuple[str, ...] = ()  # further names by which it may be addressed
+    origins: tuple[str, ...] = ()  # of web pages elsewhere that may call it
+    read_only: bool = False  # nothing is added or removed, whatever the key
+    max_body: int = 64 * 1024 * 1024  # bytes of an upload
+    max_json: int = 4 * 1024 * 1024  # bytes of any other request
+    max_connections: int = 800  # open at a time; a process may usually have 1024 files open
+    body_timeout: float = 15.0  # seconds for the head of a request, and for a body; for a long one 1 s more a kilobyte
+    timeout: float = 60.0  # seconds for an answer, and for the next event of a stream
+    rate: float = 100.0  # requests a second from one key or address; 0: no limit
+    max_concurrent: int = 8  # searches at a time; the others wait in order
+    max_answers: int = 8  # answers at a time: asks, chats and agents; and as many uploads
+    max_waiting: int = 1000  # requests that may wait
+
+    def __post_init__(self) -> None:
+        check_table(
+            "server",
+            self,
+            {
+                (0, 65535): "port",
+                1024: "max_body max_json",
+                0.1: "body_timeout timeout",
+                0: "rate",
+                1: "max_connections max_concurrent max_answers max_waiting",
+            },
+        )
+        if not self.host:
+            raise SettingsError("server.host is empty; it must be an address, such as 127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)

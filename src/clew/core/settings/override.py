@@ -1,14 +1,13 @@
-"""Single settings by their dotted name: changing them, and telling in which of them two trees differ."""
+"""Single settings by their dotted name: changing them, differences of two trees, and which may be tuned."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type
-from clew.core.suggest import format_suggestion
+from clew.core.suggest import HIDDEN, format_suggestion, mask_secrets
 
 # What takes the place of a setting that was removed.
 REMOVED: Mapping[str, str] = {
@@ -70,3 +69,38 @@ def mask_setting(name: str, value: Any) -> Any:
     if field and any(item.name == field and not item.repr for item in fields(getattr(DEFAULTS, table))):
         return HIDDEN if value else value
     return mask_secrets(value) if isinstance(value, str) else value
+
+
+# No model, address, key, path or text for a prompt: values come from callers that may not read or set these, and from
+# files that came with a folder.
+_FIELDS: Final = {
+    "search": "strategy k depth mode nprobe overfetch min_similarity min_relevance fusion semantic_weight rrf_k "
+    "document_strategy document_weight document_min_similarity candidates variations rounds",
+    "context": "k min_relevance min_chance order grow neighbour_worth section_share cut",
+    "merger": "max_merged_size preserve_order require_adjacent",
+    "conversation": "strategy single_below max_tokens overlap_tokens chunks_per_query dedup_strategy dedup_max_per_doc "
+    "dedup_threshold order topics global_query mmr",
+    "history": "max_context_turns include_assistant keyword_weight max_keywords",
+    "query_transformer": "num_queries",
+    "scoring": "base scoring time_decay time_floor channel_boost thread_boost flow_boost completeness_boost "
+    "score_equality semantic_weight time_weight channel_weight thread_weight flow_weight completeness_weight "
+    "min_similarity related_channels chain_share",
+}
+TUNABLE: Final = frozenset(f"{table}.{field}" for table, names in _FIELDS.items() for field in names.split())
+
+
+def check_tunable(name: str, values: Iterable[Any]) -> None:
+    """Raises SettingsError unless the setting may be tuned and the values are of its type."""
+    if name not in TUNABLE:
+        hint = format_suggestion(name, TUNABLE, max_names=1, cutoff=0.8)
+        raise SettingsError(
+            f"{name} cannot be tuned: only numbers and choices that a search reads can; "
+            + (hint or "for chunk sizes or another model evaluate two collections")
+        )
+    table, _, field = name.partition(".")
+    kind = get_type_hints(type(getattr(DEFAULTS, table)))[field]
+    for value in values:
+        try:
+            check_value_type(value, kind)
+        except (InvalidValue, OverflowError):
+            raise SettingsError(f"{name} is {str(value)[:40]!r}; it must be {describe_type(kind)}") from None

@@ -1,8 +1,12 @@
-"""The types of setting values: checking a value, parsing it from text, naming the type in an error message."""
+"""Values of settings: their checks, their types, and how they are parsed and named in messages."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
+
+from clew.core.errors import SettingsError
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -68,3 +72,43 @@ def describe_type(value_type: Any) -> str:
     if get_origin(value_type) is tuple:
         return f"a list, each {describe_type(get_args(value_type)[0])}"
     return _WORDS.get(value_type, str(value_type))
+
+
+def check_table(table: str, config: Any, limits: Mapping[float | tuple[float, float], str]) -> None:
+    """Raise SettingsError for a value of a table that is none of its choices, or outside its limits.
+
+    limits: The names of settings by their minimum, or by their minimum and maximum; None passes where it may be.
+    """
+    types = {each.name: each.type for each in fields(config)}
+    for name, kind in types.items():
+        if get_origin(kind) is Literal:
+            check_choice(f"{table}.{name}", getattr(config, name), get_args(kind))
+    for limit, names in limits.items():
+        for name in names.split():
+            value = getattr(config, name)
+            if value is None and NoneType in get_args(types[name]):
+                continue
+            if isinstance(limit, tuple):
+                check_range(f"{table}.{name}", value, *limit)
+            else:
+                check_min(f"{table}.{name}", value, limit)
+
+
+def check_min(name: str, value: object, minimum: float) -> None:
+    """Raise SettingsError if the value is below the minimum or not a number."""
+    if not isinstance(value, int | float):
+        raise SettingsError(f"{name} is {value!r}; it must be a number of at least {minimum}")
+    if not value >= minimum:
+        raise SettingsError(f"{name} is {value!r}; it must be at least {minimum}")
+
+
+def check_range(name: str, value: object, minimum: float, maximum: float) -> None:
+    """Raise SettingsError if the value is outside the range or not a number."""
+    if not (isinstance(value, int | float) and minimum <= value <= maximum):
+        raise SettingsError(f"{name} is {value!r}; it must be between {minimum} and {maximum}")
+
+
+def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise SettingsError if the value is not one of those allowed."""
+    if value not in allowed:
+        raise SettingsError(f"{name} is {value!r}; it may be {', '.join(allowed)}")

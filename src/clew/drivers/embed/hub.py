@@ -18,8 +18,7 @@ import numpy as np
 
 from clew.core.errors import DriverFailed, DriverMissing, NotFound, SettingsError
 from clew.core.protocols import Embedder, Role
-from clew.core.settings import EmbedderConfig
-from clew.core.settings.models import Device
+from clew.core.settings import Device, EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.card import read_model_card
 from clew.drivers.onnx import DEFAULT_MAX_TOKENS

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Role
-from clew.core.settings import EmbedderConfig
-from clew.core.settings.models import Device
+from clew.core.settings import Device, EmbedderConfig
 from clew.core.types import Matrix, Vector
 from clew.drivers.embed.card import ModelCard, pool_tokens, read_model_card
 from clew.drivers.onnx import OnnxModel, find_package_folder, run_in_batches, run_parallel_longest_first

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from clew.core.doctor import Defect, Remedy
 from clew.core.facets import Condition, find_named_documents
 from clew.core.filter import Filter
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.stored import Hashes, PackedTerms, StagedModel
 from clew.core.types import Matrix, Vector
 
@@ -85,6 +85,13 @@ class Head:
     def average_length(self) -> float:
         """The mean number of terms of a chunk."""
         return self.length / self.chunks if self.chunks else 0.0
+
+    def swap_models(self, change: int) -> Self | None:
+        """The next head, with the staged model in use; None if the change is another by now, or no model is staged."""
+        if self.change != change or self.staged is None:
+            return None
+        model, before = self.staged, StagedModel(self.embedder, self.dim, was_used=True)
+        return replace(self, embedder=model.embedder, dim=model.dim, change=change + 1, pending=0, staged=before)
 
 
 @dataclass(slots=True)

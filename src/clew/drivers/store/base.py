@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from clew.core.doctor import Defect, Remedy
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import (

@@ -25,12 +25,11 @@ import numpy as np
 
 from clew.core.calibration import Calibration
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
-from clew.core.plural import format_count
-from clew.core.sections import find_section_cycle
 from clew.core.stored import BundlePart, Manifest, PackedTerms, StoredDocument
+from clew.core.suggest import format_count
 from clew.core.thread import THREAD_KIND
 from clew.core.time import from_iso, to_iso
-from clew.core.types import Chunk, Document, Section
+from clew.core.types import Chunk, Document, Section, find_section_cycle
 from clew.drivers.store.checks import check_stored_document
 from clew.drivers.store.inspection import inspect_stored
 from clew.drivers.store.rows import MAX_CHARS, MAX_CHUNKS, meta_to_json

@@ -21,10 +21,10 @@ from clew.core.errors import (
     ModelSwitched,
     StoreMismatch,
 )
+from clew.core.jobs import make_worker_name
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Chunk, Matrix
-from clew.core.workers import make_worker_name
 from clew.drivers.store import checks
 from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Snapshot, Transaction, select
 from clew.drivers.store.named import claim_documents, end_claim_among, has_claims

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.errors import NotFound
-from clew.core.jobs import ACTIVE, Job, JobState
-from clew.core.protocols.records import RecordKind
-from clew.core.session import ChangeSession, StoredSession, messages_to_json, parse_messages
+from clew.core.jobs import ACTIVE, Job, JobState, is_dead_worker
+from clew.core.protocols import RecordKind
+from clew.core.stored import ChangeSession, StoredSession, messages_to_json, parse_messages
 from clew.core.suggest import format_suggestion
 from clew.core.time import from_iso, to_iso
-from clew.core.workers import is_dead_worker
 from clew.drivers.store.backend import Backend, NamedRows, Values
 
 MAX_FINISHED = 100  # finished jobs that are kept

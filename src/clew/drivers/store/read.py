@@ -14,8 +14,7 @@ from clew.core.candidates import ThreadPlace
 from clew.core.facets import Condition, expand_document_filter, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import PackedTerms, StoredDocument
-from clew.core.thread_edit import ThreadPart, Waiting
-from clew.core.thread_view import Head, ThreadView, view_document
+from clew.core.thread import Head, ThreadPart, ThreadView, Waiting, view_document
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section, Vector
 from clew.drivers.store import checksums
 from clew.drivers.store import rows as made

@@ -24,8 +24,7 @@ from clew.core.filter import Meta
 from clew.core.memo import Memo
 from clew.core.stored import Hashes, NewDocument, PackedTerms, StoredDocument
 from clew.core.text import Terms
-from clew.core.thread import is_thread
-from clew.core.thread_view import Head
+from clew.core.thread import Head, is_thread
 from clew.core.time import from_iso, to_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, Vector
 from clew.drivers.store import checks, checksums

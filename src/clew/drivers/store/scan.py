@@ -11,8 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Gone
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import Gone, compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.parallel import run_parallel

@@ -17,11 +17,11 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import LANGUAGES
 from clew.core.lru import LRUCache
 from clew.core.protocols import Embedder, Mode
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.thread_edit import ThreadEdit
+from clew.core.thread import ThreadEdit
 from clew.core.types import Chunk, Document, Hit, Matrix, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, embed, inspection, read, write
 from clew.drivers.store.backend import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from clew.core.thread_edit import ThreadEdit
+from clew.core.thread import ThreadEdit
 from clew.core.time import to_iso
 from clew.core.types import Document, Vector
 from clew.drivers.store import rows as made

@@ -14,12 +14,10 @@ from typing import Any
 
 from clew.core.errors import NotFound, SettingsError, SourceError
 from clew.core.ids import digest
-from clew.core.plural import format_count
-from clew.core.suggest import format_names
+from clew.core.suggest import format_count, format_names
 from clew.core.types import Document, Message
 from clew.engine import Engine
-from clew.engine.names import find_message
-from clew.engine.sections import resolve_document_or_sections
+from clew.engine.names import find_message, resolve_document_or_sections
 from clew.evaluation.measures import Span
 
 MAX_GRADE = 1_000_000

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from clew.core.detect import detect_language
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.languages import detect_language
 from clew.core.protocols import LLM, Embedder, LLMFailure
 from clew.core.report import OnProgress, Progress
 from clew.core.text import extract_terms, tokenize_words

@@ -17,10 +17,9 @@ import numpy as np
 from clew.core.calibration import Calibration
 from clew.core.errors import CostLimit, CountMismatch, DriverFailed, SettingsError
 from clew.core.filter import Filter
-from clew.core.flush import flush_after
 from clew.core.ids import digest
 from clew.core.protocols import Embedder, Store
-from clew.core.report import OnProgress, Report, SourceFailure, measure_progress
+from clew.core.report import OnProgress, Report, SourceFailure, flush_after, measure_progress
 from clew.core.sentences import split_sentences
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Vector

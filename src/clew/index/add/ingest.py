@@ -2,25 +2,33 @@
 
 Each makes a recipe of the settings and a budget that every model call is charged to. `walk` finds the sources,
 `prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.
+
+Backfill: documents without a summary get one, and `refresh` replaces those of a lesser maker. A document that fails
+does not stop the rest. A model is asked for several at a time, each summary is stored as soon as it is there, and a
+document that another run is at work on is left to it: whatever ends the work, nothing is paid twice.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Lock
 from time import monotonic
 
-from clew.core.errors import SourceError
+from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound, SourceError
+from clew.core.filter import Filter
+from clew.core.jobs import make_worker_name
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
-from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
-from clew.core.types import INCOMPLETE, Document, Message
-from clew.index.add.backfill import find_records_without_contexts, generate_summaries
+from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure, measure_progress
+from clew.core.text import estimate_tokens
+from clew.core.types import INCOMPLETE, Document, DocumentRecord, Message
+from clew.core.usage import CostBudget, Usage
 from clew.index.add.context import IngestContext, check_summary_model, ignore_warning
 from clew.index.add.embed import calibrate_once, embed_pending, finish_write
 from clew.index.add.pipeline import RunPipeline, run_pipeline, run_pipeline_on_budget
-from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
+from clew.index.add.prepare import Prepared, Recipe, Unchanged, prepare_sources
 from clew.index.add.sections import SectionTracker
-from clew.index.enrich.summary import CALLER, Summariser
+from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
 from clew.index.read.sections import validate_document
 from clew.index.thread import incremental
 from clew.index.walk.ignore import make_walk_rules
@@ -33,6 +41,126 @@ from clew.index.walk.sources import (
     report_found,
 )
 from clew.index.walk.sync import MovedFiles, Vanished, WalkedFolders
+
+TAKEN = "another run is summarising it"
+CLAIM_SECONDS = 300.0  # for which a document is left to the run that summarises it
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The outcome of one document: its text and new summary, or why there is none; neither where none is wanted."""
+
+    record: DocumentRecord
+    document: Document | None = None
+    summary: Summary | None = None
+    failure: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Run:
+    """The counts of one run."""
+
+    total: int
+    on_progress: OnProgress | None
+    started: float = field(default_factory=monotonic)
+    filled: list[str] = field(default_factory=list)
+    failed: list[SourceFailure] = field(default_factory=list)
+    noted: list[SourceFailure] = field(default_factory=list)
+    skipped: int = 0
+    stopped: str = ""
+
+    def report_progress(self) -> None:
+        """Call `on_progress` with the counts so far."""
+        done, spent = len(self.filled) + len(self.failed) + self.skipped, monotonic() - self.started
+        if self.on_progress and done:
+            failed = len(self.failed)
+            self.on_progress(measure_progress("summarising", done, self.total, "documents", spent, failed=failed))
+
+
+def generate_summaries(
+    *,
+    store: Store,
+    summariser: Summariser,
+    refresh: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Write the summaries that are wanted; the report says of which documents, and which failed."""
+    wanted = [record for record in store.documents() if is_summary_wanted(record, summariser.maker, refresh=refresh)]
+    run = _Run(len(wanted), on_progress)
+    owner, held = make_worker_name(), set[str]()
+
+    def summarise(record: DocumentRecord) -> _Outcome:
+        if summariser.llm:  # without a model nothing is paid for
+            if not store.claim([record.id], owner=owner, seconds=CLAIM_SECONDS):
+                return _Outcome(record, note=TAKEN)
+            held.add(record.id)
+        current = next(store.documents(Filter(documents=frozenset({record.id}))), None)
+        if current is None or not is_summary_wanted(current, summariser.maker, refresh=refresh):
+            return _Outcome(record)  # another run has made it since they were listed
+        try:
+            document = store.document(record.id)
+            return _Outcome(record, document, summariser.summarise(document))
+        except (DriverFailed, NotFound) as error:
+            return _Outcome(record, failure=error.message)
+
+    try:
+        calls = [partial(summarise, record) for record in wanted]
+        for number, outcome in run_within_budget(calls, max_concurrent=summariser.max_concurrent):
+            if isinstance(outcome, CostLimit):
+                run.stopped = str(outcome)
+                break
+            _store_outcome(outcome, store, run)
+            if (done := wanted[number].id) in held:
+                store.claim([done], owner=owner, seconds=0)
+                held.discard(done)
+            run.report_progress()
+    finally:
+        if held:
+            store.claim(sorted(held), owner=owner, seconds=0)
+    return Report(
+        changed=tuple(run.filled),
+        skipped=run.skipped,
+        failed=tuple(run.failed),
+        embedded=len(run.filled),
+        seconds=monotonic() - run.started,
+        noted=tuple(run.noted),
+        stopped=run.stopped,
+    )
+
+
+def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> bool:
+    """Return whether `maker` is to summarise a document: if it has no summary, or to `refresh` one of a lesser maker.
+
+    A caller's own summary is never replaced; a model replaces extracts and the summaries of other models.
+    """
+    if not record.chunks:
+        return False
+    return not record.summary or (refresh and maker != EXTRACT and record.summary_by not in (maker, CALLER))
+
+
+def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
+    """Store a summary, unless the text that it was made of has changed meanwhile."""
+    record, summary, document = outcome.record, outcome.summary, outcome.document
+    name = record.uri or record.id
+    if outcome.failure:
+        run.failed.append(SourceFailure(name, outcome.failure))
+    elif summary is None or document is None:
+        run.skipped += 1
+        run.noted += [SourceFailure(name, outcome.note)] if outcome.note else []
+    else:
+        try:
+            store.summarise(record.id, summary.text, by=summary.by, expected_text=document.text)
+            run.filled.append(name)
+        except ConcurrentChange:
+            run.failed.append(SourceFailure(name, "it changed while it was summarised; run backfill again"))
+        except (DriverFailed, NotFound) as error:
+            run.failed.append(SourceFailure(name, error.message))
+
+
+def find_records_without_contexts(store: Store) -> Sequence[DocumentRecord]:
+    """Find the records of documents of which a model failed to write contexts."""
+    return [record for record in store.documents() if "contexts" in record.lacks]
 
 
 def add_sources(
@@ -229,3 +357,128 @@ def _read_stored(store: Store, doc_id: str) -> Document:
     """Return a stored document as its source gave it: with a summary only if that is the caller's."""
     document = store.document(doc_id)
     return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")
+
+
+USUAL_ANSWER_TOKENS = 100  # of a context or a summary
+SAMPLE_TEXTS = 16  # embedded to time a local embedder
+
+
+class EstimatingLLM(LLM):
+    """A stand-in for a language model: it answers with placeholders and adds up the tokens of the real one."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._name = llm.name
+        self._usage = Usage()
+        self._lock = Lock()  # summaries are made in several threads
+
+    @property
+    def name(self) -> str:
+        """The name of the real model."""
+        return self._name
+
+    @property
+    def usage(self) -> Usage:
+        """The estimated usage so far."""
+        return self._usage
+
+    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
+        """Return a placeholder for the answer."""
+        used = Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
+        with self._lock:
+            self._usage += used
+        return "?"
+
+
+def make_dry_run_plan(
+    sources: Iterable[Source | SourceError],
+    *,
+    store: Store,
+    recipe: Recipe,
+    llm: EstimatingLLM | None,
+    budget: CostBudget,
+    total: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> Plan:
+    """Plan the addition of the sources; `recipe` must be made with the estimating `llm`, not the real one."""
+    added: list[str] = []
+    changed: list[str] = []
+    failed: list[SourceFailure] = []
+    unchanged = chunks = reused = embedded = tokens = 0
+    started, timing = monotonic(), 0.0
+    timer = _EmbeddingTimer(recipe.embedder)
+    for done, prepared in enumerate(prepare_sources(sources, store=store, recipe=recipe), 1):
+        if isinstance(prepared, Unchanged):
+            unchanged += 1
+        elif isinstance(prepared, SourceFailure):
+            failed.append(prepared)
+        else:
+            (changed if prepared.record else added).append(prepared.uri_or_id)
+            texts = _find_texts_to_embed(prepared, store)
+            chunks += len(prepared.chunks)
+            embedded += len(texts)
+            reused += len(prepared.chunks) - len(texts)
+            if prepared.summary.text and prepared.chunks:
+                texts = [*texts, prepared.summary.text]
+            tokens += sum(recipe.embedder.count(texts))
+            timing += timer.sample(texts)
+        if on_progress:
+            spent, counts = monotonic() - started, {"failed": len(failed), "chunks": chunks}
+            on_progress(measure_progress("planning", done, total, "documents", spent, **counts))
+    usage = llm.usage if llm else Usage()
+    cost = budget.compute_cost(recipe.embedder.name, input_tokens=tokens)
+    if llm:
+        cost += budget.compute_cost(llm.name, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    return Plan(
+        added=tuple(added),
+        changed=tuple(changed),
+        unchanged=unchanged,
+        failed=tuple(failed),
+        chunks=chunks,
+        reused=reused,
+        embedded=embedded,
+        embedded_tokens=tokens,
+        calls=usage.calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=cost,
+        seconds=timer.estimate(tokens, reading=monotonic() - started - timing),
+    )
+
+
+class _EmbeddingTimer:
+    """The speed of an embedder that runs on this machine, from a few of the texts; others are never called."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._is_local = getattr(embedder, "is_local", False)
+        self._texts = self._tokens = 0
+        self._seconds = 0.0
+
+    def sample(self, texts: Sequence[str]) -> float:
+        """Embed some of the texts if more are wanted; return the seconds that it took."""
+        part = texts[: SAMPLE_TEXTS - self._texts] if self._is_local else ()
+        if not part:
+            return 0.0
+        tokens = sum(self._embedder.count(part))
+        if not self._texts:
+            self._embedder.embed(part[:1], role="passage")  # the first call loads the model
+        started = monotonic()
+        self._embedder.embed(part, role="passage")
+        spent = monotonic() - started
+        self._texts += len(part)
+        self._tokens += tokens
+        self._seconds += spent
+        return spent
+
+    def estimate(self, tokens: int, *, reading: float) -> float | None:
+        """Return how long reading and embedding so many tokens takes; None if the speed is not known."""
+        if not tokens:
+            return reading
+        return reading + self._seconds / self._tokens * tokens if self._tokens else None
+
+
+def _find_texts_to_embed(prepared: Prepared, store: Store) -> list[str]:
+    """Find the embed_text of the chunks that have no stored vector."""
+    known = set(store.vectors([chunk.id for chunk in prepared.chunks])) if prepared.record else set[str]()
+    known |= {chunk.id for chunk in prepared.chunks if chunk.embed_text in prepared.moved_vectors}
+    return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

@@ -22,8 +22,7 @@ from clew.core.parallel import prefetch
 from clew.core.protocols import Store
 from clew.core.report import OnProgress, OnWarning, Report, SourceFailure, measure_progress
 from clew.core.stored import NewDocument
-from clew.core.thread import is_thread
-from clew.core.thread_edit import ThreadEdit
+from clew.core.thread import ThreadEdit, is_thread
 from clew.core.types import Chunk, Vector
 from clew.core.usage import CostBudget
 from clew.index.add.context import IngestContext

@@ -6,27 +6,8 @@ from typing import Any
 
 from clew.core.errors import MalformedFile, SourceError
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile, open_json_scanner, read_until_failure
-from clew.index.chat.normalise import (
-    EDITED,
-    EMPTY,
-    NOTICES,
-    REPEATED,
-    REPLACED,
-    UNDATED,
-    UNREADABLE,
-    ExportNotes,
-    as_object_list,
-    as_object_or_empty,
-    as_text_or_empty,
-    clean_message_text,
-    disambiguate_names,
-    format_attachment_placeholder,
-    join_nonempty_lines,
-    parse_iso_time,
-    pick_first_name,
-    sort_messages_by_time,
-)
 
 _MESSAGE_TYPES = frozenset({"Default", "Reply", "0", "19"})  # the exporter writes a type it does not know as its number
 _USER_MENTION = re.compile(r"<@!?(\d+)>")
@@ -41,7 +22,7 @@ def is_discord_export(file: ExportFile) -> bool:
         return False
 
 
-def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_discord_export(files: Sequence[ExportFile], notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
     of: dict[str, list[ExportFile]] = {}
     names: dict[str, str] = {}
@@ -52,23 +33,23 @@ def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iter
             if head is not None:
                 notes.add_failure(SourceError(file.uri, "is not an exported channel of Discord; export it again"))
             continue
-        channel = as_object_or_empty(head.get("channel"))
-        key = pick_first_name(channel.get("id"), channel.get("name")) or file.stem
-        name = pick_first_name(channel.get("name")) or file.stem
-        if "thread" in as_text_or_empty(channel.get("type")).lower() and (
-            above := pick_first_name(channel.get("category"))
+        channel = n.as_object_or_empty(head.get("channel"))
+        key = n.pick_first_name(channel.get("id"), channel.get("name")) or file.stem
+        name = n.pick_first_name(channel.get("name")) or file.stem
+        if "thread" in n.as_text_or_empty(channel.get("type")).lower() and (
+            above := n.pick_first_name(channel.get("category"))
         ):
             name = f"{above}/{name}"
         names[key] = name
         of.setdefault(key, []).append(file)
-    for key, name in disambiguate_names(names).items():
+    for key, name in n.disambiguate_names(names).items():
         found: dict[str, Message] = {}
         for file in of[key]:
             messages = _read_messages(file, channel=name, notes=notes)
             for message in read_until_failure(file, messages, notes, kind="discord"):
-                notes.count_event(REPEATED if found.get(message.id) == message else REPLACED, message.id in found)
+                notes.count_event(n.REPEATED if found.get(message.id) == message else n.REPLACED, message.id in found)
                 found[message.id] = message
-        yield name, sort_messages_by_time(found.values())
+        yield name, n.sort_messages_by_time(found.values())
 
 
 def _read_export_header(file: ExportFile) -> dict[str, Any]:
@@ -79,78 +60,82 @@ def _read_export_header(file: ExportFile) -> dict[str, Any]:
             return {}
         for key in scanner.iter_keys():
             if key == "messages":
-                return head if as_object_or_empty(head.get("guild")) and as_object_or_empty(head.get("channel")) else {}
+                return (
+                    head
+                    if n.as_object_or_empty(head.get("guild")) and n.as_object_or_empty(head.get("channel"))
+                    else {}
+                )
             if not head and key != "guild":  # an exported channel begins with its guild; other JSON is not read further
                 return {}
             head[key] = scanner.read_value()
     return {}
 
 
-def _read_messages(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[Message]:
+def _read_messages(file: ExportFile, *, channel: str, notes: n.ExportNotes) -> Iterator[Message]:
     with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
             if key == "messages":
                 for row in scanner.iter_objects():
-                    if row is None or not pick_first_name(row.get("id")):
-                        notes.count_event(UNREADABLE)
+                    if row is None or not n.pick_first_name(row.get("id")):
+                        notes.count_event(n.UNREADABLE)
                     elif str(row.get("type", "Default")) not in _MESSAGE_TYPES:
-                        notes.count_event(NOTICES)
+                        notes.count_event(n.NOTICES)
                     elif message := _parse_message(row, channel=channel, notes=notes):
                         yield message
                     else:
-                        notes.count_event(EMPTY)
+                        notes.count_event(n.EMPTY)
 
 
-def _parse_message(row: Mapping[str, Any], *, channel: str, notes: ExportNotes) -> Message | None:
+def _parse_message(row: Mapping[str, Any], *, channel: str, notes: n.ExportNotes) -> Message | None:
     """Parse the message of a row; None if it has no text."""
     text = _compose_message_text(row)
     if not text:
         return None
-    author = as_object_or_empty(row.get("author"))
-    at = parse_iso_time(row.get("timestamp"), notes)
-    notes.count_event(EDITED, bool(row.get("timestampEdited")))
-    notes.count_event(UNDATED, at is None)
+    author = n.as_object_or_empty(row.get("author"))
+    at = n.parse_iso_time(row.get("timestamp"), notes)
+    notes.count_event(n.EDITED, bool(row.get("timestampEdited")))
+    notes.count_event(n.UNDATED, at is None)
     return Message(
         text,
-        author=pick_first_name(author.get("nickname"), author.get("name"), author.get("id")),
+        author=n.pick_first_name(author.get("nickname"), author.get("name"), author.get("id")),
         at=at,
-        id=pick_first_name(row.get("id")),
+        id=n.pick_first_name(row.get("id")),
         channel=channel,
-        reply_to=pick_first_name(as_object_or_empty(row.get("reference")).get("messageId")) or None,
+        reply_to=n.pick_first_name(n.as_object_or_empty(row.get("reference")).get("messageId")) or None,
         role="bot" if author.get("isBot") is True else "user",
     )
 
 
 def _compose_message_text(row: Mapping[str, Any]) -> str:
     people = {
-        pick_first_name(one.get("id")): pick_first_name(one.get("nickname"), one.get("name"))
-        for one in as_object_list(row.get("mentions"))
+        n.pick_first_name(one.get("id")): n.pick_first_name(one.get("nickname"), one.get("name"))
+        for one in n.as_object_list(row.get("mentions"))
     }
     content = _USER_MENTION.sub(
-        lambda match: f"@{people.get(match[1]) or match[1]}", as_text_or_empty(row.get("content"))
+        lambda match: f"@{people.get(match[1]) or match[1]}", n.as_text_or_empty(row.get("content"))
     )
     content = _EMOJI.sub(r"\1", content)
-    embeds = (_format_embed(embed, content) for embed in as_object_list(row.get("embeds")))
+    embeds = (_format_embed(embed, content) for embed in n.as_object_list(row.get("embeds")))
     files = (
-        format_attachment_placeholder("file", pick_first_name(file.get("fileName")))
-        for file in as_object_list(row.get("attachments"))
+        n.format_attachment_placeholder("file", n.pick_first_name(file.get("fileName")))
+        for file in n.as_object_list(row.get("attachments"))
     )
     stickers = (
-        format_attachment_placeholder("sticker", pick_first_name(sticker.get("name")))
-        for sticker in as_object_list(row.get("stickers"))
+        n.format_attachment_placeholder("sticker", n.pick_first_name(sticker.get("name")))
+        for sticker in n.as_object_list(row.get("stickers"))
     )
-    return clean_message_text(join_nonempty_lines(content, *embeds, *files, *stickers))
+    return n.clean_message_text(n.join_nonempty_lines(content, *embeds, *files, *stickers))
 
 
 def _format_embed(embed: Mapping[str, Any], content: str) -> str:
     """Format the text of an embed; only the title if it previews a link in the message."""
-    title, address = pick_first_name(embed.get("title")), as_text_or_empty(embed.get("url"))
+    title, address = n.pick_first_name(embed.get("title")), n.as_text_or_empty(embed.get("url"))
     if address and address in content:
-        return format_attachment_placeholder("link", title) if title else ""
+        return n.format_attachment_placeholder("link", title) if title else ""
     fields = (
-        ": ".join(filter(None, (as_text_or_empty(field.get(key)) for key in ("name", "value"))))
-        for field in as_object_list(embed.get("fields"))
+        ": ".join(filter(None, (n.as_text_or_empty(field.get(key)) for key in ("name", "value"))))
+        for field in n.as_object_list(embed.get("fields"))
     )
-    return join_nonempty_lines(
-        f"{title} ({address})" if title and address else title, as_text_or_empty(embed.get("description")), *fields
+    return n.join_nonempty_lines(
+        f"{title} ({address})" if title and address else title, n.as_text_or_empty(embed.get("description")), *fields
     )

@@ -15,18 +15,8 @@ from typing import IO, Any
 from clew.core.errors import SourceError
 from clew.core.thread import fill_in_message
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile
-from clew.index.chat.normalise import (
-    EMPTY,
-    REPLACED,
-    ExportNotes,
-    as_text_or_empty,
-    clean_message_text,
-    parse_epoch_time,
-    parse_iso_time,
-    pick_first_name,
-    sort_messages_by_time,
-)
 
 TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names of one field: when it was written
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role", "access")
@@ -52,7 +42,7 @@ def is_jsonl_export(file: ExportFile) -> bool:
     return False
 
 
-def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_jsonl_export(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield each channel with its messages, in order of first appearance; of two messages with one id, the last counts.
 
     Fields that the last does not state are taken from the one before.
@@ -71,7 +61,7 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
             if not line.strip():
                 continue
             try:
-                message = _parse_message(line, number, file, ExportNotes())
+                message = _parse_message(line, number, file, n.ExportNotes())
                 channel, at = seen.get(hash(message.id), ("", -1))
                 is_repeated = at >= 0 and _has_own_id(line)
                 if is_repeated and channel != message.channel:
@@ -82,8 +72,8 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
             except SourceError as error:
                 notes.add_failure(error)
                 continue
-            notes.count_event(REPLACED, is_repeated)
-            notes.count_event(EMPTY, not message.text and not is_repeated)
+            notes.count_event(n.REPLACED, is_repeated)
+            notes.count_event(n.EMPTY, not message.text and not is_repeated)
             if message.text and is_repeated:
                 before = (places[channel][at], places[channel][at + 1])
                 earlier[line_start] = [before, *earlier.pop(before[0], [])]
@@ -93,7 +83,7 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
                 seen[hash(message.id)] = (message.channel, len(own))
                 own.extend((line_start, number))
         for channel, starts in places.items():
-            yield channel, sort_messages_by_time(_read_channel_messages(file, starts, earlier, notes))
+            yield channel, n.sort_messages_by_time(_read_channel_messages(file, starts, earlier, notes))
 
 
 def _skip_line(stream: IO[bytes]) -> int:
@@ -107,7 +97,7 @@ def _skip_line(stream: IO[bytes]) -> int:
 
 
 def _read_channel_messages(
-    file: ExportFile, places: "array[int]", earlier: Mapping[int, list[tuple[int, int]]], notes: ExportNotes
+    file: ExportFile, places: "array[int]", earlier: Mapping[int, list[tuple[int, int]]], notes: n.ExportNotes
 ) -> Iterator[Message]:
     """Yield the messages at the places; equal ones without an id of their own get a number appended."""
     made: dict[str, int] = {}
@@ -115,23 +105,23 @@ def _read_channel_messages(
         for start, number in zip(places[::2], places[1::2], strict=True):
             message = _read_message(stream, start, number, file, notes)
             for old_start, old_number in earlier.get(start, ()):
-                old = _read_message(stream, old_start, old_number, file, ExportNotes())
+                old = _read_message(stream, old_start, old_number, file, n.ExportNotes())
                 message = fill_in_message(message, old)
             nth = made[message.id] = made.get(message.id, 0) + 1
             yield message if nth == 1 else replace(message, id=f"{message.id}.{nth}")
 
 
-def _read_message(stream: IO[bytes], start: int, number: int, file: ExportFile, notes: ExportNotes) -> Message:
+def _read_message(stream: IO[bytes], start: int, number: int, file: ExportFile, notes: n.ExportNotes) -> Message:
     stream.seek(start)
     return _parse_message(stream.readline(MAX_LINE_BYTES + 1), number, file, notes)
 
 
 def _has_own_id(line: bytes) -> bool:
     """Return whether the line states an id."""
-    return bool(pick_first_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
+    return bool(n.pick_first_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
 
 
-def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNotes) -> Message:
+def _parse_message(line: bytes, number: int, file: ExportFile, notes: n.ExportNotes) -> Message:
     """Parse the message of a line; a SourceError names the line and the problem."""
     row = _parse_json_line(line, number, file)
     unknown = sorted(row.keys() - {*FIELDS, *TIME_FIELDS})
@@ -150,23 +140,23 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
     labels = row.get("access")
     if labels is not None and not (isinstance(labels, list) and all(isinstance(each, str) for each in labels)):
         raise _make_line_error(file, number, "has an access that is not a list of labels")
-    channel = pick_first_name(pick_first_name(row.get("channel")).removeprefix("#"))
+    channel = n.pick_first_name(n.pick_first_name(row.get("channel")).removeprefix("#"))
     if not channel:
         raise SourceError(file.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
     at = _parse_time(row, number, file, notes)
     return Message(
-        clean_message_text(row["text"]),
-        author=pick_first_name(row.get("author")),
+        n.clean_message_text(row["text"]),
+        author=n.pick_first_name(row.get("author")),
         at=at,
-        id=pick_first_name(row.get("id")),
+        id=n.pick_first_name(row.get("id")),
         channel=channel,
-        reply_to=pick_first_name(row.get("reply_to")) or None,
-        role=as_text_or_empty(row.get("role")) or "user",
+        reply_to=n.pick_first_name(row.get("reply_to")) or None,
+        role=n.as_text_or_empty(row.get("role")) or "user",
         access=None if labels is None else frozenset(labels),
     )
 
 
-def _parse_time(row: Mapping[str, Any], number: int, file: ExportFile, notes: ExportNotes) -> datetime | None:
+def _parse_time(row: Mapping[str, Any], number: int, file: ExportFile, notes: n.ExportNotes) -> datetime | None:
     """Parse the time of a message, under whichever name it has.
 
     None if it states none, SourceError if it is not a time.
@@ -177,7 +167,7 @@ def _parse_time(row: Mapping[str, Any], number: int, file: ExportFile, notes: Ex
     if len(given) > 1:
         raise _make_line_error(file, number, f"has several times ({', '.join(given)}); keep one of them")
     [(name, value)] = given.items()
-    at = parse_iso_time(value, notes) or parse_epoch_time(value)
+    at = n.parse_iso_time(value, notes) or n.parse_epoch_time(value)
     if at is None:
         hint = "give ISO 8601, or seconds or milliseconds since 1970"
         raise _make_line_error(file, number, f"has a time that cannot be read ({name}: {str(value)[:40]}); {hint}")

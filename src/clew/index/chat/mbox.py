@@ -19,19 +19,8 @@ from clew.core.errors import SourceError
 from clew.core.ids import digest
 from clew.core.time import EARLIEST
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile
-from clew.index.chat.normalise import (
-    EMPTY,
-    REPEATED,
-    UNDATED,
-    UNREADABLE,
-    ExportNotes,
-    clean_message_text,
-    ensure_time_zone,
-    format_attachment_placeholder,
-    make_natural_sort_key,
-    pick_first_name,
-)
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import decode_with_fallbacks
 from clew.index.read.web.html import parse_html
@@ -90,13 +79,13 @@ def is_mbox(file: ExportFile) -> bool:
     return bool(_FROM_LINE.match(first.rstrip())) and bool(_HEADER_FIELD.match(second))
 
 
-def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
+def read_mbox(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
     """Yield each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
     channels: dict[str, list[_MailHeader]] = {}
     known: set[str] = set()
     for channel, head in _scan_mail_headers(file, notes):
         if head.id in known:
-            notes.count_event(REPEATED)
+            notes.count_event(n.REPEATED)
             continue
         known.add(head.id)
         channels.setdefault(channel or file.stem, []).append(head)
@@ -107,7 +96,7 @@ def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Itera
         )
 
 
-def _scan_mail_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
+def _scan_mail_headers(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
     """Yield the channel and header of each mail: it begins at a From line between a blank line and a header field."""
     with file.open() as stream:
         start = place = 0
@@ -130,11 +119,11 @@ def _scan_mail_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[s
             yield from _parse_mail_header(bytes(head), start, place - start, notes)
 
 
-def _parse_mail_header(data: bytes, start: int, size: int, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
+def _parse_mail_header(data: bytes, start: int, size: int, notes: n.ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
     envelope, _, rest = data.partition(b"\n")
     fields = email.message_from_bytes(rest, policy=email.policy.compat32)
     if not any(key in fields for key in ("From", "Subject", "Date", "Message-ID")):
-        notes.count_event(UNREADABLE)
+        notes.count_event(n.UNREADABLE)
         return
     if size > MAX_MAIL_BYTES:
         notes.count_event(TOO_LARGE)
@@ -156,17 +145,17 @@ def _get_header_field(fields: "email.message.Message[str, str]", key: str) -> st
     return str(fields.get(key, "")).replace("\n", " ")
 
 
-def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime | None:
+def _parse_sent_time(date: str, envelope: bytes, notes: n.ExportNotes) -> datetime | None:
     """Parse when a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
     arrived = re.search(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d{2}:\d{2}:\d{2} \d{4}", envelope)
     for text, form in ((date, ""), (arrived[0].decode() if arrived else "", "%a %b %d %H:%M:%S %Y")):
         try:
             if text:
                 found = datetime.strptime(text, form) if form else email.utils.parsedate_to_datetime(text)
-                return ensure_time_zone(found, notes).astimezone(UTC)
+                return n.ensure_time_zone(found, notes).astimezone(UTC)
         except (ValueError, OverflowError, TypeError):
             continue
-    notes.count_event(UNDATED)
+    notes.count_event(n.UNDATED)
     return None
 
 
@@ -174,13 +163,13 @@ def _sort_headers_by_time(heads: list[_MailHeader]) -> list[_MailHeader]:
     """Sort headers by time, then by id; one without a time stays after its predecessor in the file."""
     keyed, last = [], (EARLIEST, "")
     for head in heads:
-        last = (head.at, make_natural_sort_key(head.id)) if head.at else last
+        last = (head.at, n.make_natural_sort_key(head.id)) if head.at else last
         keyed.append((last, head.at is None, head.start, head))
     return [head for *_, head in sorted(keyed, key=lambda each: each[:3])]
 
 
 def _read_mails(
-    file: ExportFile, heads: list[_MailHeader], *, channel: str, known: set[str], notes: ExportNotes
+    file: ExportFile, heads: list[_MailHeader], *, channel: str, known: set[str], notes: n.ExportNotes
 ) -> Iterator[Message]:
     with file.open() as stream:
         for head in heads:
@@ -189,9 +178,9 @@ def _read_mails(
                 with wrap_library_errors(file.uri, format_name="mail"):
                     message = _parse_mail(stream.read(head.size), head, channel=channel, known=known, uri=file.uri)
             except SourceError:  # one broken mail among thousands is only counted
-                notes.count_event(UNREADABLE)
+                notes.count_event(n.UNREADABLE)
                 continue
-            notes.count_event(EMPTY, message is None)
+            notes.count_event(n.EMPTY, message is None)
             if message is not None:
                 yield message
 
@@ -199,7 +188,7 @@ def _read_mails(
 def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
     """Parse the message of a mail; the first of a thread begins with the subject. None if it has no text."""
     mail = cast(EmailMessage, email.message_from_bytes(data.partition(b"\n")[2], policy=_POLICY))
-    subject = pick_first_name(_decode_header_field(mail, "Subject"))
+    subject = n.pick_first_name(_decode_header_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
     is_reply = bool(answers) or _REPLY_SUBJECT.match(subject) is not None
     text = extract_mail_body(mail, uri=uri, is_reply=is_reply)
@@ -208,7 +197,7 @@ def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str]
     name, address = email.utils.parseaddr(_decode_header_field(mail, "From"))
     return Message(
         text if is_reply or not subject else f"{subject}\n\n{text}".strip(),
-        author=pick_first_name(name, address),
+        author=n.pick_first_name(name, address),
         at=head.at,
         id=head.id,
         channel=channel,
@@ -238,17 +227,17 @@ def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
             )
         else:
             text = _ESCAPED_FROM.sub(r"\1", text.replace("\r\n", "\n"))
-    own = clean_message_text(strip_quoted_lines(text) if is_reply else text)
-    return clean_message_text("\n".join([own, *_list_attachments(mail)]))
+    own = n.clean_message_text(strip_quoted_lines(text) if is_reply else text)
+    return n.clean_message_text("\n".join([own, *_list_attachments(mail)]))
 
 
 def _list_attachments(mail: EmailMessage) -> list[str]:
     """List the placeholders of named attachments; one without a name is part of the text, or a footer."""
     try:
-        names = [pick_first_name(part.get_filename()) for part in mail.iter_attachments()]
+        names = [n.pick_first_name(part.get_filename()) for part in mail.iter_attachments()]
     except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
         return []
-    return [format_attachment_placeholder("file", name) for name in names if name]
+    return [n.format_attachment_placeholder("file", name) for name in names if name]
 
 
 def _mark_lines_as_quoted(text: str) -> str:

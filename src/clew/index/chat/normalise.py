@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.errors import SourceError
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.core.time import assume_utc
 from clew.core.types import Message
 

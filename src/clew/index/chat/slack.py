@@ -11,29 +11,8 @@ from typing import Any
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile, ExportTree, json_starts_with, open_json_scanner
-from clew.index.chat.normalise import (
-    DELETED,
-    DIRECT,
-    EDITED,
-    EMPTY,
-    NOTICES,
-    PRIVATE,
-    REPEATED,
-    UNDATED,
-    UNLISTED,
-    UNREADABLE,
-    ExportNotes,
-    as_object_list,
-    as_object_or_empty,
-    as_text_or_empty,
-    clean_message_text,
-    format_attachment_placeholder,
-    join_nonempty_lines,
-    parse_epoch_time,
-    pick_first_name,
-    sort_messages_by_time,
-)
 from clew.index.read.guard import wrap_library_errors
 
 _ANGLE_MARKUP = re.compile(r"<([^<>\n]+)>")
@@ -69,18 +48,18 @@ class WorkspaceNames:
 
 def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
     """Return the text of a message, or of its blocks, then its attachments and files."""
-    text = resolve_slack_markup(as_text_or_empty(row.get("text")), names)
+    text = resolve_slack_markup(n.as_text_or_empty(row.get("text")), names)
     if not text.strip():
-        text = "".join(_format_block(block, names) for block in as_object_list(row.get("blocks")))
+        text = "".join(_format_block(block, names) for block in n.as_object_list(row.get("blocks")))
     cards = [
         _format_attachment_card(card, names, beside=bool(text.strip()))
-        for card in as_object_list(row.get("attachments"))
+        for card in n.as_object_list(row.get("attachments"))
     ]
     files = [
-        format_attachment_placeholder("file", pick_first_name(file.get("name"), file.get("title")))
+        n.format_attachment_placeholder("file", n.pick_first_name(file.get("name"), file.get("title")))
         for file in _iter_attached_files(row)
     ]
-    return clean_message_text(join_nonempty_lines(text, *cards, *files))
+    return n.clean_message_text(n.join_nonempty_lines(text, *cards, *files))
 
 
 def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
@@ -108,47 +87,50 @@ def _strip_scheme(address: str) -> str:
 
 
 def _iter_attached_files(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    single = as_object_or_empty(row.get("file"))  # exports before 2018 have at most one
-    for file in as_object_list(row.get("files")) or ([single] if single else []):
+    single = n.as_object_or_empty(row.get("file"))  # exports before 2018 have at most one
+    for file in n.as_object_list(row.get("files")) or ([single] if single else []):
         if file.get("mode") not in ("tombstone", "hidden_by_limit"):
             yield file
 
 
 def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, beside: bool) -> str:
     """Format the text of an attachment: all of it if a bot wrote it, only the title of a link or message preview."""
-    title = resolve_slack_markup(as_text_or_empty(card.get("title")), names)
+    title = resolve_slack_markup(n.as_text_or_empty(card.get("title")), names)
     if beside and (card.get("from_url") or card.get("original_url") or card.get("is_msg_unfurl")):
-        return format_attachment_placeholder("link", pick_first_name(title))
+        return n.format_attachment_placeholder("link", n.pick_first_name(title))
     fields = (
         ": ".join(
-            filter(None, (resolve_slack_markup(as_text_or_empty(field.get(key)), names) for key in ("title", "value")))
+            filter(
+                None, (resolve_slack_markup(n.as_text_or_empty(field.get(key)), names) for key in ("title", "value"))
+            )
         )
-        for field in as_object_list(card.get("fields"))
+        for field in n.as_object_list(card.get("fields"))
     )
-    body = join_nonempty_lines(
-        *(resolve_slack_markup(as_text_or_empty(card.get(key)), names) for key in ("pretext", "title", "text")), *fields
+    body = n.join_nonempty_lines(
+        *(resolve_slack_markup(n.as_text_or_empty(card.get(key)), names) for key in ("pretext", "title", "text")),
+        *fields,
     )
-    return body or resolve_slack_markup(as_text_or_empty(card.get("fallback")), names)
+    return body or resolve_slack_markup(n.as_text_or_empty(card.get("fallback")), names)
 
 
 def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
     """Format the text of a block and of its elements."""
     kind = block.get("type")
     if kind == "user":
-        user_id = as_text_or_empty(block.get("user_id"))
+        user_id = n.as_text_or_empty(block.get("user_id"))
         return f"@{names.users.get(user_id) or user_id}"
     if kind == "channel":
-        channel_id = as_text_or_empty(block.get("channel_id"))
+        channel_id = n.as_text_or_empty(block.get("channel_id"))
         return f"#{names.channels.get(channel_id) or channel_id}"
     if kind == "link":
-        label, address = as_text_or_empty(block.get("text")), as_text_or_empty(block.get("url"))
+        label, address = n.as_text_or_empty(block.get("text")), n.as_text_or_empty(block.get("url"))
         return f"{label} ({address})" if label and label != address else address
     if kind == "emoji":
-        return f":{as_text_or_empty(block.get('name'))}:"
+        return f":{n.as_text_or_empty(block.get('name'))}:"
     own = block.get("text")
-    inner = own if isinstance(own, str) else as_text_or_empty(as_object_or_empty(own).get("text"))
+    inner = own if isinstance(own, str) else n.as_text_or_empty(n.as_object_or_empty(own).get("text"))
     text = resolve_slack_markup(inner, names) if kind != "text" else inner
-    parts = (*as_object_list(block.get("elements")), *as_object_list(block.get("fields")))
+    parts = (*n.as_object_list(block.get("elements")), *n.as_object_list(block.get("fields")))
     text += "".join(_format_block(part, names) for part in parts)
     # Text and markup are inline; sections, lists and headers are lines of their own.
     return text if kind in ("text", "mrkdwn", "plain_text") else f"{text}\n"
@@ -202,7 +184,7 @@ def is_slack_channel(files: Mapping[str, ExportFile]) -> bool:
     return False
 
 
-def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -> Iterator[tuple[str, list[Message]]]:
+def read_slack_export(root: ExportTree, notes: n.ExportNotes, *, only: str = "") -> Iterator[tuple[str, list[Message]]]:
     """Yield each channel with its messages; ids are {channel}/{timestamp}. `only` is the path of one channel or day.
 
     Only public channels have no access labels. The labels of a private channel or direct conversation are the user ids
@@ -212,10 +194,10 @@ def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -
     channels: dict[str, _Channel] = {}  # by folder
     files = root.list_files()
     for row in _read_json_table(files, "users.json"):
-        profile = as_object_or_empty(row.get("profile"))
+        profile = n.as_object_or_empty(row.get("profile"))
         shown = (profile.get("display_name"), profile.get("real_name"), row.get("real_name"), row.get("name"))
-        if key := as_text_or_empty(row.get("id")):  # else it would be the author of every message without a user
-            users[key] = pick_first_name(*shown, key)
+        if key := n.as_text_or_empty(row.get("id")):  # else it would be the author of every message without a user
+            users[key] = n.pick_first_name(*shown, key)
     for table_name in _CHANNEL_TABLES:
         for row in _read_json_table(files, table_name):
             folder, channel = _parse_channel(row, table_name, users)
@@ -224,7 +206,7 @@ def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -
     names = WorkspaceNames(users, {each.id: each.name for each in channels.values()})
     chosen, _, day = only.partition("/")
     for folder in [chosen] if only else root.list_folders():
-        channel = channels.get(folder) or _Channel(folder, folder, UNLISTED, frozenset())
+        channel = channels.get(folder) or _Channel(folder, folder, n.UNLISTED, frozenset())
         days = [file for file in _list_day_files(root, folder, notes) if file.name.endswith(day)]
         messages = _read_channel_messages(days, channel=channel, names=names, notes=notes)
         notes.count_event(channel.restriction, channel.restriction and messages)
@@ -233,14 +215,14 @@ def read_slack_export(root: ExportTree, notes: ExportNotes, *, only: str = "") -
 
 def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, str]) -> tuple[str, _Channel]:
     """Parse the folder of a channel and the channel."""
-    key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
+    key, name = n.pick_first_name(row.get("id")), n.pick_first_name(row.get("name"), row.get("id"))
     listed = row.get("members")
     members = [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
     if table_name in ("mpims.json", "dms.json"):
-        restriction = DIRECT
+        restriction = n.DIRECT
     else:
         is_marked = key.startswith(_PRIVATE_IDS) or any(map(row.get, _PRIVATE_MARKS))
-        restriction = PRIVATE if is_marked or table_name == "groups.json" else ""
+        restriction = n.PRIVATE if is_marked or table_name == "groups.json" else ""
     folder = key if table_name == "dms.json" else name
     if table_name == "dms.json" and isinstance(listed, list):
         name = ", ".join(sorted(users.get(member, member) for member in members))
@@ -248,7 +230,7 @@ def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, 
 
 
 def _read_channel_messages(
-    days: Sequence[ExportFile], *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
+    days: Sequence[ExportFile], *, channel: _Channel, names: WorkspaceNames, notes: n.ExportNotes
 ) -> list[Message]:
     """Return the final messages of a channel: edits applied, deleted ones removed."""
     found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
@@ -258,17 +240,17 @@ def _read_channel_messages(
             with wrap_library_errors(file.uri, format_name="slack export"), open_json_scanner(file) as scanner:
                 for row in scanner.iter_objects():
                     _apply_export_entry(
-                        as_object_or_empty(row), found, deleted, channel=channel, names=names, notes=notes
+                        n.as_object_or_empty(row), found, deleted, channel=channel, names=names, notes=notes
                     )
         except SourceError as error:  # the other days are read
             notes.add_failure(error)
-    notes.update({DELETED: len(deleted)} if deleted else {})
-    return sort_messages_by_time(
+    notes.update({n.DELETED: len(deleted)} if deleted else {})
+    return n.sort_messages_by_time(
         message for timestamp, message in found.items() if message is not None and timestamp not in deleted
     )
 
 
-def _list_day_files(root: ExportTree, folder: str, notes: ExportNotes) -> list[ExportFile]:
+def _list_day_files(root: ExportTree, folder: str, notes: n.ExportNotes) -> list[ExportFile]:
     try:
         return [file for name, file in root.list_files(folder).items() if is_day_name(name)]
     except SourceError as error:
@@ -283,43 +265,43 @@ def _apply_export_entry(
     *,
     channel: _Channel,
     names: WorkspaceNames,
-    notes: ExportNotes,
+    notes: n.ExportNotes,
 ) -> None:
     """Apply one entry of the export: a new message, an edit of one, or a deletion."""
     is_edit = row.get("subtype") == "message_changed"
     if is_edit:
-        row = as_object_or_empty(row.get("message"))
-    timestamp, subtype = as_text_or_empty(row.get("ts")), as_text_or_empty(row.get("subtype"))
+        row = n.as_object_or_empty(row.get("message"))
+    timestamp, subtype = n.as_text_or_empty(row.get("ts")), n.as_text_or_empty(row.get("subtype"))
     if subtype == "message_deleted":
         deleted.add(
-            as_text_or_empty(row.get("deleted_ts"))
-            or as_text_or_empty(as_object_or_empty(row.get("previous_message")).get("ts"))
+            n.as_text_or_empty(row.get("deleted_ts"))
+            or n.as_text_or_empty(n.as_object_or_empty(row.get("previous_message")).get("ts"))
             or timestamp
         )
     elif subtype == "tombstone":
         deleted.add(timestamp)
     elif not timestamp:
-        notes.count_event(UNREADABLE)
+        notes.count_event(n.UNREADABLE)
     elif subtype not in _MESSAGE_SUBTYPES:
-        notes.count_event(NOTICES)
+        notes.count_event(n.NOTICES)
     elif timestamp in found and not is_edit:  # a reply that was also sent to the channel is in both
-        notes.count_event(REPEATED)
+        notes.count_event(n.REPEATED)
     else:
         found[timestamp] = _parse_message(row, timestamp, channel=channel, names=names, notes=notes)
-        notes.count_event(EDITED, is_edit or "edited" in row)
+        notes.count_event(n.EDITED, is_edit or "edited" in row)
 
 
 def _parse_message(
-    row: Mapping[str, Any], timestamp: str, *, channel: _Channel, names: WorkspaceNames, notes: ExportNotes
+    row: Mapping[str, Any], timestamp: str, *, channel: _Channel, names: WorkspaceNames, notes: n.ExportNotes
 ) -> Message | None:
     """Parse the message of an entry; None if it has no text."""
     text = message_to_text(row, names)
     if not text:
-        notes.count_event(EMPTY)
+        notes.count_event(n.EMPTY)
         return None
-    at = parse_epoch_time(timestamp)
-    notes.count_event(UNDATED, at is None)
-    first = as_text_or_empty(row.get("thread_ts"))
+    at = n.parse_epoch_time(timestamp)
+    notes.count_event(n.UNDATED, at is None)
+    first = n.as_text_or_empty(row.get("thread_ts"))
     return Message(
         text,
         author=_find_author_name(row, names),
@@ -333,12 +315,12 @@ def _parse_message(
 
 
 def _find_author_name(row: Mapping[str, Any], names: WorkspaceNames) -> str:
-    user = as_text_or_empty(row.get("user"))
+    user = n.as_text_or_empty(row.get("user"))
     if known := names.users.get(user):
         return known
-    profile, bot = as_object_or_empty(row.get("user_profile")), as_object_or_empty(row.get("bot_profile"))
+    profile, bot = n.as_object_or_empty(row.get("user_profile")), n.as_object_or_empty(row.get("bot_profile"))
     shown = (profile.get("display_name"), profile.get("real_name"), profile.get("name"))
-    return pick_first_name(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
+    return n.pick_first_name(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
 
 
 def _read_json_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping[str, Any]]:
@@ -349,4 +331,4 @@ def _read_json_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping
             raise SourceError(
                 files[name].uri, "is not a table of a Slack export: it is not a JSON list; export it again"
             )
-        return as_object_list([row for row in scanner.iter_objects() if row])
+        return n.as_object_list([row for row in scanner.iter_objects() if row])

@@ -5,27 +5,8 @@ from typing import Any
 
 from clew.core.errors import MalformedFile
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile, JsonScanner, open_json_scanner
-from clew.index.chat.normalise import (
-    EDITED,
-    EMPTY,
-    NOTICES,
-    REPEATED,
-    REPLACED,
-    UNDATED,
-    UNREADABLE,
-    ExportNotes,
-    as_object_list,
-    as_object_or_empty,
-    as_text_or_empty,
-    clean_message_text,
-    format_attachment_placeholder,
-    join_nonempty_lines,
-    parse_epoch_time,
-    parse_iso_time,
-    pick_first_name,
-    sort_messages_by_time,
-)
 
 _PRIVATE_TYPES = ("personal_chat", "bot_chat", "saved_messages", "replies", "verify_codes")
 _GROUP_TYPES = ("private_group", "private_supergroup", "public_supergroup", "private_channel", "public_channel")
@@ -56,7 +37,7 @@ def _has_telegram_shape(scanner: JsonScanner) -> bool:
         if key not in _CHAT_KEYS | _ACCOUNT_KEYS:
             return False
         if key == "type":
-            kind = as_text_or_empty(scanner.read_value())
+            kind = n.as_text_or_empty(scanner.read_value())
     return False
 
 
@@ -70,7 +51,7 @@ def _read_first_keys(scanner: JsonScanner) -> list[str]:
     return keys
 
 
-def read_telegram_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_telegram_export(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield each chat with its messages; ids are {chat id}/{message id}."""
     with open_json_scanner(file) as scanner:
         names: dict[str, str] = {}
@@ -78,7 +59,7 @@ def read_telegram_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple
 
 
 def _read_chat_lists(
-    scanner: JsonScanner, names: dict[str, str], notes: ExportNotes
+    scanner: JsonScanner, names: dict[str, str], notes: n.ExportNotes
 ) -> Iterator[tuple[str, list[Message]]]:
     """Yield the chats of an object: itself, or those of its lists.
 
@@ -87,8 +68,8 @@ def _read_chat_lists(
     head: dict[str, Any] = {}
     for key in scanner.iter_keys():
         if key == "messages":
-            chat = pick_first_name(head.get("id"), head.get("name")) or "chat"
-            name = pick_first_name(head.get("name")) or pick_first_name(head.get("type")).replace("_", " ") or chat
+            chat = n.pick_first_name(head.get("id"), head.get("name")) or "chat"
+            name = n.pick_first_name(head.get("name")) or n.pick_first_name(head.get("type")).replace("_", " ") or chat
             name = name if names.setdefault(name, chat) == chat else f"{name} ({chat})"
             yield name, _read_chat_messages(scanner, chat=chat, name=name, notes=notes)
         elif key in ("chats", "left_chats"):
@@ -100,33 +81,35 @@ def _read_chat_lists(
             head[key] = scanner.read_value()
 
 
-def _read_chat_messages(scanner: JsonScanner, *, chat: str, name: str, notes: ExportNotes) -> list[Message]:
+def _read_chat_messages(scanner: JsonScanner, *, chat: str, name: str, notes: n.ExportNotes) -> list[Message]:
     found: dict[str, Message] = {}
     for row in scanner.iter_objects():
-        if row is None or not pick_first_name(row.get("id")):
-            notes.count_event(UNREADABLE)
+        if row is None or not n.pick_first_name(row.get("id")):
+            notes.count_event(n.UNREADABLE)
         elif row.get("type", "message") != "message":
-            notes.count_event(NOTICES)
+            notes.count_event(n.NOTICES)
         elif not (text := _compose_message_text(row)):
-            notes.count_event(EMPTY)
+            notes.count_event(n.EMPTY)
         else:
             message = _parse_message(row, text, chat=chat, name=name, notes=notes)
-            notes.count_event(REPEATED if found.get(message.id) == message else REPLACED, message.id in found)
+            notes.count_event(n.REPEATED if found.get(message.id) == message else n.REPLACED, message.id in found)
             found[message.id] = message
-    return sort_messages_by_time(found.values())
+    return n.sort_messages_by_time(found.values())
 
 
-def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, notes: ExportNotes) -> Message:
-    at = parse_epoch_time(row["date_unixtime"]) if "date_unixtime" in row else parse_iso_time(row.get("date"), notes)
-    notes.count_event(UNDATED, at is None)
-    notes.count_event(EDITED, "edited" in row)
-    answered = pick_first_name(row.get("reply_to_message_id"))
-    elsewhere = pick_first_name(row.get("reply_to_peer_id"))  # "channel1234": a message of another chat
+def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, notes: n.ExportNotes) -> Message:
+    at = (
+        n.parse_epoch_time(row["date_unixtime"]) if "date_unixtime" in row else n.parse_iso_time(row.get("date"), notes)
+    )
+    notes.count_event(n.UNDATED, at is None)
+    notes.count_event(n.EDITED, "edited" in row)
+    answered = n.pick_first_name(row.get("reply_to_message_id"))
+    elsewhere = n.pick_first_name(row.get("reply_to_peer_id"))  # "channel1234": a message of another chat
     return Message(
         text,
-        author=pick_first_name(row.get("from"), row.get("author"), row.get("from_id")) or name,
+        author=n.pick_first_name(row.get("from"), row.get("author"), row.get("from_id")) or name,
         at=at,
-        id=f"{chat}/{pick_first_name(row.get('id'))}",
+        id=f"{chat}/{n.pick_first_name(row.get('id'))}",
         channel=name,
         reply_to=f"{elsewhere.lstrip('abcdefghijklmnopqrstuvwxyz_') or chat}/{answered}" if answered else None,
         role="bot" if row.get("via_bot") and not row.get("from") else "user",
@@ -136,32 +119,32 @@ def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, n
 def _compose_message_text(row: Mapping[str, Any]) -> str:
     """Return the text of a message, after its forwarding note and before its attachments."""
     text = _join_entities(row.get("text")) or _join_entities(row.get("text_entities"))
-    forwarded = pick_first_name(row.get("forwarded_from"), row.get("saved_from"))
+    forwarded = n.pick_first_name(row.get("forwarded_from"), row.get("saved_from"))
     media = [
-        format_attachment_placeholder(_get_media_kind(row, key), _get_attachment_name(row, key))
+        n.format_attachment_placeholder(_get_media_kind(row, key), _get_attachment_name(row, key))
         for key in _MEDIA
         if row.get(key)
     ]
-    poll = as_object_or_empty(row.get("poll"))
-    options = "; ".join(pick_first_name(answer.get("text")) for answer in as_object_list(poll.get("answers")))
+    poll = n.as_object_or_empty(row.get("poll"))
+    options = "; ".join(n.pick_first_name(answer.get("text")) for answer in n.as_object_list(poll.get("answers")))
     question = f"[poll: {_join_entities(poll.get('question'))} ({options})]" if poll else ""
-    body = join_nonempty_lines(text, *media, question)
-    return clean_message_text(f"[forwarded from {forwarded}] {body}" if forwarded and body else body)
+    body = n.join_nonempty_lines(text, *media, question)
+    return n.clean_message_text(f"[forwarded from {forwarded}] {body}" if forwarded and body else body)
 
 
 def _get_media_kind(row: Mapping[str, Any], key: str) -> str:
-    return pick_first_name(row.get("media_type")).replace("_", " ") or "file" if key == "file" else _MEDIA[key]
+    return n.pick_first_name(row.get("media_type")).replace("_", " ") or "file" if key == "file" else _MEDIA[key]
 
 
 def _get_attachment_name(row: Mapping[str, Any], key: str) -> str:
     if key == "file":
-        return pick_first_name(row.get("file_name"), row.get("sticker_emoji"), row.get("title")) or _get_file_name(
+        return n.pick_first_name(row.get("file_name"), row.get("sticker_emoji"), row.get("title")) or _get_file_name(
             row.get("file")
         )
     if key == "contact_information":
-        contact = as_object_or_empty(row.get(key))
-        return pick_first_name(
-            f"{as_text_or_empty(contact.get('first_name'))} {as_text_or_empty(contact.get('last_name'))}"
+        contact = n.as_object_or_empty(row.get(key))
+        return n.pick_first_name(
+            f"{n.as_text_or_empty(contact.get('first_name'))} {n.as_text_or_empty(contact.get('last_name'))}"
         )
     return _get_file_name(row.get(key)) if key == "photo" else ""
 
@@ -169,7 +152,9 @@ def _get_attachment_name(row: Mapping[str, Any], key: str) -> str:
 def _get_file_name(value: object) -> str:
     """Return the name of a stored file; empty if the export left the file out, which it says in parentheses."""
     return (
-        "" if as_text_or_empty(value).startswith("(") else pick_first_name(as_text_or_empty(value).rpartition("/")[2])
+        ""
+        if n.as_text_or_empty(value).startswith("(")
+        else n.pick_first_name(n.as_text_or_empty(value).rpartition("/")[2])
     )
 
 
@@ -181,11 +166,11 @@ def _join_entities(value: object) -> str:
         return ""
     texts = []
     for item in value:
-        entity = as_object_or_empty(item)
+        entity = n.as_object_or_empty(item)
         text, address = (
             (item, "")
             if isinstance(item, str)
-            else (as_text_or_empty(entity.get("text")), as_text_or_empty(entity.get("href")))
+            else (n.as_text_or_empty(entity.get("text")), n.as_text_or_empty(entity.get("href")))
         )
         texts.append(f"{text} ({address})" if address and address != text else text)
     return "".join(texts)

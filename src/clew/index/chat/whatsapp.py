@@ -17,20 +17,8 @@ from pathlib import PurePath
 from clew.core.errors import SourceError
 from clew.core.ids import digest
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile
-from clew.index.chat.normalise import (
-    DELETED,
-    EDITED,
-    EMPTY,
-    MEDIA,
-    NOTICES,
-    UNDATED,
-    UTC_ASSUMED,
-    ExportNotes,
-    clean_message_text,
-    format_attachment_placeholder,
-    sort_messages_by_time,
-)
 
 _AFTERNOON = frozenset({"pm", "오후", "下午", "午後"})
 _HALF_OF_DAY = r"[AaPp]\.?\s?[Mm]\.?|오전|오후|上午|下午|午前|午後"
@@ -163,7 +151,9 @@ def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
     return place.parent.name or "chat" if place.name == _IPHONE_FILE else place.stem
 
 
-def read_whatsapp_export(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_whatsapp_export(
+    file: ExportFile, *, channel: str, notes: n.ExportNotes
+) -> Iterator[tuple[str, list[Message]]]:
     """Yield the chat with its messages.
 
     The text has no ids: they are made of the time, the position among the messages of that time, and a digest of author
@@ -182,7 +172,7 @@ def read_whatsapp_export(file: ExportFile, *, channel: str, notes: ExportNotes) 
         if not text:
             continue
         at = when.to_datetime(order)
-        notes.count_event(UTC_ASSUMED if at else UNDATED)
+        notes.count_event(n.UTC_ASSUMED if at else n.UNDATED)
         notes.count_event(ORDER_ASSUMED, at is not None and not is_found)
         moment = at.strftime("%Y-%m-%dT%H:%M:%S") if at else "undated"
         nth[moment] += 1
@@ -190,7 +180,7 @@ def read_whatsapp_export(file: ExportFile, *, channel: str, notes: ExportNotes) 
         messages.append(
             Message(text, author=author, at=at, id=f"{channel}/{moment}.{nth[moment]}.{name}", channel=channel)
         )
-    yield channel, sort_messages_by_time(messages)
+    yield channel, n.sort_messages_by_time(messages)
 
 
 def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
@@ -225,32 +215,32 @@ def _split_author(body: str) -> tuple[str, str]:
     return name, text.removeprefix(" ")
 
 
-def _clean_message(text: str, *, author: str, notes: ExportNotes) -> str:
+def _clean_message(text: str, *, author: str, notes: n.ExportNotes) -> str:
     """Return the text that a person wrote; empty, and counted in the notes, if there is none."""
     is_by_app = text.lstrip("\u200f\u202a").startswith("\u200e")  # the app marks its own wording
-    text = clean_message_text(text.translate(_DIRECTION_MARKS))
+    text = n.clean_message_text(text.translate(_DIRECTION_MARKS))
     if not author:
-        notes.count_event(NOTICES)
+        notes.count_event(n.NOTICES)
         return ""
     if _EDITED.search(text):
         text = _EDITED.sub("", text).rstrip()
-        notes.count_event(EDITED)
+        notes.count_event(n.EDITED)
     if _DELETED.fullmatch(text):
-        notes.count_event(DELETED)
+        notes.count_event(n.DELETED)
         return ""
     if text.endswith("omitted") and (match := _OMITTED.fullmatch(text)):
-        notes.count_event(MEDIA)
-        return format_attachment_placeholder("file", match["name"]) if match["name"] else ""
+        notes.count_event(n.MEDIA)
+        return n.format_attachment_placeholder("file", match["name"]) if match["name"] else ""
     if _PLACEHOLDER.fullmatch(text):
-        notes.count_event(MEDIA)
+        notes.count_event(n.MEDIA)
         return ""
     is_file = bool(_ATTACHED.search(text))
     if is_by_app and not is_file and not _APP_WORDING.match(text):
-        notes.count_event(NOTICES)
+        notes.count_event(n.NOTICES)
         return ""
-    text = _ATTACHED.sub(lambda match: format_attachment_placeholder("file", (match[1] or match[2]).strip()), text)
+    text = _ATTACHED.sub(lambda match: n.format_attachment_placeholder("file", (match[1] or match[2]).strip()), text)
     if text in ("", "null"):
-        notes.count_event(EMPTY)
+        notes.count_event(n.EMPTY)
         return ""
     return text
 

@@ -14,23 +14,8 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
+from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile, ExportTree, json_starts_with, open_json_scanner, read_until_failure
-from clew.index.chat.normalise import (
-    EDITED,
-    EMPTY,
-    REPEATED,
-    REPLACED,
-    UNDATED,
-    UNREADABLE,
-    ExportNotes,
-    as_object_or_empty,
-    as_text_or_empty,
-    clean_message_text,
-    disambiguate_names,
-    parse_epoch_time,
-    pick_first_name,
-    sort_messages_by_time,
-)
 from clew.index.read.web.html import parse_html
 
 DIRECT_SKIPPED = "direct messages (never read)"
@@ -69,7 +54,7 @@ def find_zulip_root(tree: ExportTree) -> ExportTree | None:
     return None
 
 
-def read_zulip_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_zulip_export(root: ExportTree, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield each stream with its messages; direct messages are skipped: an export holds those of everyone.
 
     The first message of a topic begins with its name, and the others reply to it.
@@ -92,7 +77,7 @@ def read_zulip_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[st
             for start in starts:
                 spool.seek(start)
                 row = json.loads(spool.readline())
-                notes.count_event(REPEATED if found.get(row["id"]) == row else REPLACED, row["id"] in found)
+                notes.count_event(n.REPEATED if found.get(row["id"]) == row else n.REPLACED, row["id"] in found)
                 found[row["id"]] = row
             yield channel, _rows_to_messages(found, realm, channel=channel, uri=root.uri, notes=notes)
 
@@ -107,15 +92,15 @@ def _read_realm(file: ExportFile) -> _Realm:
             if key not in (*_TABLES, *_USER_TABLES) or scanner.peek_character() != "[":
                 continue
             for row in scanner.iter_objects():
-                each = as_object_or_empty(row)
+                each = n.as_object_or_empty(row)
                 number = each.get("id")
                 if not isinstance(number, int):
                     continue
                 if key in _USER_TABLES:
-                    people[number] = pick_first_name(each.get("full_name"), each.get("email"), number)
+                    people[number] = n.pick_first_name(each.get("full_name"), each.get("email"), number)
                     bots |= {number} if each.get("is_bot") is True else set()
                 elif key == "zerver_stream":
-                    streams[number] = pick_first_name(each.get("name"), number)
+                    streams[number] = n.pick_first_name(each.get("name"), number)
                 else:
                     recipients[number] = (each.get("type", 0), each.get("type_id", 0))
     names = {
@@ -123,12 +108,12 @@ def _read_realm(file: ExportFile) -> _Realm:
         for recipient, (kind, target) in recipients.items()
         if kind == _STREAM
     }
-    channels = {int(key): name for key, name in disambiguate_names(names).items()}
+    channels = {int(key): name for key, name in n.disambiguate_names(names).items()}
     direct = frozenset(recipient for recipient, (kind, _) in recipients.items() if kind != _STREAM)
     return _Realm(people, frozenset(bots), channels, direct)
 
 
-def _read_message_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[str, Any]]:
+def _read_message_rows(file: ExportFile, notes: n.ExportNotes) -> Iterator[dict[str, Any]]:
     """Yield the messages of a file, reduced to the fields in use."""
     with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
@@ -136,7 +121,7 @@ def _read_message_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[st
                 continue
             for row in scanner.iter_objects():
                 if row is None or not isinstance(row.get("id"), int) or not isinstance(row.get("recipient"), int):
-                    notes.count_event(UNREADABLE)
+                    notes.count_event(n.UNREADABLE)
                     continue
                 yield {field: row.get(field) for field in _KEPT_FIELDS}
 
@@ -147,27 +132,27 @@ def _rows_to_messages(
     *,
     channel: str,
     uri: str,
-    notes: ExportNotes,
+    notes: n.ExportNotes,
 ) -> list[Message]:
     topics: dict[str, int] = {}
     messages = []
     for number, row in sorted(found.items()):
-        text = clean_zulip_markup(as_text_or_empty(row["content"])) or _extract_html_text(
-            as_text_or_empty(row["rendered_content"]), uri=uri
+        text = clean_zulip_markup(n.as_text_or_empty(row["content"])) or _extract_html_text(
+            n.as_text_or_empty(row["rendered_content"]), uri=uri
         )
         if not text:
-            notes.count_event(EMPTY)
+            notes.count_event(n.EMPTY)
             continue
-        at = parse_epoch_time(row["date_sent"] if row["date_sent"] is not None else row["pub_date"])
-        notes.count_event(UNDATED, at is None)
-        notes.count_event(EDITED, row["last_edit_time"] is not None)
-        topic = pick_first_name(as_text_or_empty(row["subject"]))
+        at = n.parse_epoch_time(row["date_sent"] if row["date_sent"] is not None else row["pub_date"])
+        notes.count_event(n.UNDATED, at is None)
+        notes.count_event(n.EDITED, row["last_edit_time"] is not None)
+        topic = n.pick_first_name(n.as_text_or_empty(row["subject"]))
         first = topics.setdefault(topic.lower(), number)
         sender = row["sender"]
         messages.append(
             Message(
                 f"{topic}\n\n{text}" if topic and first == number else text,
-                author=realm.people.get(sender) or pick_first_name(sender),
+                author=realm.people.get(sender) or n.pick_first_name(sender),
                 at=at,
                 id=str(number),
                 channel=channel,
@@ -175,7 +160,7 @@ def _rows_to_messages(
                 role="bot" if sender in realm.bots else "user",
             )
         )
-    return sort_messages_by_time(messages)
+    return n.sort_messages_by_time(messages)
 
 
 def clean_zulip_markup(content: str) -> str:
@@ -183,9 +168,9 @@ def clean_zulip_markup(content: str) -> str:
     text = _MENTION.sub(r"@\1", unescape(content))
     text = _STREAM_LINK.sub(r"#\1", text)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)
-    return clean_message_text(_LINK.sub(r"\1 (\2)", text))
+    return n.clean_message_text(_LINK.sub(r"\1 (\2)", text))
 
 
 def _extract_html_text(html: str, *, uri: str) -> str:
     """Extract the text of a message that is stored only as HTML."""
-    return clean_message_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""
+    return n.clean_message_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""

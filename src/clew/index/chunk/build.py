@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from clew.core.analyse import UNKNOWN, analyse_text, make_language_term
-from clew.core.detect import SAMPLE, detect_language, detect_page_language
 from clew.core.errors import ClewError, SettingsError, SourceError
 from clew.core.ids import make_chunk_ids
+from clew.core.languages import SAMPLE, detect_language, detect_page_language
 from clew.core.protocols import Chunker, Enricher
-from clew.core.recording import get_times, select_times
 from clew.core.thread import is_thread
+from clew.core.time import get_times, select_times
 from clew.core.types import Chunk, Document
 from clew.index.chunk.blocks import ChunkBlock, get_sections_or_whole
 from clew.index.read.text.front_matter import to_json_meta

@@ -9,11 +9,10 @@ from threading import Event
 from typing import TypeVar
 
 from clew.core.analyse import DEFAULT, list_terms
-from clew.core.detect import SAMPLE, detect_language, detect_page_language
 from clew.core.errors import CostLimit
+from clew.core.languages import SAMPLE, UNSPACED_WEIGHT, detect_language, detect_page_language
 from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
-from clew.core.scripts import UNSPACED_WEIGHT
 from clew.core.sentences import split_sentences
 from clew.core.text import split_runs
 from clew.core.types import Document

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from clew.core.errors import SettingsError, SourceError
 from clew.core.filter import Meta
-from clew.core.sections import find_section_cycle
 from clew.core.thread import THREAD_KIND, is_thread
-from clew.core.types import Document, DocumentRecord, Section
+from clew.core.types import Document, DocumentRecord, Section, find_section_cycle
 from clew.index.read.blocks import Heading, build_sections_from_headings
 from clew.index.read.text.front_matter import to_json_meta
 from clew.index.read.text.markdown import parse_markdown_blocks

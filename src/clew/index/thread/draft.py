@@ -14,6 +14,8 @@ from clew.core.errors import ConcurrentChange
 from clew.core.protocols import Store
 from clew.core.thread import (
     Thread,
+    ThreadEdit,
+    ThreadPart,
     extract_messages,
     find_awaited_messages,
     find_guessed_replies,
@@ -21,7 +23,6 @@ from clew.core.thread import (
     join_messages,
     make_thread_title,
 )
-from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.types import Chunk, Document, Message, Vector
 from clew.index.chunk.build import count_chunk_terms
 

@@ -9,8 +9,7 @@ from clew.core.filter import Filter
 from clew.core.ids import make_document_id
 from clew.core.protocols import Store
 from clew.core.settings import ThreadConfig
-from clew.core.thread import fill_in_message, make_first_chunk_id
-from clew.core.thread_edit import Waiting
+from clew.core.thread import Waiting, fill_in_message, make_first_chunk_id
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Message
 from clew.index.thread.draft import Draft, Entry

@@ -2,20 +2,392 @@
 
 In this order: `ingestion.exclude`, `.clewignore`, hidden entries and those of tools (dependencies, build output),
 `.gitignore`. A `!pattern` in a `.clewignore` overrules the later rules.
+
+Patterns are matched as Git matches them. Git compares bytes: `?` and a class such as `[a-z]` stand for one byte, `*`
+for any number without a slash, and `**` between slashes for any number of folders. A pattern becomes a regular
+expression that never goes back over the match of a star: the first place where the text after a star fits is as good
+as any later one. So its time grows with pattern times path.
 """
 
 import os
-from collections.abc import Iterable, Sequence, Set
+import re
+import string
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from clew.core.errors import SourceError
+from clew.core.errors import SettingsError, SourceError
 from clew.core.report import SourceFailure
 from clew.core.settings import IngestionConfig
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
-from clew.index.walk.patterns import ChosenPatterns, PatternList
+
+_SPECIAL = frozenset(b"*?[\\")
+_ALL_BYTES = frozenset(range(256))
+_PRINTED, _SPACES = frozenset(range(0x20, 0x7F)), frozenset(b" \t\n\r")
+_NAMED_CLASSES = {
+    b"alnum": frozenset((string.ascii_letters + string.digits).encode()),
+    b"alpha": frozenset(string.ascii_letters.encode()),
+    b"blank": frozenset(b" \t"),
+    b"cntrl": frozenset((*range(0x20), 0x7F)),
+    b"digit": frozenset(string.digits.encode()),
+    b"graph": _PRINTED - _SPACES,
+    b"lower": frozenset(string.ascii_lowercase.encode()),
+    b"print": _PRINTED,
+    b"punct": frozenset(string.punctuation.encode()),
+    b"space": _SPACES,
+    b"upper": frozenset(string.ascii_uppercase.encode()),
+    b"xdigit": frozenset(string.hexdigits.encode()),
+}
+
+# The tokens of a pattern: these, and the regular expressions of single bytes.
+_STAR, _SLASH = b"*", b"/"
+_FOLDERS, _SOME_FOLDERS, _REST = b"**/", b"**\\/", b"**"  # any number of folders; at least one; whatever follows
+_DOUBLE_STARS = frozenset((_FOLDERS, _SOME_FOLDERS, _REST))
+
+
+class Wildcards:
+    """A pattern that a whole path must match."""
+
+    def __init__(self, pattern: bytes) -> None:
+        plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
+        self._prefix, self._rest = pattern[:plain], pattern[plain:]
+
+    def match(self, path: bytes) -> bool:
+        """Return whether the pattern matches the path."""
+        if not self._rest:
+            return path == self._prefix
+        if not path.startswith(self._prefix) or len(path) < self._min_length:
+            return False  # so no expression is made of a very long pattern
+        return self._expression is not None and self._expression.fullmatch(path, len(self._prefix)) is not None
+
+    @property
+    def problem(self) -> str:
+        """The problem of the pattern, in a few words; empty if nothing is."""
+        if not self._rest:
+            return "" if self._prefix else "it matches nothing"
+        if self._parsed is None:
+            return "it ends with a backslash, or a [class] in it is unknown or has no end"
+        return "a range in it runs from a later to an earlier character" if self._parsed.has_reversed_range else ""
+
+    @cached_property
+    def _parsed(self) -> "_Parsed | None":
+        """The tokens after the plain beginning; None if the pattern is malformed, and so matches nothing.
+
+        A `**` right after the plain beginning counts as if a slash were before it, as in Git.
+        """
+        try:
+            return _parse(self._rest)
+        except IndexError:  # it ends too early
+            return None
+
+    @cached_property
+    def _min_length(self) -> int:
+        """The length of the shortest path that may match."""
+        counted = self._parsed.tokens if self._parsed else ()
+        return len(self._prefix) + sum(token not in (_STAR, _FOLDERS, _REST) for token in counted)
+
+    @cached_property
+    def _expression(self) -> re.Pattern[bytes] | None:
+        return re.compile(_write_expression(self._parsed.tokens), re.DOTALL) if self._parsed else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    tokens: Sequence[bytes]
+    has_reversed_range: bool
+
+
+def _parse(pattern: bytes) -> _Parsed:
+    """Parse the tokens of a pattern; IndexError if it is malformed."""
+    tokens: list[bytes] = []
+    has_reversed_range = False
+    place = 0
+    while place < len(pattern):
+        byte = pattern[place : place + 1]
+        if byte == b"*":
+            start = place
+            while pattern[place : place + 1] == b"*":
+                place += 1
+            tokens.append(_read_stars(pattern, start, place))
+            place += {_FOLDERS: 1, _SOME_FOLDERS: 2}.get(tokens[-1], 0)
+            continue
+        if byte == b"[":
+            members, place, is_reversed = _read_class(pattern, place + 1)
+            has_reversed_range = has_reversed_range or is_reversed
+            tokens.append(_write_class(members - {ord("/")}))
+        elif byte == b"?":
+            tokens.append(b"[^/]")
+        else:
+            place += byte == b"\\"
+            tokens.append(re.escape(bytes((pattern[place],))))
+        place += 1
+    return _Parsed(tokens, has_reversed_range)
+
+
+def _read_stars(pattern: bytes, start: int, end: int) -> bytes:
+    """Return the token of the stars between two places: two or more between slashes stand for folders."""
+    if end - start == 1 or (start > 0 and pattern[start - 1 : start] != b"/"):
+        return _STAR
+    if end == len(pattern):
+        return _REST
+    if pattern.startswith(b"/", end):
+        return _FOLDERS
+    return _SOME_FOLDERS if pattern.startswith(b"\\/", end) else _STAR
+
+
+def _read_class(pattern: bytes, place: int) -> tuple[frozenset[int], int, bool]:
+    """Return the bytes of the class that begins at a place, where it ends, and whether a range of it runs backwards."""
+    is_negated = pattern[place] in b"!^"
+    place += is_negated
+    members: set[int] = set()
+    has_reversed_range = False
+    before = 0  # the byte that a range may begin with
+    is_first = True
+    while is_first or pattern[place] != ord("]"):
+        is_first = False
+        byte = pattern[place]
+        if byte == ord("-") and before and pattern[place + 1] != ord("]"):
+            place += 1 + (pattern[place + 1] == ord("\\"))
+            has_reversed_range = has_reversed_range or pattern[place] < before
+            members.update(range(before, pattern[place] + 1))
+            before = 0
+        elif byte == ord("[") and pattern[place + 1] == ord(":"):
+            end = pattern.find(b"]", place + 2)
+            name = pattern[place + 2 : end - 1]
+            if end < 0:
+                raise IndexError
+            if end < place + 3 or pattern[end - 1] != ord(":"):
+                members.add(byte)
+                before = byte
+            else:
+                if name not in _NAMED_CLASSES:
+                    raise IndexError
+                members |= _NAMED_CLASSES[name]
+                place, before = end, 0
+        else:
+            place += byte == ord("\\")
+            before = pattern[place]
+            members.add(before)
+        place += 1
+    return (_ALL_BYTES - members if is_negated else frozenset(members)), place, has_reversed_range
+
+
+def _write_class(members: Iterable[int]) -> bytes:
+    written = b"".join(rb"\x%02x" % byte for byte in sorted(members))
+    return b"[%s]" % written if written else b"(?!)"
+
+
+def _write_expression(tokens: Sequence[bytes]) -> bytes:
+    """Write the regular expression of a pattern: the text after a `**` is looked for folder by folder."""
+    written, start, opened = b"", 0, b""
+    for place, token in enumerate(tokens):
+        if token not in _DOUBLE_STARS:
+            continue
+        written += opened + _write_run(tokens[start:place]) + (b")" if opened else b"")
+        start = place + 1
+        opened = rb"(?>(?:[^/]*/)%s?" % (b"+" if token == _SOME_FOLDERS else b"*")
+        if token == _REST:
+            return written + b".*"
+    return written + opened + _write_run(tokens[start:]) + (rb"\Z)" if opened else rb"\Z")
+
+
+def _write_run(tokens: Sequence[bytes]) -> bytes:
+    """Write the regular expression of tokens without `**`: the text after a star is found at its first place.
+
+    After the last star before a slash, or before the end, it is where that is found last.
+    """
+    written = b""
+    place = 0
+    while place < len(tokens):
+        if tokens[place] != _STAR:
+            written += tokens[place]
+            place += 1
+            continue
+        end = next((each for each in range(place + 1, len(tokens)) if tokens[each] in (_STAR, _SLASH)), len(tokens))
+        after = b"".join(tokens[place + 1 : end])
+        if end < len(tokens) and tokens[end] == _STAR:
+            written += rb"(?>[^/]*?%s)" % after
+        else:
+            written += rb"(?>[^/]*%s)" % after
+        place = end
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One pattern: it matches an entry of a folder by its name, or by its path where the pattern has a slash."""
+
+    wildcards: Wildcards
+    is_negated: bool = False  # begins with "!"
+    is_for_folders: bool = False  # ends with a slash
+    is_path: bool = False
+
+    @classmethod
+    def parse(cls, text: bytes) -> "Pattern":
+        """Parse the pattern of a line that is no comment."""
+        text = _trim_trailing_spaces(text.split(b"\0", 1)[0])
+        is_negated, is_for_folders = text.startswith(b"!"), text.endswith(b"/")
+        text = text.removeprefix(b"!").removesuffix(b"/")
+        return cls(Wildcards(text.removeprefix(b"/")), is_negated, is_for_folders, b"/" in text)
+
+    def match(self, path: bytes, *, is_folder: bool) -> bool:
+        """Return whether the pattern matches this very entry, by its path below the folder of the ignore file."""
+        if self.is_for_folders and not is_folder:
+            return False
+        return self.wildcards.match(path if self.is_path else path[path.rfind(b"/") + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class PatternList:
+    """The patterns of one ignore file."""
+
+    patterns: Sequence[Pattern]
+
+    @classmethod
+    def parse(cls, data: bytes) -> "PatternList":
+        """Parse the patterns of an ignore file. A newline ends a pattern and no other character does."""
+        lines = (line.removesuffix(b"\r") for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
+        return cls([Pattern.parse(line) for line in lines if line and not line.startswith(b"#")][::-1])
+
+    def check(self, path: bytes, *, is_folder: bool) -> bool | None:
+        """Return whether the entry is ignored, by the last pattern that matches it; None if none does."""
+        name = path[path.rfind(b"/") + 1 :]
+        for pattern in self.patterns:  # as Pattern.match, for each entry of a walk
+            if is_folder or not pattern.is_for_folders:  # noqa: SIM102 (the cheap question first)
+                if pattern.wildcards.match(path if pattern.is_path else name):
+                    return not pattern.is_negated
+        return None
+
+
+def _trim_trailing_spaces(text: bytes) -> bytes:
+    """Return the text without the spaces at its end, but for one after a backslash."""
+    trimmed = text.rstrip(b" ")
+    backslashes = len(trimmed) - len(trimmed.rstrip(b"\\"))
+    return trimmed + b" " if backslashes % 2 and len(trimmed) < len(text) else trimmed
+
+
+_Entry = tuple[bytes, bool]  # a path, and whether it is that of a folder
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPatterns:
+    """The patterns of `exclude` or `include`, for paths below the walked folder or as they are written from here."""
+
+    setting: str
+    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by the user's text, the last first
+    unmatched: dict[str, None] = field(compare=False)  # patterns without a match yet, in all walks of one `add`
+    from_here: str = ""  # the walked folder as it is written from the working directory
+
+    @classmethod
+    def parse(cls, setting: str, texts: Sequence[str]) -> "ChosenPatterns | None":
+        """Parse the patterns of a setting, None if it has none; a SettingsError if one of them is malformed."""
+        try:
+            patterns = {text: (_parse_chosen(_normalise(text)),) for text in reversed(texts)}
+        except UnicodeEncodeError as error:
+            raise SettingsError(f"{setting} has {error.object!r}, which is not valid text") from error
+        for text, (pattern,) in patterns.items():
+            if problem := pattern.wildcards.problem or ("it has a NUL" if "\0" in text else ""):
+                example = "give patterns as in a .gitignore, such as *.log or drafts/"
+                raise SettingsError(f"{setting} has {text!r}, but {problem}; {example}")
+        return cls(setting, tuple(patterns.items()), dict.fromkeys(texts)) if patterns else None
+
+    def begin_walk(self, folder: Path, given: Path) -> "ChosenPatterns":
+        """Return the patterns for a walk of a folder: those that begin with its path count below it too."""
+        from_here = _describe_from_here(given)
+        prefixes = {f"{path}/" for path in (folder.as_posix(), given.as_posix(), from_here) if path not in ("", ".")}
+        with suppress(OSError):  # the working directory is gone
+            prefixes.add(f"{Path(os.path.abspath(given)).as_posix()}/")  # noqa: PTH100 (a link stays one)
+        patterns = tuple((text, (*known, *_parse_below(text, prefixes))) for text, known in self.patterns)
+        return replace(self, patterns=patterns, from_here=from_here)
+
+    def exclude(self, path: str, *, is_folder: bool) -> bool:
+        """Return whether the entry at a path below the walked folder is excluded, or the walked folder is.
+
+        The folders on the way to the entry are asked about before it.
+        """
+        above = _list_entries(self.from_here, is_folder=True) if self.from_here else ()
+        written = {path, self._write_from_here(path)}
+        entry = [(os.fsencode(each), is_folder) for each in written]
+        return any(self._decide([each]) for each in above) or self._decide(entry)
+
+    def include(self, path: str) -> bool:
+        """Return whether a file is included: the last pattern that matches it, or a folder above it, decides."""
+        written = {path, self._write_from_here(path)}
+        return self._decide([entry for each in written for entry in _list_entries(each, is_folder=False)])
+
+    def match_named(self, file: Path) -> bool:
+        """Return whether a file named by itself matches, by its path, or by the full one if the pattern is one."""
+        written = {file.as_posix().lstrip("/"), f"{_describe_from_here(file.parent)}/{file.name}".lstrip("/")}
+        if self._decide([entry for path in written for entry in _list_entries(path, is_folder=False)]):
+            return True
+        with suppress(OSError):  # the working directory is gone
+            absolute = Path(os.path.abspath(file)).as_posix().lstrip("/")  # noqa: PTH100 (a link stays one)
+            rooted = tuple(each for each in self.patterns if each[0].startswith("/"))
+            return replace(self, patterns=rooted)._decide(list(_list_entries(absolute, is_folder=False)))
+        return False
+
+    def _write_from_here(self, path: str) -> str:
+        return f"{self.from_here}/{path}" if self.from_here else path
+
+    def _decide(self, entries: Collection[_Entry]) -> bool:
+        """Return the verdict of the last pattern that matches one of the entries; matching patterns are noted."""
+        found: bool | None = None
+        for text, patterns in self.patterns:
+            if found is not None and text not in self.unmatched:
+                continue
+            if any(pattern.match(path, is_folder=is_folder) for pattern in patterns for path, is_folder in entries):
+                self.unmatched.pop(text, None)
+                found = not patterns[0].is_negated if found is None else found
+        return bool(found)
+
+
+def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
+    """Yield the folders on the way to an entry, the topmost first, and the entry itself."""
+    data = os.fsencode(path)
+    slash = data.find(b"/")
+    while slash >= 0:
+        yield data[:slash], True
+        slash = data.find(b"/", slash + 1)
+    yield data, is_folder
+
+
+def _describe_from_here(folder: Path) -> str:
+    """Return a folder as written from the working directory; empty if it is that, or absolute and elsewhere."""
+    if folder.is_absolute():
+        with suppress(OSError, ValueError):  # the working directory is gone, or the folder is not below it
+            return folder.relative_to(Path.cwd()).as_posix().removeprefix(".")
+        return ""
+    return "" if str(folder) == "." else folder.as_posix()
+
+
+def _normalise(text: str) -> str:
+    """Return the .gitignore pattern of a possible path: `./x//y/` is `/x/y/`."""
+    sign, body = ("!", text[1:]) if text.startswith("!") else ("", text)
+    if "/" not in body:
+        return text
+    first = "/" if body.startswith(("/", "./")) else ""
+    last = "/" if body.endswith(("/", "/.")) else ""
+    parts = [part for part in body.split("/") if part not in ("", ".")]
+    return f"{sign}{first}{'/'.join(parts)}{last if parts else ''}"
+
+
+def _parse_chosen(text: str) -> Pattern:
+    return Pattern.parse(os.fsencode(text))
+
+
+def _parse_below(text: str, prefixes: Collection[str]) -> Iterator[Pattern]:
+    """Yield a pattern that begins with the path of a folder, as patterns below that folder."""
+    normal = _normalise(text)
+    sign, body = ("!", normal[1:]) if normal.startswith("!") else ("", normal)
+    for prefix in prefixes:
+        rest = (body if prefix.startswith("/") else body.removeprefix("/")).removeprefix(prefix)
+        if rest and len(rest) < len(body.removeprefix("/")):
+            yield _parse_chosen(f"{sign}/{rest}")
+
 
 GIT_FILE, CLEW_FILE = ".gitignore", ".clewignore"
 HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD = "hidden", "version control", "dependencies", "build output"

@@ -17,10 +17,10 @@ from typing import TypeVar
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
-from clew.core.plural import format_count
 from clew.core.protocols import Reader
 from clew.core.report import OnProgress, OnWarning, PassedOver, Progress, SourceFailure
 from clew.core.settings import Settings, ThreadConfig
+from clew.core.suggest import format_count
 from clew.core.time import EARLIEST
 from clew.core.types import Document
 from clew.index.chat import SLACK_DAY, ChatExport

@@ -24,8 +24,7 @@ from clew.core.trace import Trace
 from clew.core.types import Message
 from clew.query.agent.limits import AgentBudget
 from clew.query.agent.lookup import get_display_name
-from clew.query.agent.schemas import MAX_HITS
-from clew.query.agent.tools import Toolbox, ToolResult, record_step
+from clew.query.agent.tools import MAX_HITS, Toolbox, ToolResult, record_step
 
 P = ParamSpec("P")
 MAX_TOOL_RETRIES = 3  # invalid calls of one tool in a row

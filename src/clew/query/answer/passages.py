@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from clew.core.cite import Citation
-from clew.core.passages import Context, MergedChunk
+from clew.core.cite import Citation, Context, MergedChunk
 from clew.core.sentences import split_sentences
 from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Chunk, Document, DocumentRecord
 from clew.core.words import load_words
-from clew.query.context.cite import make_citation
+from clew.query.context.assemble import make_citation
 
 Read = Callable[[str], Document]
 Span = tuple[int, int]

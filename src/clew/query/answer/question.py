@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain, filterfalse
 
-from clew.core.function_words import is_function_word
+from clew.core.languages import is_function_word
 from clew.core.text import extract_terms, tokenize_words
 from clew.query.answer.facts import find_facts
 

@@ -7,24 +7,128 @@ names it "neighbour" or "section"; it was not compared with the query, so its si
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from heapq import heappop, heappush
 from itertools import groupby
 
+from clew.core.cite import Citation, CitationCheck, Context, DroppedPassage, MergedChunk, check_citation, hash_quote
 from clew.core.errors import NotFound
-from clew.core.passages import Context, DroppedPassage, MergedChunk
-from clew.core.plural import format_count
 from clew.core.settings import DEFAULTS, ContextConfig, Settings
+from clew.core.suggest import format_count
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND
+from clew.core.time import find_second, get_times
 from clew.core.trace import step
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
 from clew.query.context.budget import DUPLICATE, GONE, Candidate, Count, Expand, TokenBudget, expand_nothing
 from clew.query.context.format import Renderer, RenderInput, wrap_context
 from clew.query.context.merge import as_merged_chunk, merge_hits
+from clew.query.rank.calibrate import estimate_answer_chances, get_part
+
+IRRELEVANT = "relevance"  # the reason of a hit that is left out
+
+
+def split_by_relevance(
+    hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
+) -> tuple[list[Hit], list[Hit]]:
+    """Split the hits into shown ones and ones left out.
+
+    Of a query of a conversation all are left out if not even all together are likely enough to answer it.
+
+    find_anywhere: Finds the hits without the filter: whether a question has an answer does not depend on a filter.
+    """
+    answered = _list_answered(hits, config)
+    if find_anywhere is not None and any(get_part(hit) not in answered for hit in hits):
+        answered |= _list_answered(find_anywhere(), config)
+    shown = [hit for hit in hits if get_part(hit) in answered and hit.relevance >= config.min_relevance]
+    chosen = {id(hit) for hit in shown}
+    return shown, [hit for hit in hits if id(hit) not in chosen]
+
+
+def _list_answered(hits: Sequence[Hit], config: ContextConfig) -> set[float]:
+    """List the queries, by number, of which some hit is likely enough to answer."""
+    return {part for part, chance in estimate_answer_chances(hits).items() if chance >= config.min_chance}
+
+
+def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count, config: ContextConfig) -> Context:
+    """Return the context with the hits that were left out in its ledger, and a reason if nothing else was found."""
+    dropped = [DroppedPassage(as_merged_chunk(hit), IRRELEVANT, count(hit.chunk.text)) for hit in left_out]
+    nothing_else = not context.passages and not context.dropped
+    reason = explain_floor(left_out, config) if nothing_else else context.reason
+    return replace(context, dropped=(*context.dropped, *dropped), reason=reason)
+
+
+def explain_floor(left_out: Sequence[Hit], config: ContextConfig) -> str:
+    """Return the reason why nothing is shown although something was found."""
+    chance = max(estimate_answer_chances(left_out).values(), default=0.0)
+    if chance < config.min_chance:
+        return (
+            f"nothing relevant was found: the chance that any of {len(left_out)} hits answers is {chance:.2f}, below "
+            f"context.min_chance = {config.min_chance}"
+        )
+    return f"nothing relevant was found: no hit reaches context.min_relevance = {config.min_relevance}"
+
+
+Read = Callable[[str], Document]
+
+
+def cite_passages(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
+    """Return one citation per chunk of the passages, in their order; those of its copies follow each passage."""
+    return tuple(
+        make_citation(hit.chunk, records[hit.chunk.doc_id], hit.chunk.start, hit.chunk.text)
+        for passage in passages
+        for hit in (*passage.chunks, *passage.copies)
+        if hit.chunk.doc_id in records
+    )
+
+
+def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) -> Citation:
+    """Make the citation of a quote that begins at a position of the document, with the metadata of its chunk."""
+    return Citation(
+        document=record.id,
+        version=record.hash,
+        start=start,
+        end=start + len(quote),
+        hash=hash_quote(quote),
+        quote=quote,
+        title=record.title,
+        uri=record.uri,
+        page=chunk.meta.get("page"),
+        message=str(chunk.meta.get("message", "")),
+        author=str(chunk.meta.get("author", "")),
+        at=chunk.at,
+        section=chunk.headings,
+        line=_find_line(chunk, start),
+        second=find_second(get_times(chunk.meta), start - chunk.start),
+    )
+
+
+def _find_line(chunk: Chunk, start: int) -> int | None:
+    """Find the line of the file on which a position of the chunk is; None where the lines are not those of a file."""
+    first = chunk.meta.get("line")
+    if not isinstance(first, int):
+        return None
+    return first + chunk.text.count("\n", 0, max(0, start - chunk.start))
+
+
+def check_citations(citations: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
+    """Check whether each quote still stands in its document, moved, changed or is gone."""
+    last: tuple[str, str | None] = ("", None)
+    for citation in citations:
+        if last[0] != citation.document:
+            last = (citation.document, _read_document_text(citation.document, read))
+        yield check_citation(citation, last[1])
+
+
+def _read_document_text(doc_id: str, read: Read) -> str | None:
+    try:
+        return read(doc_id).text
+    except NotFound:
+        return None
+
 
 ReadChunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in order, or NotFound
 NEIGHBOUR, SECTION = "neighbour", "section"  # the score names of expansions

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from clew.core.passages import MergedChunk
+from clew.core.cite import MergedChunk
 from clew.core.sentences import split_sentences
 from clew.core.types import Hit
 from clew.query.context.format.escape import drop_blank_lines

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from clew.core.attribution import PassageMessage, make_passage_message
-from clew.core.passages import MergedChunk
+from clew.core.cite import MergedChunk
 from clew.core.settings import MergerConfig
 from clew.core.types import Chunk, Hit
 from clew.query.context.results import HEADING_SEPARATOR, Result, has_position, result_to_hit

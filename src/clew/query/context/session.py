@@ -10,7 +10,7 @@ from typing import Self
 
 from clew.core.errors import ConcurrentChange, ReadOnlyStore, SettingsError
 from clew.core.protocols import SessionStore
-from clew.core.session import ChangeSession, StoredSession
+from clew.core.stored import ChangeSession, StoredSession
 from clew.core.types import Message
 
 MAX_MESSAGES = 40  # of a session; the oldest are dropped

@@ -6,11 +6,10 @@ from pathlib import PurePosixPath
 
 from clew.core.filter import Filter
 from clew.core.links import extract_links, is_link_to, parse_link
-from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
 from clew.core.small_talk import is_small_talk
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message
-from clew.core.window import Links
+from clew.core.window import Failure, Links, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
 from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
 from clew.query.context.merge import as_merged_chunk
 from clew.query.messages.table import Table, read_messages_from_table

@@ -10,7 +10,7 @@ from datetime import datetime
 from clew.core.errors import NotFound
 from clew.core.filter import Filter
 from clew.core.settings import ScoringConfig
-from clew.core.thread_view import ThreadView
+from clew.core.thread import ThreadView
 from clew.core.types import Hit
 from clew.core.window import ContextMessage, WindowThread
 from clew.query.context.results import group_by_message

@@ -17,10 +17,10 @@ from typing import Any
 from clew.core.attribution import format_reply_mark
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.languages import FUNCTION_WORDS
-from clew.core.plural import format_count
 from clew.core.protocols import LLM
+from clew.core.suggest import format_count
 from clew.core.text import tokenize_words
-from clew.core.thread_view import ThreadView
+from clew.core.thread import ThreadView
 from clew.core.types import Message
 from clew.core.window import ContextMessage, StyleProfile
 from clew.query.context.format.renderers import NEXT_LINE

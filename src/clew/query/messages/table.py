@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 from itertools import count
 from typing import Any, Protocol
 
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.time import assume_utc, to_timestamp
 from clew.core.types import Message
 

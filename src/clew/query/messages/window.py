@@ -12,17 +12,15 @@ from datetime import datetime
 
 from clew.core.attribution import GUESSED_REPLY
 from clew.core.filter import Filter
-from clew.core.plural import format_count
 from clew.core.settings import ScoringConfig, Settings
-from clew.core.suggest import format_names, format_suggestion
+from clew.core.suggest import format_count, format_names, format_suggestion
 from clew.core.text import estimate_tokens
-from clew.core.thread import THREAD_KIND
-from clew.core.thread_view import Head, ThreadView
+from clew.core.thread import THREAD_KIND, Head, ThreadView
 from clew.core.trace import step
 from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
+from clew.query.context.assemble import split_by_relevance
 from clew.query.context.budget import BUDGET, Count
-from clew.query.context.floor import split_by_relevance
 from clew.query.context.format.renderers import NEXT_LINE
 from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message, render_threads
 from clew.query.messages.similar import (

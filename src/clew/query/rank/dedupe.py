@@ -1,13 +1,96 @@
-"""Deduplication of hits: by chunk id, and by the number of chunks per document."""
+"""Deduplication and diversity of hits: by chunk and document, near-duplicates, relevance against novelty, coverage."""
 
 import logging
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isnan
 from typing import Any
+
+import numpy as np
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Step
-from clew.core.types import Hit, Query
-from clew.query.rank.calibrate import get_relevance
+from clew.core.types import Hit, Matrix, Query, Vector
+from clew.query.rank.calibrate import get_relevance, sort_by_relevance
+
+FetchVectors = Callable[[Sequence[str]], Mapping[str, Vector]]  # of chunks by id; a missing one is left out
+
+DUPLICATE_COSINE = 0.92  # from which two chunks count as duplicates
+DEFAULT_BALANCE = 0.7
+
+
+def drop_near_duplicates(fetch_vectors: FetchVectors, *, threshold: float = DUPLICATE_COSINE) -> Step:
+    """A step that drops each hit whose cosine to a more relevant one that is kept is at least the threshold."""
+    if not -1 <= threshold <= 1:
+        raise SettingsError(f"threshold is {threshold}; it must be between -1 and 1")
+
+    def by_meaning(_: Query, hits: list[Hit]) -> list[Hit]:
+        cosines = _compute_cosines(hits, fetch_vectors)
+        kept: list[int] = []
+        for position in sorted(range(len(hits)), key=lambda position: -get_relevance(hits[position])):
+            # A chunk without a vector has cosine 0 to all; the rounding of float32 must not decide.
+            if not kept or cosines[position, kept].max() < threshold - 1e-6:
+                kept.append(position)
+        return [hits[position] for position in sorted(kept)]
+
+    return by_meaning
+
+
+def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Step:
+    """A step that orders hits by maximal marginal relevance, λ being `balance`: λ · similarity - (1 - λ) · redundancy.
+
+    The similarity of a hit is its cosine with the query (its score where none was computed), its redundancy the
+    greatest cosine with those before it. The hits keep their scores; the marginal relevance is added to `scores`.
+    Carbonell and Goldstein, "The Use of MMR", 1998.
+    """
+    if not 0 <= balance <= 1:
+        raise SettingsError(f"mmr is {balance}; it must be between 0 and 1")
+
+    def mmr(_: Query, hits: list[Hit]) -> list[Hit]:
+        cosines = _compute_cosines(hits, fetch_vectors)
+        relevance = balance * np.array([hit.score if isnan(hit.similarity) else hit.similarity for hit in hits])
+        redundancy = np.zeros(len(hits))  # the greatest cosine to a chosen hit; none is chosen yet
+        remaining = list(range(len(hits)))
+        chosen: list[Hit] = []
+        while remaining:
+            values = relevance[remaining] - (1 - balance) * redundancy[remaining]
+            at = int(np.argmax(values))
+            position = remaining.pop(at)
+            hit = hits[position]
+            redundancy = np.maximum(redundancy, cosines[position]) if chosen else cosines[position]
+            chosen.append(replace(hit, scores={**hit.scores, "mmr": float(values[at])}))
+        return chosen
+
+    return mmr
+
+
+def order_by_coverage(hits: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """The hits with the best of each ranking first, then the others; both by relevance.
+
+    Of a document that is best for two rankings the next hit waits among the others. The hits keep their scores.
+    """
+    by_chunk = {hit.chunk.id: hit for hit in hits}
+    by_document: dict[str, Hit] = {}
+    for hit in sort_by_relevance(hits):
+        by_document.setdefault(hit.chunk.doc_id, hit)
+    best: dict[str, Hit] = {}
+    for ranking in rankings:
+        for hit in sort_by_relevance(ranking)[:1]:
+            chosen = by_chunk.get(hit.chunk.id) or by_document.get(hit.chunk.doc_id)
+            if chosen is not None:
+                best[chosen.chunk.id] = chosen
+    others = [hit for hit in hits if hit.chunk.id not in best]
+    return [*sort_by_relevance(best.values()), *sort_by_relevance(others)]
+
+
+def _compute_cosines(hits: Sequence[Hit], fetch_vectors: FetchVectors) -> Matrix:
+    """The cosine of each hit with each; 0 where a vector is missing."""
+    known = fetch_vectors([hit.chunk.id for hit in hits]) if hits else {}
+    width = len(next(iter(known.values()))) if known else 1
+    blank = np.zeros(width, np.float32)
+    rows = np.array([known.get(hit.chunk.id, blank) for hit in hits], np.float32).reshape(len(hits), width)
+    return np.asarray(rows @ rows.T, np.float32)
+
 
 log = logging.getLogger("clew")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.core.errors import SettingsError
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.text import tokenize_words
 from clew.core.types import Message
 from clew.query.rewrite.keywords import extract_content_words, extract_stems

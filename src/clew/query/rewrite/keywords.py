@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from clew.core.languages import FUNCTION_WORDS, STOP_WORDS
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.text import UNSPACED_RUN, extract_terms
 from clew.core.unicode import WORD
 

@@ -1,18 +1,31 @@
 """Query rewriting before the search: variations, the transformer's queries, keywords of the conversation.
 
 The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_elliptic` changes a single query.
+
+A question is elliptic if it needs the conversation before it, by its gaps or its pointers. A pronoun is no reason where
+the question itself says what it stands for ("Is herpes lethal, and how is it transmitted?"), nor where it stands for
+nothing ("Is it possible to …"). Keywords may open like a follow-up ("AND gate", "Men in Black", "那英的歌"): such an
+opening makes a fragment at most. The English words are here, other languages in `core/words/follow_up.txt`.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from clew.core.errors import DriverFailed
+from clew.core.languages import STOP_WORDS, UNSPACED, USUAL_LANGUAGE, find_main_script, list_scripts
+from clew.core.patterns import compile_pattern
 from clew.core.protocols import LLM, Rewrite
 from clew.core.settings import HistoryConfig
+from clew.core.text import tokenize_words
 from clew.core.trace import note, step
 from clew.core.types import Query
-from clew.query.rewrite.ellipsis import is_elliptic, is_fragment
+from clew.core.words import load_patterns
 from clew.query.rewrite.expand import ContextualExpander
+from clew.query.rewrite.keywords import extract_content_words
 from clew.query.rewrite.transformer import Transformer, dedupe_queries, expand_query_variations
 
 Compare = Callable[[Query, Query], bool]  # of a query and its expansion
@@ -79,3 +92,207 @@ def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic:
         reason = "it is a follow-up by its words" if elliptic else "it is short and may belong to what was talked of"
         trace.notes.update(query=expanded.text, reason=reason)
     return expanded
+
+
+_PATTERNS = load_patterns("follow_up")
+_UNSPACED = ("zh", "ja", "ko", "th")
+_FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
+# A title and what is asked of it: "This American Life host".
+_TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
+_ASKS = compile_pattern(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
+_PRONOUN = compile_pattern(r"\b(?:it|they|them|he|him|she)\b", re.IGNORECASE)
+_POSSESSIVE = compile_pattern(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
+# Where "that" begins neither a relative clause nor one with a subject of its own.
+_THAT = compile_pattern(
+    r"(?:^|\b(?:is|was|does|did|do|about|of|with|for|like|explain|show|why|how|by|to|and)\s)\W*that\b", re.IGNORECASE
+)
+# Before a pronoun, the beginning of another clause than that of what it stands for.
+_CLAUSE = compile_pattern(
+    r"[,;:.?!]|\b(?:and|or|but|if|when|where|while|because|since|so|that|which|who|after|before|once|then|than|as)\b",
+    re.IGNORECASE,
+)
+# "Is it possible to …", "How long does it take to …", "it is true that …": it stands for what follows.
+_EXPLETIVE = compile_pattern(r"\bit(?:'s|’s)?\s+(?:[\w'’]+\s+){1,3}(?:to|that|for\s.+\sto|when|if)\b", re.IGNORECASE)
+# After an article or a possessive, "it" is a name, not a pronoun: the IT department.
+_IT_AS_NAME = compile_pattern(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
+_DEMONSTRATIVE = compile_pattern(
+    r"\b(?:this|these|those)\b(?!\s+(?:who|which|that|season|year|week|month|day|days|century|decade|time|morning|"
+    r"afternoon|evening|summer|winter|spring|autumn|fall)\b)",
+    re.IGNORECASE,
+)
+_COMPARING = compile_pattern(r"\b(?:more|another|same|similar|other|others|else|examples?)\b", re.IGNORECASE)
+_ASKS_WHAT_IT_IS = compile_pattern(r"\W*(?:what|who)\s*(?:is|are|was|were|'s|’s)\s+(?!the\b)", re.IGNORECASE)
+_NAME = compile_pattern(r"\S\s+[A-Z]\w")  # a capital that does not begin the text
+_WORD = compile_pattern(r"[^\W\d_]+")
+_MIN_WORDS = 4  # below which a question that is no sentence is a fragment
+_MIN_CONTENT_WORDS = 2
+_MAX_LETTERS = 12  # of a question that says little, in a script without spaces
+_MIN_STOP_WORDS = 2  # of a language of Latin letters, by which a question is taken to be in it
+_MAX_SHARED = 2  # letters of an opening that many languages have
+
+
+class FollowUpWords(NamedTuple):
+    """The patterns of a language."""
+
+    opening: re.Pattern[str]
+    pointer: re.Pattern[str] | None
+    ending: re.Pattern[str] | None
+    weak_ending: re.Pattern[str] | None
+    weak_opening: re.Pattern[str] | None
+
+
+def _compile(code: str) -> FollowUpWords:
+    """Return the patterns of a language: whole words, unless nothing separates its words."""
+    found = {part: _PATTERNS.get(f"{code} {part}", "") for part in FollowUpWords._fields}
+    start, end, flags = ("", "", 0) if code in _UNSPACED else (r"(?<!\w)", r"(?!\w)", re.IGNORECASE)
+    pointer = found["pointer"].replace("$", r"\W*$")
+
+    def make(part: str, before: str, after: str) -> re.Pattern[str] | None:
+        return compile_pattern(f"{before}{found[part]}{after}", flags) if found[part] else None
+
+    return FollowUpWords(
+        compile_pattern(rf"\W*(?P<word>{found['opening']}){end}", flags),
+        compile_pattern(f"{start}(?:{pointer}){end}", flags) if pointer else None,
+        make("ending", f"{start}(?:", r")\W*$"),
+        make("weak_ending", "(?:", r")\W*$"),
+        make("weak_opening", r"\W*(?P<word>", ")"),
+    )
+
+
+FOLLOW_UP_WORDS: Final[Mapping[str, FollowUpWords]] = MappingProxyType(
+    {name.split()[0]: _compile(name.split()[0]) for name in _PATTERNS if name.endswith(" opening")}
+)
+QUESTION_WORD: Final = compile_pattern(rf"\W*(?:{_PATTERNS['question words']})\b", re.IGNORECASE)
+UNSHARED_OPENING: Final = compile_pattern(_PATTERNS["unshared openings"])
+MODAL: Final = compile_pattern(_PATTERNS["modal verbs"], re.IGNORECASE)
+
+
+def is_elliptic(question: str) -> bool:
+    """Return whether a question shows by its words that it needs the conversation before it.
+
+    It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), or has a pronoun or
+    demonstrative for something that it does not name.
+    """
+    opening = _FOLLOW_UP_OPENING.match(question)
+    if opening and not _may_open_keywords(question, opening):
+        return True
+    if any(_follows_up(question, *each) for each in _find_words(question)):
+        return True
+    content = extract_content_words(question)
+    compares = len(content) <= _MIN_CONTENT_WORDS and bool(_COMPARING.search(question))
+    return not content or compares or _points_outside(question)
+
+
+def is_fragment(question: str) -> bool:
+    """Return whether a question is short and incomplete, has one content word, or opens like a follow-up.
+
+    Only the collection tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
+    """
+    found = [words for words, _ in _find_words(question)]
+    if (
+        _FOLLOW_UP_OPENING.match(question)
+        or _opens_with_title(question)
+        or any(map(partial(_may_open, question), found))
+    ):
+        return True
+    if any(words.weak_ending and words.weak_ending.search(question) for words in found):
+        return sum(map(str.isalpha, question)) <= _MAX_LETTERS
+    spaced = question.split()
+    if len(spaced) == 1:  # one word, or a script without spaces
+        return len(tokenize_words(question)) < _MIN_WORDS
+    content = extract_content_words(question)
+    if content and _ASKS_WHAT_IT_IS.match(question):
+        return False
+    is_whole = QUESTION_WORD.match(question) is not None
+    return len(content) < _MIN_CONTENT_WORDS or (len(spaced) < _MIN_WORDS and not is_whole)
+
+
+def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]:
+    """Yield the follow-up words of the languages that a question may be in, and the stop words of each that it has.
+
+    The languages are those of its script, in Latin and other shared letters those of most of its stop words.
+    """
+    script = find_main_script(question)
+    if script in UNSPACED:
+        code = USUAL_LANGUAGE[script]
+        yield from [(FOLLOW_UP_WORDS[code], frozenset())] if code in FOLLOW_UP_WORDS else []
+        return
+    own = frozenset(_WORD.findall(question.casefold()))
+    found = {code: words & own for code, words in STOP_WORDS.items() if script in list_scripts(code)}
+    most = max(map(len, found.values()), default=0)
+    for code, stop_words in found.items():
+        if len(stop_words) == most and code in FOLLOW_UP_WORDS:
+            yield FOLLOW_UP_WORDS[code], stop_words
+
+
+def _follows_up(question: str, words: FollowUpWords, stop_words: frozenset[str]) -> bool:
+    """Return whether a question has the follow-up words of a language.
+
+    Those of Latin letters share words with one another and with names (e, en, ou, men, ale): another word of a question
+    that one opens must be of the language, too, after a short one the next, and what points back must not be its only
+    one.
+    """
+    if words.ending and words.ending.search(question):
+        return True
+    shares_words = find_main_script(question) == "Latn"
+    if opening := words.opening.match(question):
+        word, after = opening["word"], _WORD.findall(question.casefold(), opening.end())
+        known = after[:1] if len(word) <= _MAX_SHARED else after
+        return not shares_words or UNSHARED_OPENING.fullmatch(word) is not None or not stop_words.isdisjoint(known)
+    if words.pointer is None or not words.pointer.search(question):
+        return False
+    return (not shares_words or len(stop_words) >= _MIN_STOP_WORDS) and _says_little(question)
+
+
+def _may_open(question: str, words: FollowUpWords) -> bool:
+    """Return whether a question opens like a follow-up in a language, by more than a word that many languages have."""
+    opening = (words.weak_opening and words.weak_opening.match(question)) or words.opening.match(question)
+    return opening is not None and (find_main_script(question) != "Latn" or len(opening["word"]) > _MAX_SHARED)
+
+
+def _may_open_keywords(question: str, opening: re.Match[str]) -> bool:
+    """Return whether the "and", "or" or "but" that opens a question may belong to a name or keywords: "AND gate"."""
+    if opening["word"] is None or question.isupper():
+        return False
+    if opening["word"].isupper():
+        return True
+    after = _WORD.findall(question, opening.end())
+    if not after or "?" in question:
+        return False
+    is_title = opening["word"].istitle() and after[0].istitle()
+    return is_title or STOP_WORDS["en"].isdisjoint(map(str.casefold, after))
+
+
+def _opens_with_title(question: str) -> bool:
+    """Return whether a question opens with a demonstrative of a title, and asks nothing about it."""
+    return _TITLE_OPENING.match(question) is not None and not _ASKS.search(question)
+
+
+def _says_little(question: str) -> bool:
+    """Return whether a question has two content words at most, or as few letters where nothing separates words."""
+    if find_main_script(question) in UNSPACED:
+        return sum(map(str.isalpha, question)) <= _MAX_LETTERS
+    content = [word for word in extract_content_words(question) if not MODAL.fullmatch(word)]
+    return len(content) <= _MIN_CONTENT_WORDS
+
+
+def _points_outside(question: str) -> bool:
+    """Return whether a pronoun or demonstrative stands for something that the question does not name before it."""
+    plain = _EXPLETIVE.sub(" ", _IT_AS_NAME.sub(" ", question))
+    if _opens_with_title(plain):
+        plain = _TITLE_OPENING.sub("", plain, count=1)
+    if _DEMONSTRATIVE.search(plain):
+        return True
+    if (possessive := _POSSESSIVE.search(plain)) and not extract_content_words(plain[: possessive.start()]):
+        return True
+    pronoun = _PRONOUN.search(plain) or _THAT.search(plain)
+    return pronoun is not None and not _has_antecedent(plain[: pronoun.start()])
+
+
+def _has_antecedent(before: str) -> bool:
+    """Return whether the text before a pronoun names something, in another clause than the pronoun's."""
+    ends = [found.start() for found in _CLAUSE.finditer(before)]
+    if not ends:
+        return False
+    clause = before[: ends[-1]]
+    return len(extract_content_words(clause)) >= _MIN_CONTENT_WORDS or _NAME.search(clause) is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 
 from clew.core.errors import DriverFailed, SettingsError
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.protocols import LLM
 from clew.core.text import tokenize_words
 from clew.core.trace import step

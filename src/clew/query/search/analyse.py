@@ -14,11 +14,9 @@ from itertools import chain
 from string import ascii_lowercase
 
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text, list_terms
-from clew.core.detect import rank_languages
-from clew.core.languages import STOP_WORDS
-from clew.core.pattern import compile_pattern
+from clew.core.languages import STOP_WORDS, count_scripts, list_scripts, rank_languages
+from clew.core.patterns import compile_pattern
 from clew.core.protocols import Store
-from clew.core.scripts import count_scripts, list_scripts
 from clew.core.text import Terms, extract_terms
 
 MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query may be in it,

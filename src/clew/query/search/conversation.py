@@ -19,8 +19,15 @@ from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
 from clew.query.messages.table import read_messages_from_table
 from clew.query.rank.calibrate import PART, sort_by_relevance
-from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
-from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
+from clew.query.rank.dedupe import (
+    FetchVectors,
+    dedupe_chunks,
+    drop_near_duplicates,
+    limit_per_document,
+    log_deduplication,
+    mmr,
+    order_by_coverage,
+)
 from clew.query.rewrite.ellipsis import is_elliptic
 from clew.query.search.compose import Embed, embed_queries, pipe, run_step
 

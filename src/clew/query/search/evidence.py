@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from clew.core.analyse import make_language_term
 from clew.core.calibration import Calibration
 from clew.core.candidates import Candidates, Ranking, ThreadPlace
-from clew.core.detect import detect_language
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.languages import find_known_languages
+from clew.core.languages import detect_language, find_known_languages, list_scripts
 from clew.core.protocols import Embedder, Step, Store
-from clew.core.scripts import list_scripts
 from clew.core.settings import Settings
 from clew.core.small_talk import estimate_intent, has_content, is_question
 from clew.core.text import Terms

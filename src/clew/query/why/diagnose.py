@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from clew.core.candidates import Placed
+from clew.core.cite import Context
+from clew.core.explanation import Fix, Stage, WhyNot
 from clew.core.facets import admits_chunk
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.passages import Context
-from clew.core.plural import format_count
 from clew.core.settings import Settings
+from clew.core.suggest import format_count
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Document, Hit, StoreStats
-from clew.core.why import Fix, Stage, WhyNot
-from clew.query.context.floor import IRRELEVANT
+from clew.query.context.assemble import IRRELEVANT
 from clew.query.rank.calibrate import MATCH
 from clew.query.search.rank import RANK
 from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix

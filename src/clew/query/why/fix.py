@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from clew.core.errors import SettingsError
+from clew.core.explanation import Fix, Stage
 from clew.core.filter import Filter
 from clew.core.protocols import Reranker
 from clew.core.settings import Settings
-from clew.core.why import Fix, Stage
-from clew.query.search.rerank import score_texts
+from clew.query.search.rank import score_texts
 
 IsFound = Callable[[Settings], bool]  # whether these settings find the target
 

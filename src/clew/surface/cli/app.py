@@ -23,7 +23,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType(
         "Everyday": {
             "add": ("documents", "add files, folders, chat exports and web pages"),
             "search": ("questions", "find the most relevant passages"),
-            "ask": ("answers", "answer a question, with citations that were checked"),
+            "ask": ("chat", "answer a question, with citations that were checked"),
             "chat": ("chat", "ask in a conversation that is kept"),
             "context": ("questions", "print passages for the prompt of a language model"),
             "list": ("documents:list_", "list the documents"),
@@ -37,31 +37,31 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType(
             "links": ("conversations", "links to and from pages"),
         },
         "Quality": {
-            "explain": ("explain", "stages of a search"),
-            "why-not": ("explain", "why it is not found"),
-            "check": ("explain", "are citations valid?"),
+            "explain": ("questions", "stages of a search"),
+            "why-not": ("questions", "why it is not found"),
+            "check": ("questions", "are citations valid?"),
             "evaluate": ("evaluate:evaluate_app", "score on questions"),
-            "tune": ("tune", "choose settings by them"),
+            "tune": ("evaluate", "choose settings by them"),
             "calibrate": ("documents", "measure relevance again"),
         },
         "Server": {
             "serve": ("serve", "serve HTTP and a page"),
             "keys": ("serve:keys_app", "who may use the server"),
-            "mcp": ("mcp", "serve an assistant"),
-            "tools": ("tools", "schemas for an agent"),
+            "mcp": ("serve", "serve an assistant"),
+            "tools": ("serve", "schemas for an agent"),
         },
         "Upkeep": {
             "plan": ("documents", "dry run of add"),
             "jobs": ("jobs:jobs_app", "work in the background"),
             "drop": ("documents", "remove documents"),
-            "erase": ("erase", "remove them for good"),
+            "erase": ("documents", "remove them for good"),
             "collections": ("collections:collections_app", "list or delete them"),
-            "doctor": ("doctor", "check and repair"),
+            "doctor": ("collections", "check and repair"),
             "backfill": ("documents", "write what is missing"),
-            "reembed": ("transfer", "change the embedder"),
-            "export": ("transfer", "write all to one file"),
-            "restore": ("transfer", "read such a file"),
-            "models": ("models", "list what can be named"),
+            "reembed": ("collections", "change the embedder"),
+            "export": ("collections", "write all to one file"),
+            "restore": ("collections", "read such a file"),
+            "models": ("config", "list what can be named"),
             "config": ("config:config_app", "show the settings"),
         },
     }
@@ -89,7 +89,7 @@ class Program(ClewGroup):
 
     homes = MappingProxyType(
         {name: _find_home(name, place) for group in GROUPS.values() for name, (place, _) in group.items()}
-        | {"citations": "clew.surface.cli.commands.explain:citations_app"}
+        | {"citations": "clew.surface.cli.commands.questions:citations_app"}
     )
     hidden_names = frozenset({"citations"})  # the former name of `check`
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from clew.core.pattern import compile_pattern
-from clew.core.secret import mask_secrets
-from clew.surface.cli.terminal import CleanFormatter
+from clew.core.patterns import compile_pattern
+from clew.core.suggest import mask_secrets
+from clew.surface.cli.table import CleanFormatter
 
 if TYPE_CHECKING:
     from clew.engine import Engine

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from clew.core.plural import format_count
 from clew.core.report import OnProgress, Progress
+from clew.core.suggest import format_count
 
 LINE_INTERVAL = 5.0  # seconds between two lines of one stage
 

@@ -1,14 +1,16 @@
 """Output for people: plain text in a pipe, the same with colour on a terminal."""
 
+import re
 import shutil
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from clew.core.analyse import DEFAULT, UNKNOWN
+from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
 from clew.core.attribution import (
     PassageMessage,
     format_attribution,
@@ -16,21 +18,22 @@ from clew.core.attribution import (
     format_said,
     make_passage_message,
 )
-from clew.core.detect import detect_language
-from clew.core.plural import format_count
+from clew.core.languages import detect_language
+from clew.core.patterns import compile_pattern
+from clew.core.report import PassedOver, Plan, count_passed_over
+from clew.core.suggest import format_count
 from clew.core.tables import find_header_in_context, is_table_row
+from clew.core.text import UNSPACED_RUN
 from clew.core.time import assume_utc
-from clew.core.types import DocumentRecord, Hit, Message, StoreStats
+from clew.core.types import DocumentRecord, Hit, Message, Span, StoreStats
+from clew.core.unicode import WORD, widen_to_whole_letters
 from clew.surface.cli.progress import format_duration
-from clew.surface.cli.snippet import extract_query_terms, highlight_terms, make_snippet
-from clew.surface.cli.table import print_table
-from clew.surface.cli.terminal import clean_for_stream, escape_json
+from clew.surface.cli.table import clean_for_stream, escape_json, print_table
 
 if TYPE_CHECKING:
-    from clew.core.cite import CitationCheck
-    from clew.core.passages import Context
-    from clew.core.receipt import Receipt
-    from clew.core.report import Report
+    from clew.core.cite import CitationCheck, Context
+    from clew.core.report import Receipt, Report
+
 
 StyledText = tuple[str, str]  # text and its rich style
 _QUOTE_CHARS = 80  # of a quote in a list
@@ -305,3 +308,149 @@ def print_config(config: Mapping[str, Any]) -> None:
     for name, entry in config["settings"].items():
         value = "none" if entry["value"] is None else dump_json(entry["value"])
         print_line((name, "bold"), (f" = {value}", ""), (f"  # {entry['from']}", "dim"))
+
+
+_WORD = compile_pattern(rf"{WORD}(?:[.'’-]{WORD})*")
+
+
+def extract_query_terms(query: str, language: str) -> frozenset[str]:
+    """The terms of a query, to find its words in a text of a language."""
+    return frozenset(chain.from_iterable(analyse_query(query, [language])))
+
+
+def make_snippet(text: str, query_terms: frozenset[str], *, width: int, language: str = DEFAULT) -> list[str]:
+    """Up to two lines of the text, from where the query's words are densest."""
+    flat = " ".join(text.split())
+    width = max(20, width)
+    room = 2 * width - 10
+    if len(flat) > room:
+        places = [start for start, _ in _find_spans(flat, query_terms, language)] or [0]
+        first = max(places, key=lambda at: (sum(at <= other < at + room - 40 for other in places), -at))
+        begin = max(0, min(first - 30, len(flat) - room))
+        if begin:
+            space = flat.find(" ", begin, max(first, begin) + 1)
+            begin = space + 1 if space >= 0 else widen_to_whole_letters(flat, begin, begin)[0]
+        flat = ("… " if begin else "") + flat[begin:]
+    return textwrap.wrap(flat, width, max_lines=2, placeholder=" …")
+
+
+def highlight_terms(line: str, query_terms: frozenset[str], *, language: str = DEFAULT) -> list[tuple[str, str]]:
+    """The line in parts, each with its rich style: the query's words stand out."""
+    parts: list[tuple[str, str]] = []
+    at = 0
+    for start, end in _find_spans(line, query_terms, language):
+        parts += [(line[at:start], ""), (line[start:end], "bold yellow")]
+        at = end
+    return [*parts, (line[at:], "")]
+
+
+def _find_spans(line: str, query_terms: frozenset[str], language: str) -> Iterator[Span]:
+    """The words of a line that have terms of the query; of what is written without spaces, the terms themselves."""
+    for word in _WORD.finditer(line):
+        if not _has_terms(word[0], query_terms, language):
+            continue
+        if not UNSPACED_RUN.search(word[0]):
+            yield word.span()
+            continue
+        places = {
+            place
+            for term in query_terms
+            for found in re.finditer(f"(?={re.escape(term)})", word[0])
+            for place in range(found.start(), found.start() + len(term))
+        }
+        last = word.start()
+        for place in sorted(places):
+            start, end = widen_to_whole_letters(line, word.start() + place, word.start() + place + 1)
+            if start >= last:
+                while end - word.start() in places:
+                    end += 1
+                start, last = widen_to_whole_letters(line, start, end)
+                yield start, last
+
+
+def _has_terms(word: str, query_terms: frozenset[str], language: str) -> bool:
+    return not query_terms.isdisjoint(analyse_text(word, language))
+
+
+MAX_LISTED = 20  # documents that are named before they are dropped
+_SHOWN_NAMES = 3  # of the documents that would be dropped
+
+
+def print_passed_over(entries: Sequence[PassedOver], *, verbose: bool) -> None:
+    """Prints on stderr how many files were passed over for each reason; with `verbose` each of them."""
+    if not entries:
+        return
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in count_passed_over(entries).items())
+    print_line((f"passed over: {counts}", ""), ("" if verbose else " (--verbose lists them)", "dim"), err=True)
+    for entry in entries if verbose else ():
+        files = f" ({format_count(entry.files, 'file')})" if entry.source.endswith("/") else ""
+        print_line(("  ", ""), (entry.source, "bold"), (f": {entry.reason}{files}", ""), err=True)
+
+
+def confirm_drop(held_back: Sequence[str]) -> bool:
+    """Asks on a terminal whether the documents are to be dropped; False where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    import typer
+
+    names = ", ".join(held_back[:_SHOWN_NAMES]) + (", …" if len(held_back) > _SHOWN_NAMES else "")
+    return typer.confirm(
+        f"Drop {format_count(len(held_back), 'document')} whose files are gone ({names})?", default=False, err=True
+    )
+
+
+def confirm_named_drop(names: Sequence[str]) -> None:
+    """Shows on a terminal the documents that names stand for, and asks; aborts if they are to stay."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    import typer
+
+    _list_names(names, err=True)
+    typer.confirm(f"Drop {format_count(len(names), 'document')}?", default=False, abort=True, err=True)
+
+
+def print_drop(names: Sequence[str], *, as_json: bool) -> None:
+    """Prints the documents that would be dropped."""
+    if as_json:
+        print_json({"documents": names})
+        return
+    print_line((f"would drop {format_count(len(names), 'document')}", ""))
+    _list_names(names, err=False)
+
+
+def _list_names(names: Sequence[str], *, err: bool) -> None:
+    for name in names[:MAX_LISTED]:
+        print_line(("  ", ""), (name, "bold"), err=err)
+    if len(names) > MAX_LISTED:
+        print_line((f"  and {len(names) - MAX_LISTED:,} more", "dim"), err=err)
+
+
+def print_plan(plan: Plan, *, verbose: bool) -> None:
+    """Prints what `add` would do on stdout, and what fails or is passed over on stderr."""
+    pairs = {
+        "new documents": len(plan.added),
+        "changed documents": len(plan.changed),
+        "unchanged documents": plan.unchanged,
+        "failing sources": len(plan.failed),
+        "dropped documents": f"{len(plan.dropped)}, of which {len(plan.held_back)} only with --yes"
+        if plan.held_back
+        else len(plan.dropped),
+        "chunks": plan.chunks,
+        "chunks to embed": plan.embedded,
+        "chunks reused": plan.reused,
+        "tokens to embed": plan.embedded_tokens,
+        "model calls": plan.calls,
+        "model input tokens": plan.input_tokens,
+        "model output tokens": plan.output_tokens,
+        "cost": plan.cost,
+        "time": "unknown: the embedder is a service" if plan.seconds is None else _describe_time(plan),
+    }
+    print_pairs(pairs)
+    for failure in plan.failed:
+        print_line(("fails: ", "red"), (failure.source, "bold"), (f": {failure.reason}", ""), err=True)
+    print_passed_over(plan.passed_over, verbose=verbose)
+
+
+def _describe_time(plan: Plan) -> str:
+    models = ", and the language model's time" if plan.calls else ""
+    return f"about {format_duration(plan.seconds or 0.0)} on this machine{models}"

@@ -25,9 +25,8 @@ from clew.query.context.format.messages import format_document_text
 from clew.surface.advice import MCP_ADVICE, describe_problems, translate_advice
 from clew.surface.bodies import build_request, parameters_of
 from clew.surface.mcp import replies as r
-from clew.surface.search_reply import explain_empty_result
 from clew.surface.to_json import dump_json, to_json
-from clew.surface.verbs import call_verb
+from clew.surface.verbs import call_verb, explain_empty_result
 
 T = TypeVar("T")
 MAX_PART = 20_000  # characters of a part of a document

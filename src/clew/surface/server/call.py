@@ -16,10 +16,9 @@ from clew.core.replies import ErrorReply
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
 from clew.surface.bodies import SAYS, annotate, body_of, build_request, list_bounds, list_fields
-from clew.surface.server.access import Access
 from clew.surface.server.events import EVENTS_SCHEMA
-from clew.surface.server.pool import CallPool
-from clew.surface.server.state import Server
+from clew.surface.server.keys import Access
+from clew.surface.server.state import CallPool, Server
 from clew.surface.to_json import dump_json
 from clew.surface.verbs import answer_verb
 

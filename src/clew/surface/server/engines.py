@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from clew import drivers
-from clew.core.collection import DroppedCollection
 from clew.core.errors import ClewError, NotFound, StoreMismatch
 from clew.core.jobs import Job
 from clew.core.protocols import Embedder
+from clew.core.stored import DroppedCollection
 from clew.engine import MEMORY, Engine
 from clew.engine.jobs import OnJob
 from clew.surface.settings.load import Invocation

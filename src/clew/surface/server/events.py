@@ -20,8 +20,7 @@ from clew.core.events import (
     VerdictEvent,
 )
 from clew.core.trace import Trace
-from clew.surface.server.errors import ServerBusy, TimeExceeded, error_to_json
-from clew.surface.server.places import Places
+from clew.surface.server.errors import Places, ServerBusy, TimeExceeded, error_to_json
 from clew.surface.to_json import answer_to_json, dump_json, to_json
 
 EVENTS_SCHEMA: dict[str, Any] = {  # of one event, as OpenAPI describes streams

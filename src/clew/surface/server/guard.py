@@ -19,7 +19,6 @@ from anyio import to_thread
 
 from clew.core.errors import ClewError
 from clew.core.settings import ServerConfig
-from clew.surface.server.access import Access, authenticate
 from clew.surface.server.errors import (
     BadRequest,
     BodyTooLarge,
@@ -33,6 +32,7 @@ from clew.surface.server.errors import (
     error_to_json,
     format_error_body,
 )
+from clew.surface.server.keys import Access, authenticate
 from clew.surface.server.observe import REQUEST_ID, set_attributes, start_span
 from clew.surface.to_json import dump_json
 from clew.surface.web import FILES

@@ -18,7 +18,7 @@ from clew.engine import Engine
 from clew.engine.collections import check_collection_name
 from clew.surface.mcp.server import make_mcp_server
 from clew.surface.mcp.tools import WRITING
-from clew.surface.server.access import Access
+from clew.surface.server.keys import Access
 from clew.surface.server.state import Server
 
 T = TypeVar("T")

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN
 from clew.core.settings import Settings
 from clew.core.settings.override import REMOVED, flatten_settings, mask_setting
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
-from clew.core.suggest import find_close_names
+from clew.core.suggest import HIDDEN, find_close_names
 
 FILE = "clew.toml"
 # Aliases for the variables that are set most often; the full name wins.

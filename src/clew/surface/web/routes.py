@@ -26,12 +26,11 @@ from clew.core.types import Chunk
 from clew.engine import Engine
 from clew.query.why.fix import KNOBS, replace_setting
 from clew.surface.bodies import ShortText
-from clew.surface.search_reply import search_with_reason
 from clew.surface.server.call import Build, Caller, Calling, reply_json, serve
 from clew.surface.server.errors import NotAllowed
 from clew.surface.server.routes.ask import STREAM, describe_messages, reply_answer
 from clew.surface.server.routes.search import explain_missing, make_context
-from clew.surface.verbs import call_verb
+from clew.surface.verbs import call_verb, search_with_reason
 from clew.surface.web import FILES
 
 router = APIRouter(include_in_schema=False)

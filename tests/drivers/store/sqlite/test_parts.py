@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import compute_cosines
 from clew.drivers.store import bm25, scan
 from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite import checkpoint, exact

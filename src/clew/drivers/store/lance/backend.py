@@ -13,12 +13,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from clew.core.collection import CollectionRecord
 from clew.core.errors import DriverFailed, NotFound, ReadOnlyStore, StoreMismatch
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
-from clew.core.stored import StagedModel
+from clew.core.stored import CollectionRecord
 from clew.core.suggest import format_suggestion
 from clew.core.time import from_iso, parse_iso_or_none
 from clew.core.types import Vector
@@ -157,22 +156,14 @@ class LanceBackend(BaseBackend):
         self._check_writable()
         while (snapshot := self._read_latest()).head.paused > time.time():
             time.sleep(PAUSE)
-        old = snapshot.head
-        if old.change != change or old.staged is None:
+        head = snapshot.head.swap_models(change)
+        if head is None:
             return False
         with translate_errors(self.place):
             staged: dict[int, Vector] = dict(snapshot.find(select(STAGED), ("row", "vector")))
             used = (row for rows in snapshot.scan_batches("vector IS NOT NULL", ["row"]) for row in rows)
             if any(row["row"] not in staged for row in used):
                 return False
-            head = replace(
-                old,
-                embedder=old.staged.embedder,
-                dim=old.staged.dim,
-                change=change + 1,
-                pending=0,
-                staged=StagedModel(old.embedder, old.dim, was_used=True),
-            )
             schema = make_schema(head)
 
             def make_batches() -> Iterator[pa.RecordBatch]:

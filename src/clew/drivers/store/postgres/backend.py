@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.drivers.store.backend import Head, T, Transaction, Values
@@ -109,8 +109,8 @@ class PostgresBackend(BaseBackend):
             return self._pool.run_transaction(lambda pooled: self._swap(pooled, change))
 
     def _swap(self, connection: Connection, change: int) -> bool:
-        head, number = self._lock_head(connection), self._collection.number
-        if head.change != change or head.staged is None:
+        head, number = self._lock_head(connection).swap_models(change), self._collection.number
+        if head is None:
             return False
         is_half = self._collection.is_half
         new, old = ("half = s.vector::halfvec", "half::vector") if is_half else ("vector = s.vector", "vector")
@@ -127,10 +127,7 @@ class PostgresBackend(BaseBackend):
         )
         for table in ("chunks", "documents"):
             connection.execute(f"UPDATE {table} SET pending = NULL WHERE collection = {number} AND pending = 1")
-        before = StagedModel(head.embedder, head.dim, was_used=True)
-        model = head.staged
-        used = replace(head, embedder=model.embedder, dim=model.dim, change=change + 1, pending=0, staged=before)
-        write_head(connection, number, used)
+        write_head(connection, number, head)
         return True
 
     def reopen(self, embedder: Embedder) -> "PostgresBackend":

@@ -18,7 +18,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig

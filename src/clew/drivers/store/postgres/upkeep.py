@@ -11,10 +11,10 @@ from time import sleep
 from psycopg import Connection, errors, sql
 from xxhash import xxh3_64_intdigest
 
-from clew.core.collection import CollectionRecord
 from clew.core.errors import DriverFailed, NotFound
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
+from clew.core.stored import CollectionRecord
 from clew.core.time import from_iso
 from clew.drivers.store.postgres.errors import describe_address, translate_errors
 from clew.drivers.store.postgres.inspect import TABLES

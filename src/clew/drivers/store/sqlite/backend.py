@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
+from dataclasses import asdict
 from pathlib import Path
 
 from clew.core.doctor import Defect, Remedy
 from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.receipt import Purge
+from clew.core.report import Purge
 from clew.core.settings import StoreConfig
 from clew.drivers.store.backend import Head, T, Transaction, Values
 from clew.drivers.store.base import BaseBackend, NamedTexts, change_texts, check_texts
@@ -78,7 +79,8 @@ class SqliteBackend(BaseBackend):
         for one of the new vectors.
         """
         with self._database.write_transaction() as (db, state):
-            if state.change != change or state.staged is None:
+            head = state.swap_models(change)
+            if head is None or head.staged is None:
                 return False
             if db.execute(f"SELECT 1 FROM staged WHERE sum <> {schema.FIXED['staged']} LIMIT 1").fetchone():
                 raise CollectionDamaged(
@@ -100,12 +102,12 @@ class SqliteBackend(BaseBackend):
             db.execute("DROP TABLE used")
             schema.write_meta(
                 db,
-                embedder=state.staged.embedder,
-                dim=state.staged.dim,
-                change=state.change + 1,
+                embedder=head.embedder,
+                dim=head.dim,
+                change=head.change,
                 pending=0,
                 birth=uuid.uuid4().hex,
-                staged=json.dumps({"embedder": state.embedder, "dim": state.dim, "was_used": True}),
+                staged=json.dumps(asdict(head.staged)),
             )
         return True
 

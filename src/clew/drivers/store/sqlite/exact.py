@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import compute_cosines
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms

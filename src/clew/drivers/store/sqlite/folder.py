@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clew.core.collection import CollectionRecord
 from clew.core.errors import CollectionLost, DriverFailed, StoreMismatch
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
+from clew.core.stored import CollectionRecord
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store import checksums
 from clew.drivers.store.sqlite import schema

@@ -13,7 +13,7 @@ from typing import Any
 
 from clew.core.doctor import Area, Defect
 from clew.core.errors import CollectionDamaged, DriverFailed
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.time import parse_iso_or_none
 from clew.drivers.store.rows import record_to_facets
 from clew.drivers.store.sqlite import schema

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.candidates import Gone
-from clew.core.cosine import compute_cosines
+from clew.core.candidates import Gone, compute_cosines
 from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter

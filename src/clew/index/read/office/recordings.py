@@ -17,7 +17,7 @@ from typing import Any
 
 from clew.core.errors import DriverMissing, NothingRecognised, SourceError
 from clew.core.ids import make_document_id
-from clew.core.recording import TIMES, format_seconds
+from clew.core.time import TIMES, format_seconds
 from clew.core.types import Document, Section
 from clew.index.read.blocks import (
     ParsedSource,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.unicode import fold_look
 
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # whatever may be read as the end of a line

@@ -7,9 +7,9 @@ from itertools import count
 from typing import Literal
 
 from clew.core.attribution import format_name
+from clew.core.cite import MergedChunk
 from clew.core.errors import SettingsError
-from clew.core.passages import MergedChunk
-from clew.core.pattern import compile_pattern
+from clew.core.patterns import compile_pattern
 from clew.core.settings import ContextConfig, FormatterConfig
 from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
 from clew.query.context.format.messages import format_passage_text

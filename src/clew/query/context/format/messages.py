@@ -9,8 +9,8 @@ from clew.core.attribution import (
     format_reply_mark,
     format_said,
 )
-from clew.core.passages import MergedChunk
-from clew.core.pattern import compile_pattern
+from clew.core.cite import MergedChunk
+from clew.core.patterns import compile_pattern
 from clew.core.thread import SEPARATOR, extract_messages, is_thread
 from clew.core.types import Document
 from clew.query.context.format.escape import ReservedLines

@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from clew.core.attribution import REPLY, PassageMessage, format_name, format_reply_mark, format_said
-from clew.core.passages import MergedChunk
+from clew.core.cite import MergedChunk
 from clew.core.settings import FormatterConfig
 from clew.core.time import EPOCH, assume_utc, to_iso
 from clew.core.types import Chunk, DocumentRecord

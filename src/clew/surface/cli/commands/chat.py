@@ -1,21 +1,76 @@
-"""The interactive command: questions line by line, answers as they are written, documents that keep their numbers."""
+"""The commands that answer: ask, and chat, question by question in a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clew.core.errors import ClewError, NotFound
+from clew.core.errors import ClewError, DriverFailed, NotFound, SettingsError
+from clew.core.filter import Filter
+from clew.core.trace import record
+from clew.surface.cli import answer_output, render
 from clew.surface.cli import options as o
-from clew.surface.cli.commands.answers import Agent, Session
+from clew.surface.cli.errors import CODE_BY_ERROR
+from clew.surface.cli.option_groups import report_notes
 from clew.surface.cli.program import open_engine
 
 if TYPE_CHECKING:
+    from clew.core import requests as q
     from clew.engine import Engine
     from clew.engine.sessions import ChatSession
+    from clew.surface.cli.option_groups import Asked
+
+
+Session = Annotated[
+    str | None, typer.Option("--session", metavar="NAME", help="Continue and save the chat session of this name.")
+]
+Agent = Annotated[bool, typer.Option("--agent", help="Let the language model choose its own searches.")]
+
+
+def ask(
+    ctx: typer.Context,
+    *,
+    asked: "Asked[q.Ask]",
+    session: Session = None,
+    agent: Agent = False,
+    as_json: o.Json = False,
+) -> None:
+    """Answer a question with verified citations.
+
+    Without a language model the answer is the best passage, verbatim, with the part that answers in bold.
+    """
+    from clew.core import requests as q
+    from clew.surface.to_json import answer_to_json
+    from clew.surface.verbs import call_verb, list_arguments
+
+    own = {}
+    if agent:
+        k, person, strategy, tokens = (asked.values[name] for name in ("k", "person", "strategy", "tokens"))
+        if k is not None or person is not None:
+            raise SettingsError(f"--agent and {'-k' if k is not None else '--as'} cannot be combined; leave out one")
+        own = {"search.strategy": strategy, "context.tokens": tokens}
+    printer = answer_output.SentencePrinter()
+    on_event = None if as_json else printer.handle_event
+    with asked.open(ctx, own, warn=False) as (engine, request):
+        kept = None if session is None else engine.chat(session)
+        with record("ask") as trace, printer.searching(quiet=as_json):
+            if agent:
+                answer = (kept or engine).agent(request.question, where=request.where, on_event=on_event)
+            elif kept is not None:
+                answer = kept.ask(**list_arguments(request, q.Chat), on_event=on_event)
+            else:
+                answer = call_verb(engine, request, on_event=on_event)
+    report_notes(trace)
+    if as_json:
+        render.print_json(answer_to_json(answer, trace=trace))
+    else:
+        answer_output.print_answer_sources(answer, printer)
+    if answer.fault:
+        raise typer.Exit(CODE_BY_ERROR[DriverFailed])
+
 
 HELP = """Type a question. A line that starts with / is a command:
   /strategy NAME     search with this strategy from now on; without a name, list them
@@ -35,8 +90,6 @@ def chat(
     as_json: o.Json = False,
 ) -> None:
     """Chat with the collection; each question is understood in the context of the conversation."""
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         console = ChatConsole(engine, engine.chat(session), agent=agent, as_json=as_json)
         if strategy is not None:
@@ -86,8 +139,6 @@ class ChatConsole:
 
     def answer_question(self, question: str) -> None:
         """Prints the answer to a question; a failed or interrupted one is not added to the conversation."""
-        from clew.core.trace import record
-        from clew.surface.cli import answer_output, render
         from clew.surface.to_json import answer_to_json
 
         printer = answer_output.SentencePrinter()
@@ -105,8 +156,6 @@ class ChatConsole:
 
     def choose_strategy(self, name: str) -> None:
         """Searches with another strategy from now on; without a name, lists them."""
-        from clew.surface.cli import render
-
         known = ", ".join(self.engine.strategies)
         if not name:
             render.print_line((f"current: {self.strategy or 'from the settings'}; available: {known}", ""))
@@ -120,9 +169,6 @@ class ChatConsole:
 
     def print_sources(self, _: str) -> None:
         """Lists the numbered documents."""
-        from clew.core.filter import Filter
-        from clew.surface.cli import render
-
         numbers = self.session.numbers
         found = self.engine.list(Filter(documents=frozenset(numbers))) if numbers else ()
         records = {record.id: record for record in found}
@@ -137,7 +183,6 @@ class ChatConsole:
     def print_document(self, words: str) -> None:
         """Prints a document by its number, or the parts of it that answer a question."""
         from clew.query.context.format.messages import format_document_text
-        from clew.surface.cli import render
 
         number, *question = words.split(maxsplit=1) or [""]
         if not number.isdecimal():
@@ -150,8 +195,6 @@ class ChatConsole:
 
     def print_help(self, _: str) -> None:
         """Prints the commands."""
-        from clew.surface.cli import render
-
         render.print_text(HELP)
 
 

@@ -1,4 +1,4 @@
-"""The commands on settings: config show, init."""
+"""The commands on settings and models: config show, init, models."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,9 @@ import typer
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.surface.cli import options as o
+from clew.surface.cli import render
 from clew.surface.cli.program import ProgramOptions, resolve_invocation
+from clew.surface.cli.table import print_table
 from clew.surface.settings.load import FILE
 from clew.surface.settings.template import make_settings_file
 
@@ -43,7 +45,6 @@ def config() -> None:
 @config_app.command("show")
 def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List every setting with its value and origin; secrets are masked."""
-    from clew.surface.cli import render
     from clew.surface.to_json import settings_to_json
 
     shown = settings_to_json(resolve_invocation(ctx))
@@ -56,10 +57,33 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 @config_app.command("init")
 def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
     """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
-    from clew.surface.cli import render
-
     file = write_settings_file(ctx.obj, force=force)
     if as_json:
         render.print_json({"file": str(file)})
     else:
         render.print_line((f"{file} written; remove the # before a line to set it", ""))
+
+
+def models(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """List the models that the settings can name, which of them are chosen, and what others need."""
+    from clew.drivers.models import BUILT_IN, list_models
+    from clew.surface.settings.load import describe_settings
+
+    settings = describe_settings(resolve_invocation(ctx))
+    chosen = {name: settings[name]["value"] for name in ("embedder.name", "reranker.name", "llm.name")}
+    listed = list_models()
+    if as_json:
+        fields = ("setting", "name", "about", "needs", "source")
+        shown = [{name: getattr(each, name) for name in fields} for each in listed]
+        render.print_json({"models": shown, "chosen": chosen})
+        return
+    rows = [(each.setting, each.name, each.source, each.needs or "ready", each.about) for each in listed]
+    print_table(
+        ("setting", "name", "from", "needs", "about"),
+        rows,
+        optional=("from",) if all(each.source == BUILT_IN for each in listed) else (),
+        texts={"needs": 24, "about": 24},
+    )
+    for name, value in chosen.items():
+        default = "the collection's own, bge-small for a new one" if name == "embedder.name" else "none"
+        render.print_line((f"{name} is {value or default}", "dim"), err=True)

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clew.core.plural import format_count
+from clew.core.suggest import format_count
 from clew.surface.cli import options as o
+from clew.surface.cli import render
 from clew.surface.cli.option_groups import Seen
 from clew.surface.cli.program import open_engine
 
@@ -18,7 +19,6 @@ Person = Annotated[str, typer.Argument(metavar="PERSON", help="Author of message
 
 def window(ctx: typer.Context, *, asked: "Asked[q.Window]", as_json: o.Json = False) -> None:
     """Print the messages for a prompt in a channel: whole threads within a token budget."""
-    from clew.surface.cli import render
     from clew.surface.verbs import call_verb
 
     with asked.open(ctx, warn=True) as (engine, request):
@@ -38,7 +38,6 @@ def window(ctx: typer.Context, *, asked: "Asked[q.Window]", as_json: o.Json = Fa
 
 def profile(ctx: typer.Context, *, person: Person, seen: Seen, as_json: o.Json = False) -> None:
     """Show how a person writes: tone, vocabulary, length, phrases and habits."""
-    from clew.surface.cli import render
     from clew.surface.to_json import to_json
 
     with open_engine(ctx) as engine:
@@ -53,7 +52,6 @@ def profile(ctx: typer.Context, *, person: Person, seen: Seen, as_json: o.Json =
 
 def style_prompt(ctx: typer.Context, *, asked: "Asked[q.StylePrompt]", as_json: o.Json = False) -> None:
     """Print the system prompt with which a model answers a message as a person would."""
-    from clew.surface.cli import render
     from clew.surface.verbs import call_verb
 
     with asked.open(ctx, warn=True) as (engine, request):
@@ -66,8 +64,6 @@ def style_prompt(ctx: typer.Context, *, asked: "Asked[q.StylePrompt]", as_json: 
 
 def links(ctx: typer.Context, *, document: o.DocumentName, seen: Seen, as_json: o.Json = False) -> None:
     """List the documents that a document mentions, and the threads that mention it."""
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         found = engine.links(document, where=seen.build_filter(engine))
     if as_json:

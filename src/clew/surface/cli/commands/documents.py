@@ -1,5 +1,6 @@
-"""The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
+"""The commands on documents: add, plan, backfill, calibrate, drop, list, read, status, erase."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -7,11 +8,16 @@ from typing import Annotated
 
 import typer
 
-from clew.core.plural import format_count
+from clew.core.errors import NotFound, SettingsError, SourceError
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.suggest import format_count, mask_secrets
+from clew.core.types import Document, Message
 from clew.surface.cli import options as o
+from clew.surface.cli import progress, render
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
+from clew.surface.cli.worker import start_worker
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
@@ -50,8 +56,6 @@ def add(
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
-    from clew.surface.cli import progress, render, report_output
-
     if ray and (watch or background):
         ctx.fail("--ray adds once and waits for it; leave out --watch and --background.")
     if not ray and (workers or gpus):
@@ -71,8 +75,8 @@ def add(
             )
         render.print_report(report, as_json=as_json)
         if not as_json:
-            report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
-        if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
+            render.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
+        if report.held_back and not as_json and render.confirm_drop(report.held_back):
             report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
             render.print_report(report)
         while watch and not report.stopped:  # until interrupted
@@ -96,7 +100,6 @@ def _is_there(source: str) -> bool:
 
 def _check_anything_is_there(ctx: typer.Context, sources: list[str]) -> None:
     """Raise SourceError where no source exists and the collection does not either: none is then made."""
-    from clew.core.errors import SourceError
     from clew.drivers import read_stored_embedder_name
 
     if not any(map(_is_there, sources)):
@@ -115,10 +118,6 @@ def _add_in_background(
     as_json: bool,
 ) -> None:
     """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
-    from clew.core.errors import SourceError
-    from clew.surface.cli import render
-    from clew.surface.cli.worker import start_worker
-
     for source in sources:
         if not _is_there(source):
             raise SourceError(source, "does not exist; nothing was queued")
@@ -136,22 +135,18 @@ def _add_in_background(
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:
     """Dry run of add: what it would read, embed and drop, how long it would take and what it would cost."""
-    from clew.surface.cli import progress, render, report_output
-
     with open_engine_for_plan(ctx, options.to_setting_overrides()) as engine, progress.report_progress() as on_progress:
         planned = engine.plan(*sources, sync=options.sync, on_progress=on_progress)
     if as_json:
         render.print_json(planned)
     else:
-        report_output.print_plan(planned, verbose=ctx.obj.verbose)
+        render.print_plan(planned, verbose=ctx.obj.verbose)
 
 
 def backfill(
     ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
 ) -> None:
     """Add what documents lack: summaries, and contexts that a model failed to write."""
-    from clew.surface.cli import progress, render
-
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         report = engine.backfill(refresh=refresh, max_cost=max_cost, on_progress=on_progress)
     render.print_report(report, as_json=as_json)
@@ -161,7 +156,6 @@ def backfill(
 
 def calibrate(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """Measure again what the embedder's cosines mean in this collection; the relevance of results depends on it."""
-    from clew.surface.cli import render
     from clew.surface.to_json import to_json
 
     with open_engine(ctx) as engine:
@@ -199,7 +193,6 @@ def drop(
     """Remove documents or single messages; on a terminal, what a folder or a pattern stands for is confirmed first."""
     from clew.engine.names import find_named_records
     from clew.index.read.sections import get_source_uri
-    from clew.surface.cli import render, report_output
 
     if messages and dry_run:
         ctx.fail("--dry-run shows documents; leave out --messages.")
@@ -207,10 +200,10 @@ def drop(
         records = [] if messages else find_named_records(engine.opened, documents)
         names = list(dict.fromkeys(get_source_uri(record) or record.id for record in records))
         if dry_run:
-            report_output.print_drop(names, as_json=as_json)
+            render.print_drop(names, as_json=as_json)
             return
         if not yes and not as_json and len(names) > len(set(documents)):
-            report_output.confirm_named_drop(names)
+            render.confirm_named_drop(names)
         dropped = engine.drop_messages(*documents) if messages else engine.drop(*documents)
     if as_json:
         render.print_json({"dropped": dropped})
@@ -220,8 +213,6 @@ def drop(
 
 def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """List the documents."""
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         records = list(engine.list(seen.build_filter(engine)))
     if as_json:
@@ -236,10 +227,7 @@ def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json 
 
     The id of a message prints that message.
     """
-    from clew.core.errors import NotFound
-    from clew.core.types import Document, Message
     from clew.query.context.format.messages import format_document_text
-    from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
         where = seen.build_filter(engine)
@@ -261,9 +249,6 @@ def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json 
 
 def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
-    from clew.core.filter import EVERYTHING
-    from clew.core.secret import mask_secrets
-    from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
@@ -276,3 +261,44 @@ def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
     shown = render.describe_status(stats, place=mask_secrets(start.path), is_whole=is_whole)
     shown = {name: repeat_options(text, ctx.obj) for name, text in shown.items() if text}
     render.print_pairs({"collection": start.collection, **shown})
+
+
+Erasable = Annotated[list[str] | None, typer.Argument(metavar="[DOCUMENT...]", help="Document ids or URIs.")]
+Author = Annotated[
+    str | None, typer.Option("--author", metavar="NAME", help="Everything that a person wrote, in all threads.")
+]
+Channel = Annotated[str | None, typer.Option("--channel", metavar="NAME", help="All threads of a channel.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before erasing.")]
+ShowOnly = Annotated[bool, typer.Option("--dry-run", help="Show what would be erased; change nothing.")]
+MAX_LISTED = 20  # documents that are named before they are erased
+
+
+def erase(
+    ctx: typer.Context,
+    *,
+    documents: Erasable = None,
+    author: Author = None,
+    channel: Channel = None,
+    yes: Yes = False,
+    dry_run: ShowOnly = False,
+    as_json: o.Json = False,
+) -> None:
+    """Remove documents, a person's messages or a channel for good, and print a receipt."""
+    with open_engine(ctx) as engine:
+        names = documents or []
+        if dry_run or not yes:
+            planned = engine.erase(names, author=author, channel=channel, dry_run=True)
+            records = list(engine.list(Filter(documents=frozenset(planned.documents[:MAX_LISTED]))))
+            if dry_run:
+                render.print_receipt(planned, records=records, as_json=as_json)
+                return
+            if as_json or not sys.stdin.isatty():
+                raise SettingsError(
+                    "an erasure cannot be undone; give --yes to erase, or --dry-run to see what it would"
+                )
+            render.print_receipt(planned, records=records)
+            typer.confirm("Erase this for good?", abort=True)
+        receipt = engine.erase(names, author=author, channel=channel)
+    render.print_receipt(receipt, as_json=as_json)
+    if not receipt.complete:
+        raise typer.Exit(INCOMPLETE)

@@ -1,14 +1,21 @@
-"""The commands that measure a collection on judged questions: `clew evaluate` and its parts."""
+"""The commands that measure a collection on judged questions, and choose its settings by them: evaluate, tune."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
+from clew.core.errors import NotFound, SettingsError
+from clew.core.suggest import format_count
 from clew.surface.cli import options as o
+from clew.surface.cli import progress, render
 from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import open_engine
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
 
 RUN = "run"  # the part that is meant where none is named
 
@@ -99,7 +106,6 @@ def run(
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
     from clew.evaluation.evaluate import evaluate
     from clew.evaluation.questions.judged import read_questions
-    from clew.surface.cli import progress
     from clew.surface.cli.evaluation_output import build_setting_grid, print_evaluation, warn_if_not_kept
 
     asked = read_questions(questions)  # a mistake in the file shows before anything is opened
@@ -139,13 +145,8 @@ def make(
     as_json: o.Json = False,
 ) -> None:
     """Make questions from the collection itself, with the spans that answer them, and write them to a file."""
-    from typing import cast
-
-    from clew.core.errors import NotFound, SettingsError
-    from clew.core.plural import format_count
     from clew.evaluation.questions.judged import format_question, write_questions
     from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
-    from clew.surface.cli import progress, render
 
     if file.exists() and not force:
         raise SettingsError(f"{file} is there already; --force replaces it")
@@ -230,7 +231,6 @@ def compare(
 def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None, as_json: o.Json = False) -> None:
     """Write a run and its judgements in the format of TREC."""
     from clew.evaluation.runs import export_trec, find_grade_factor, read_run
-    from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
         found = read_run(engine, run, folder=runs)
@@ -240,3 +240,67 @@ def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None,
     else:
         scaled = f"; grades are whole numbers there, so each is {factor} times what it was" if factor > 1 else ""
         render.print_line((f"{', '.join(file.name for file in files)} written to {folder}{scaled}", ""))
+
+
+Judged = Annotated[
+    Path | None, typer.Argument(metavar="QUESTIONS", help="Judged questions: a JSON Lines file or a BEIR folder.")
+]
+Measure = Annotated[
+    str, typer.Option("--measure", metavar="NAME", help="What is to grow: nDCG@10, recall@10, context, …")
+]
+Tries = Annotated[
+    list[str] | None,
+    typer.Option("--try", metavar="NAME=V,V", help="Values of a setting to try, in place of the usual (repeatable)."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")]
+Rollback = Annotated[bool, typer.Option("--rollback", help="Take back what was kept last.")]
+ShowKept = Annotated[bool, typer.Option("--show", help="Show what is kept.")]
+Budget = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Budget of the context.", min=1)]
+
+
+def tune(
+    ctx: typer.Context,
+    *,
+    questions: Judged = None,
+    measure: Measure = "",
+    tries: Tries = None,
+    k: Cut = 10,
+    tokens: Budget = None,
+    dry_run: DryRun = False,
+    rollback: Rollback = False,
+    show: ShowKept = False,
+    as_json: o.Json = False,
+) -> None:
+    """Choose settings of the search by judged questions; they are kept only if held-out questions agree."""
+    from clew.evaluation.questions.judged import read_questions
+    from clew.evaluation.tune import tune
+    from clew.surface.cli.evaluation_output import parse_setting_values, print_tuning
+
+    if rollback or show:
+        with open_engine(ctx) as engine:
+            _show_kept(engine, rollback=rollback, as_json=as_json)
+        return
+    if questions is None:
+        ctx.fail("Missing argument 'QUESTIONS', or --rollback, or --show.")
+    asked = read_questions(questions)
+    candidates = dict(parse_setting_values(each, option="--try") for each in tries or ())
+    with open_engine(ctx) as engine, progress.report_progress() as on_progress:
+        made = tune(
+            engine,
+            asked,
+            measure=measure,
+            candidates=candidates or None,
+            k=k,
+            tokens=tokens,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
+    print_tuning(made, as_json=as_json)
+
+
+def _show_kept(engine: "Engine", *, rollback: bool, as_json: bool) -> None:
+    from clew.evaluation.tune import list_tunings, rollback_tuning
+    from clew.surface.cli.evaluation_output import print_kept_settings
+
+    taken_back = rollback_tuning(engine) if rollback else None
+    print_kept_settings(list_tunings(engine), taken_back=taken_back, rollback=rollback, as_json=as_json)

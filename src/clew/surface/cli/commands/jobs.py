@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clew.core.jobs import Job
+from clew.core.report import OnProgress, Progress
 from clew.surface.cli import options as o
+from clew.surface.cli import progress, render
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, repeat_options, resolve_invocation
-from clew.surface.cli.worker import hint_at_waiting_jobs
+from clew.surface.cli.table import print_table
+from clew.surface.cli.worker import hint_at_waiting_jobs, start_worker
 
 if TYPE_CHECKING:
-    from clew.core.jobs import Job
-    from clew.core.report import OnProgress
     from clew.engine import Engine
     from clew.engine.jobs import OnJob
 
@@ -35,19 +37,24 @@ Host = Annotated[
 def jobs(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List, watch, cancel and run the jobs of the collection."""
     if ctx.invoked_subcommand is None:
-        _list_jobs(ctx, as_json=as_json)
+        list_(ctx, as_json=as_json)
 
 
 @jobs_app.command("list")
 def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the jobs, the oldest first."""
-    _list_jobs(ctx, as_json=as_json)
+    with open_engine(ctx) as engine:
+        found = engine.jobs()
+    if as_json:
+        render.print_json({"jobs": found})
+    else:
+        _print_jobs(found)
+        hint_at_waiting_jobs(found, ctx.obj)
 
 
 @jobs_app.command()
 def show(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
     """Show a job: its request, progress and result."""
-    from clew.surface.cli import render
     from clew.surface.to_json import to_json
 
     with open_engine(ctx) as engine:
@@ -61,8 +68,6 @@ def show(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
 @jobs_app.command()
 def watch(ctx: typer.Context, *, jobs: JobIds = None, as_json: o.Json = False) -> None:
     """Follow jobs until they are finished; the exit code is 4 if one failed or left something out."""
-    from clew.surface.cli import progress, render
-
     with open_engine(ctx) as engine:
         known = [] if jobs else engine.jobs()
         named = [engine.job(each) for each in jobs or ()]
@@ -84,8 +89,6 @@ def watch(ctx: typer.Context, *, jobs: JobIds = None, as_json: o.Json = False) -
 @jobs_app.command()
 def cancel(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
     """Cancel a job; a running one stops between two documents, and what it has added stays."""
-    from clew.surface.cli import render
-
     with open_engine(ctx) as engine:
         was_finished = engine.job(job).is_finished
         cancelled = engine.cancel_job(job)
@@ -99,9 +102,6 @@ def cancel(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
 @jobs_app.command()
 def maintain(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """Queue the upkeep of the collection, and start a worker: compaction, old versions, vacuum, indexes."""
-    from clew.surface.cli import render
-    from clew.surface.cli.worker import start_worker
-
     with open_engine(ctx) as engine:
         job = engine.enqueue_maintenance()
     start_worker(resolve_invocation(ctx))
@@ -117,8 +117,6 @@ def work(
     ctx: typer.Context, *, wait: Wait = False, alone: Alone = False, host: Host = None, as_json: o.Json = False
 ) -> None:
     """Run the jobs that are queued, and those whose workers are gone."""
-    from clew.surface.cli import progress, render
-
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         reporter = _make_job_reporter(on_progress)
         import clew.evaluation.evaluate  # noqa: F401 - it runs evaluations that were queued
@@ -132,21 +130,8 @@ def work(
         raise typer.Exit(INCOMPLETE)
 
 
-def _list_jobs(ctx: typer.Context, *, as_json: bool) -> None:
-    from clew.surface.cli import render
-
-    with open_engine(ctx) as engine:
-        found = engine.jobs()
-    if as_json:
-        render.print_json({"jobs": found})
-    else:
-        _print_jobs(found)
-        hint_at_waiting_jobs(found, ctx.obj)
-
-
 def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
     """A callback that shows how far each job is."""
-    from clew.core.report import Progress
 
     def report(job: "Job") -> None:
         if job.state != "queued":
@@ -170,16 +155,12 @@ def _follow_jobs(ctx: typer.Context, engine: "Engine", ids: Sequence[str], on_jo
 
 
 def _print_jobs(jobs: "Sequence[Job]") -> None:
-    from clew.surface.cli.table import print_table
-
     columns = ("id", "kind", "state", "done", "total", "updated", "sources", "outcome")
     rows = [_to_row(job) for job in jobs]
     print_table(columns, rows, optional=("kind", "updated"), texts={"sources": 20, "outcome": 24})
 
 
 def _to_row(job: "Job") -> tuple[str, ...]:
-    from clew.surface.cli import render
-
     total = "" if job.total is None else str(job.total)
     counts = (job.id, job.kind, job.state, str(job.done), total, render.format_time(job.updated))
     return (*counts, " ".join(job.request.get("sources", ())), _describe_outcome(job))

@@ -1,23 +1,26 @@
-"""The commands that serve: serve, and the keys of who may ask."""
+"""The commands that serve: serve, keys for who may ask, mcp for an assistant here, tools for other agents."""
 
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from clew.core.errors import DriverMissing, SettingsError
-from clew.core.filter import EVERYTHING
+from clew.core.errors import DriverMissing, NotFound, SettingsError
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.suggest import format_count, mask_secrets, suggest_name
 from clew.surface.cli import options as o
+from clew.surface.cli import render
 from clew.surface.cli.option_groups import Seen, expand_option_groups
-from clew.surface.cli.program import resolve_invocation
+from clew.surface.cli.program import open_engine, resolve_invocation
+from clew.surface.cli.table import print_table
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from clew.core.filter import Filter
     from clew.surface.server.keys import Key, Keys
     from clew.surface.settings.load import Invocation
+
 
 keys_app = typer.Typer(add_completion=False)
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
@@ -47,7 +50,6 @@ def serve(
 
     It listens on this machine alone until it is told otherwise, and then needs keys (`clew keys add`).
     """
-    from clew.surface.cli import render
     from clew.surface.mcp import MCP_HINT, is_mcp_installed
 
     own = {"server.host": host, "server.port": port, "server.read_only": True if read_only else None}
@@ -91,8 +93,6 @@ def _describe_keys(valid: int | None, place: str) -> str:
 
 def _describe_new_collection(start: "Invocation") -> str:
     """That the collection to be served is not there yet, and which are; empty if it is there."""
-    from clew.core.errors import NotFound
-    from clew.core.secret import mask_secrets
     from clew.engine import Engine
 
     try:
@@ -110,13 +110,22 @@ def _describe_new_collection(start: "Invocation") -> str:
 def keys(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the keys of the server, make one, or revoke one."""
     if ctx.invoked_subcommand is None:
-        _list_keys(ctx, as_json=as_json)
+        list_(ctx, as_json=as_json)
 
 
 @keys_app.command("list")
 def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     """List the keys: what each opens, and until when."""
-    _list_keys(ctx, as_json=as_json)
+    with _open_keys(ctx) as keys:
+        found = list(keys.read().values())
+    if as_json:
+        render.print_json({"keys": [key.to_json() for key in found]})
+        return
+    if not found:
+        render.print_line(("there are no keys; `clew keys add NAME` makes one", "dim"), err=True)
+        return
+    columns = ("id", "name", "rights", "collections", "where", "expires", "state")
+    print_table(columns, [_to_row(key) for key in found], optional=("where",), texts={"name": 20, "where": 30})
 
 
 def add(
@@ -130,8 +139,6 @@ def add(
     as_json: o.Json = False,
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
-    from clew.surface.cli import render
-
     if not name.strip():
         raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
     where = _build_filter(seen)
@@ -167,8 +174,6 @@ def revoke(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 @keys_app.command()
 def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Remove a key from the list; it opens nothing any more."""
-    from clew.surface.cli import render
-
     with _open_keys(ctx) as keys:
         _report(keys.drop(key), "dropped", as_json=as_json)
         if not keys.read():
@@ -179,9 +184,6 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 @keys_app.command()
 def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False) -> None:
     """Remove all keys; a server on this machine alone then needs none, as before the first."""
-    from clew.core.plural import format_count
-    from clew.surface.cli import render
-
     with _open_keys(ctx) as keys:
         count = len(keys.read())
         if not yes and sys.stdin.isatty():
@@ -218,8 +220,6 @@ def _build_filter(seen: Seen) -> "Filter":
 
 def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:
     """A sentence for each collection, channel, author or kind of a new key that is not there, or not yet."""
-    from clew.core.errors import NotFound
-    from clew.core.suggest import suggest_name
     from clew.engine import Engine
 
     start = resolve_invocation(ctx)
@@ -260,22 +260,6 @@ def _parse_expiry(text: str | None) -> datetime | None:
     return time
 
 
-def _list_keys(ctx: typer.Context, *, as_json: bool) -> None:
-    from clew.surface.cli import render
-    from clew.surface.cli.table import print_table
-
-    with _open_keys(ctx) as keys:
-        found = list(keys.read().values())
-    if as_json:
-        render.print_json({"keys": [key.to_json() for key in found]})
-        return
-    if not found:
-        render.print_line(("there are no keys; `clew keys add NAME` makes one", "dim"), err=True)
-        return
-    columns = ("id", "name", "rights", "collections", "where", "expires", "state")
-    print_table(columns, [_to_row(key) for key in found], optional=("where",), texts={"name": 20, "where": 30})
-
-
 def _to_row(key: "Key") -> tuple[str, ...]:
     import json
 
@@ -287,9 +271,49 @@ def _to_row(key: "Key") -> tuple[str, ...]:
 
 
 def _report(key: "Key", done: str, *, as_json: bool) -> None:
-    from clew.surface.cli import render
-
     if as_json:
         render.print_json(key.to_json())
     else:
         render.print_line((f"key {key.id} {done}", ""))
+
+
+NoChanges = Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes the collection.")]
+
+
+def mcp(
+    ctx: typer.Context,
+    *,
+    read_only: NoChanges = False,
+    as_json: o.Json = False,  # noqa: ARG001 (what it prints is JSON; with the option its errors are, too)
+) -> None:
+    """Serve the collection to an assistant as an MCP server, over standard input and output."""
+    try:
+        from clew.surface.mcp.server import make_local_server
+    except ModuleNotFoundError as error:
+        raise DriverMissing(f"an MCP server needs {error.name}; pip install 'clew[mcp]'") from error
+
+    start = resolve_invocation(ctx)
+    with open_engine(ctx) as engine:  # a wrong path is told, not made
+        make_local_server(engine, collection=start.collection, read_only=read_only).run("stdio")
+
+
+Format = Annotated[
+    Literal["json", "openai", "anthropic"] | None,
+    typer.Option("--format", help="Print the schemas: plain JSON Schema, or as OpenAI or Anthropic take tools."),
+]
+
+
+def tools(*, form: Format = None, as_json: o.Json = False) -> None:
+    """List the agent's tools, or print their JSON schemas for another agent; `Engine.tools` calls them."""
+    from clew.query.agent import Toolbox
+
+    if form:
+        render.print_json(Toolbox.schemas(form))
+        return
+    if as_json:
+        render.print_json({"tools": Toolbox.schemas()})
+        return
+    for schema in Toolbox.schemas():
+        arguments = ", ".join(name if name in schema["required"] else f"[{name}]" for name in schema["properties"])
+        render.print_line((f"{schema['title']}({arguments})", "bold"))
+        render.print_text(f"  {schema['description'].splitlines()[0]}")

@@ -17,12 +17,11 @@ from clew.core.jobs import Job
 from clew.core.replies import JobReply
 from clew.core.types import DocumentRecord
 from clew.engine import Engine
-from clew.engine.names import find_named_records
+from clew.engine.names import find_named_records, resolve_document_or_sections
 from clew.engine.opened import Opened, resolve_document
-from clew.engine.sections import resolve_document_or_sections
 from clew.index.read.sections import get_source_uri
 from clew.surface.server.call import Build, Caller, Calling, Cursor, Limit, document_replies, reply_json, serve
-from clew.surface.server.places import job_to_reply
+from clew.surface.server.errors import job_to_reply
 from clew.surface.server.uploads import check_readable, enqueue
 from clew.surface.verbs import call_verb
 

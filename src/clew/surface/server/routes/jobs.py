@@ -12,8 +12,8 @@ from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING
 from clew.engine import Engine
 from clew.surface.server.call import Build, Caller, document_replies, reply_json, serve
+from clew.surface.server.errors import job_to_reply
 from clew.surface.server.events import format_event, reply_events
-from clew.surface.server.places import job_to_reply
 from clew.surface.to_json import dump_json, status_to_json, to_json
 from clew.surface.verbs import call_verb
 

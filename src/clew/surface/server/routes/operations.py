@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from clew.core.errors import NotFound
 from clew.core.replies import ErrorReply, HealthReply
-from clew.surface.server.access import reading_keys
 from clew.surface.server.call import document_replies, reply_json
+from clew.surface.server.keys import reading_keys
 from clew.surface.server.state import Server
 
 router = APIRouter(tags=["operations"], responses=document_replies())

@@ -9,10 +9,9 @@ from clew.core.filter import Filter
 from clew.core.settings import Settings
 from clew.core.trace import record
 from clew.engine import Engine
-from clew.surface.search_reply import search_with_reason
 from clew.surface.server.call import document_replies, serve
 from clew.surface.to_json import context_to_json, hits_to_json
-from clew.surface.verbs import call_verb
+from clew.surface.verbs import call_verb, search_with_reason
 
 router = APIRouter(tags=["search"], responses=document_replies(404))
 # Everything, and yet a part: such an engine answers for the collection alone, not for the files of this machine.

@@ -1,7 +1,30 @@
-"""Patterns of document names, matched in time that grows with pattern times name, whatever the pattern."""
+"""Patterns: regular expressions compiled on first use, and globs of document names."""
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from re import compile as compile_pattern
+else:
+
+    class compile_pattern:  # noqa: N801 - called like `re.compile`
+        """Stands for a compiled pattern; its methods are those of the pattern from their first use on."""
+
+        def __init__(self, pattern: str | bytes, flags: int = 0) -> None:
+            self._source = (pattern, flags)
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_compiled":
+                self._compiled = re.compile(*self._source)
+                return self._compiled
+            value = getattr(self._compiled, name)
+            setattr(self, name, value)
+            return value
+
+
+__all__ = ["compile_pattern"]
+
 
 _SIGNS = re.compile(r"(?:\*\*/)+|\*+|\?|\[[^\]/]+\]|.", re.DOTALL)
 _RANGES = re.compile(r"(.)-(.)|(.)", re.DOTALL)

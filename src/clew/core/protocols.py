@@ -1,20 +1,335 @@
-"""Protocol of a store: the documents of one collection with their chunks, vectors and terms."""
+"""The extension points: what holds a resource is a Protocol, what does not is a function."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal, Protocol, Self
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
 
+from clew.core.answer import SupportVerdict
 from clew.core.candidates import Candidates, Ranking
+from clew.core.errors import DriverFailed
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols.jobs import JobQueue
-from clew.core.protocols.models import Embedder
-from clew.core.protocols.records import RecordStore
-from clew.core.protocols.sessions import SessionStore
-from clew.core.receipt import Purge
-from clew.core.stored import NewDocument, StagedModel, StoredDocument
-from clew.core.text import Terms
-from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
-from clew.core.thread_view import ThreadView
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
+from clew.core.jobs import Job, JobState
+from clew.core.parallel import run_parallel
+from clew.core.report import Purge
+from clew.core.stored import ChangeSession, NewDocument, StagedModel, StoredDocument, StoredSession
+from clew.core.text import Terms, estimate_tokens
+from clew.core.thread import ThreadEdit, ThreadPart, ThreadView, Waiting
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Query, StoreStats, TermMatch, Vector
+from clew.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The opinion of a Judge: a grade from 1 to 5 (None: not graded) and, if it is low, a way to a better query.
+
+    `refine` is called only if another search is allowed, since it may cost a model call; None: there is no better one.
+    """
+
+    grade: int | None
+    refine: Callable[[], Query | None] | None = None
+
+
+Reader = Callable[[bytes, str], Document | str]
+"""Reads a file format that Clew does not know: the bytes of a file and its uri in, a Document or its markdown text out.
+
+    def read_foo(data: bytes, uri: str) -> Document | str:
+        return data.decode("latin-1").replace("==", "#")
+
+A text, or a Document without sections, is parsed as markdown. Clew sets `id` and `uri`, and a title if there is none.
+An exception makes this one file fail, with its text as the reason.
+"""
+Chunker = Callable[[Document], list[Chunk]]
+"""Splits a document into chunks, in document order.
+
+Each is a non-empty span, `chunk.text == document.text[chunk.start:chunk.end]`, with the `doc_id` of the document; they
+may overlap. Clew sets `id`, `index` and `total`.
+"""
+Enricher = Callable[[Document, list[Chunk]], list[Chunk]]
+"""Returns the chunks of a document with more to embed, usually a `context` that places each in the document.
+
+The spans follow the rules of a Chunker.
+"""
+Strategy = Callable[[Query], list[Hit]]
+"""Searches: hits for a query, best first, all of them admitted by `query.where`. It is the one type of retrieval.
+
+It returns at least `query.k` hits if there are as many; the engine cuts to `k`. No hits is an empty list, a failure
+raises.
+"""
+Step = Callable[[Query, list[Hit]], list[Hit]]
+"""Changes the hits of a strategy: filters, re-scores or re-orders them, best first. It must not change its argument."""
+Rewrite = Callable[[Query], list[Query]]
+"""The queries to search with in place of one; at least one, with the same `where`."""
+Fuse = Callable[[Sequence[list[Hit]]], list[Hit]]
+"""Merges the rankings of several searches into one, each chunk once, best first."""
+Judge = Callable[[Query, list[Hit]], Verdict]
+"""Grades how well the hits answer the query."""
+
+
+Role = Literal["query", "passage"]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors. Called from several threads at once; a failed call raises DriverFailed."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the model; stored with the collection, so that the vectors of two models never mix."""
+
+    @property
+    def dim(self) -> int:
+        """The length of a vector; it never changes for a name."""
+
+    @property
+    def max_tokens(self) -> int:
+        """The number of tokens that the model reads at once; chunks are made to fit."""
+
+    @property
+    def min_similarity(self) -> float:
+        """The cosine below which two texts are unrelated for this model; 0 if unknown."""
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """One row per text, in order, each of unit length: float32 of shape (len(texts), dim), also for no texts.
+
+        The vector of a text must not depend on the other texts. Any text has one, also an empty one; a text longer
+        than `max_tokens` must be read to its end, in windows whose vectors are averaged. `role` says whether the texts
+        are questions or passages; models that make no difference ignore it.
+        """
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of the model's tokens in each text, in order, without special tokens; an estimate will do."""
+
+
+class Reranker(Protocol):
+    """Scores how well each text answers a query. Called from several threads at once; failures raise DriverFailed."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the model in traces."""
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One finite score per text, in the order of the texts, on the model's own scale; higher is better.
+
+        The score of a text must not depend on the other texts. Any text and any query has one; a long text must be
+        read to its end. The caller sorts.
+        """
+
+    def calibrate(self, score: float) -> float:
+        """The probability, from 0 to 1, that a text with this score answers the query; it grows with the score."""
+
+
+class AnswerReader(Reranker, Protocol):
+    """Scores whether a part of a text answers a question, and not merely whether it is about it."""
+
+    @property
+    def languages(self) -> Set[str]:
+        """The codes of the languages that it reads; for others its answer means nothing."""
+
+
+class Verifier(Protocol):
+    """Says how likely a passage supports a claim. Called from several threads at once; failures raise DriverFailed."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the model in traces."""
+
+    @property
+    def languages(self) -> Set[str]:
+        """The codes of the languages that it reads; for others its answer means nothing."""
+
+    def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """For each pair of a passage and a claim, in order, the calibrated chance that the passage supports the claim.
+
+        A passage may begin with a line of its title and headings, joined by " > "; what is claimed may hold by them
+        alone. The result for a pair must not depend on the other pairs. A long passage must be read to its end.
+        """
+
+    def judge(self, chance: float) -> SupportVerdict:
+        """What a chance means: supported, unsupported or, between the verifier's two thresholds, unsure."""
+
+
+@dataclass(frozen=True, slots=True)
+class LLMFailure:
+    """The reason why one prompt of a batch got no answer; a type of its own, so that it is never taken for one."""
+
+    reason: str
+
+
+def complete_or_failure(complete: Callable[[], str]) -> str | LLMFailure:
+    """The answer, or an LLMFailure where the call raises DriverFailed."""
+    try:
+        return complete()
+    except DriverFailed as error:
+        return LLMFailure(str(error))
+
+
+class LLM(Protocol):
+    """A language model, synchronous, called from several threads at once.
+
+    To use a model of your own, subclass this and provide `name` and `complete`; the other methods have defaults. Any
+    object with all of these methods will do, too. A failed call raises DriverFailed, an invalid option SettingsError.
+
+    Report each call with `clew.core.usage.record_usage`, so that answers and reports show their usage; the limits of a
+    run or an agent estimate what is not reported. An agent describes its tools in the prompt, unless the LLM has native
+    tool calls in a method `as_agent_model` (see `clew.drivers.llm.agent_model`), or wraps such an LLM as `wrapped`.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Identifies the model in prices, caches and reports."""
+
+    @abstractmethod
+    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
+        """The model's answer, which may be empty, cut off at `max_tokens`."""
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all calls so far; by default none is known."""
+        return Usage()
+
+    def complete_many(
+        self,
+        prompts: Sequence[str],
+        *,
+        system: str = "",
+        max_tokens: int = 300,
+        temperature: float = 0.0,
+        max_concurrent: int = 5,
+    ) -> list[str | LLMFailure]:
+        """One answer or failure per prompt, in order; by default `complete` in up to `max_concurrent` threads."""
+        complete = partial(self.complete, system=system, max_tokens=max_tokens, temperature=temperature)
+        calls = [partial(complete_or_failure, partial(complete, prompt)) for prompt in prompts]
+        return run_parallel(calls, max_concurrent=max_concurrent, abandon=True)
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """The answer in pieces as they arrive, requested when the first is read; by default in one piece.
+
+        A stream that breaks off raises DriverFailed after the pieces that arrived; it is not retried, since they are
+        paid for. Before the first piece it is retried like `complete`.
+        """
+        yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+
+    def count(self, text: str) -> int:
+        """The number of the model's tokens in a text; by default an estimate."""
+        return estimate_tokens(text)
+
+
+class JobQueue(Protocol):
+    """The jobs of one collection. Every method is one transaction; several processes may call them at once.
+
+    A worker holds a job by a lease: it says again and again that it lives (`beat`). A job whose worker has not done so
+    for the length of the lease belongs to nobody, and the next worker takes it.
+    """
+
+    def put(self, job: Job) -> Job:
+        """Queues a new job and returns it with its times; the oldest finished ones beyond a hundred are removed.
+
+        One whose state is "running" is held by its worker from the start.
+        """
+
+    def get(self, job_id: str) -> Job:
+        """The job, or NotFound."""
+
+    def all(self) -> list[Job]:
+        """All jobs, the oldest first."""
+
+    def claim(
+        self,
+        worker: str,
+        *,
+        lease: float,
+        max_attempts: int,
+        host: str = "",
+        alone: bool = False,
+        dead: Set[str] = frozenset(),
+    ) -> Job | None:
+        """The oldest job that is queued or whose worker is gone, now held by `worker`; None if there is none.
+
+        A worker is gone if it has been silent for `lease` seconds or is among the `dead`. A job that has been begun
+        `max_attempts` times fails instead, and one that was to be cancelled is cancelled. Jobs of other hosts are left
+        to these. With `alone`, None also if a worker that lives has a job: it will take the others when it is done.
+        """
+
+    def beat(self, job_id: str, worker: str, *, stage: str, done: int, total: int | None) -> JobState | None:
+        """Keeps the lease and the progress; the state of the job, or None if it is no longer this worker's."""
+
+    def finish(
+        self, job_id: str, worker: str, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = ""
+    ) -> bool:
+        """Ends a job, or gives it back with the state "queued"; False, and no change, if it is not this worker's."""
+
+    def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
+        """The job, cancelled, or to be cancelled by the worker that has it; one that is finished stays as it is."""
+
+    def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
+        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not.
+
+        A job is matched by its id, and by its request, result and error: lines of JSON or of text.
+        """
+
+
+RecordKind = Literal["tuned", "evaluations", "feedback", "erasing"]
+
+
+class RecordStore(Protocol):
+    """Texts kept with a collection that are no part of its content: tuned settings, runs, feedback, an erasure begun.
+
+    Of each kind there are texts by name; a kind with one text has the empty name. Writing one does not change the
+    change number. DriverFailed where the store fails, ReadOnlyStore where it can only be read.
+    """
+
+    def read_all(self, kind: RecordKind) -> dict[str, str]:
+        """Return the texts of a kind by name, sorted."""
+
+    def read(self, kind: RecordKind, name: str = "") -> str:
+        """The text, empty if there is none."""
+
+    def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
+        """Replaces a text, whole or not at all; an empty one deletes it, and of an erasure its bytes."""
+
+    def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
+        """Adds to the end of a text, at a cost that does not grow with it; a new one starts empty."""
+
+    def describe(self, kind: RecordKind, name: str = "") -> str:
+        """Say where the text is kept, for an error that says what to delete."""
+
+    def locate(self, kind: RecordKind, name: str = "") -> Path | None:
+        """The file of the text; None where it is no file."""
+
+
+class SessionStore(Protocol):
+    """The sessions of one collection by name. They may be used from several threads, programs and machines.
+
+    A session is no part of the content: writing one does not change the change number. DriverFailed where the store
+    fails, ReadOnlyStore where it can only be read.
+    """
+
+    def get(self, name: str) -> StoredSession | None:
+        """The session of that name, or None."""
+
+    def update(self, name: str, change: ChangeSession) -> StoredSession:
+        """Replaces a session by what `change` makes of it, atomically, and returns that; a new one starts empty.
+
+        What `change` raises leaves the session as it was; it may be called more than once.
+        """
+
+    def drop(self, names: Sequence[str]) -> int:
+        """Deletes sessions; returns how many existed."""
+
+    def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
+        """Deletes sessions that are not kept: those used before `used_since`, and the oldest beyond `max_sessions`.
+
+        `current` stays in any case. Returns how many were deleted.
+        """
+
+    def names(self) -> list[str]:
+        """The names of all sessions, sorted."""
+
 
 Mode = Literal["ann", "exact"]
 

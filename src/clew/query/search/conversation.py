@@ -28,7 +28,7 @@ from clew.query.rank.dedupe import (
     mmr,
     order_by_coverage,
 )
-from clew.query.rewrite.ellipsis import is_elliptic
+from clew.query.rewrite.rewrites import is_elliptic
 from clew.query.search.compose import Embed, embed_queries, pipe, run_step
 
 SplitText = Callable[[str], list[str]]  # the storage chunker

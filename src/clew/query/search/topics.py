@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from clew.core.errors import SettingsError
 from clew.core.text import Terms, estimate_tokens, extract_terms
 from clew.core.types import Message
-from clew.query.rewrite.ellipsis import is_elliptic
+from clew.query.rewrite.rewrites import is_elliptic
 
 Floats = NDArray[np.float64]
 

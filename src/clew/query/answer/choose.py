@@ -1,10 +1,11 @@
 """Which passages of a context answer a question without a model, in which order, and how likely they do.
 
 A reader, which was trained to tell an answer from what is merely close to it, and the reranker, which says what a text
-is about, read the hits of each passage. Their log-odds and those of the relevance together order the passages: any one
-of them puts the right one first less often. The part that they find best is marked. What the reader says of the best
-hit and of the marked part is the confidence. Where it does not know the language, the reranker reads alone, and the
-confidence is the relevance refined by it, as after the strategy `rerank`. `python -m studies.quoted` measures this.
+is about, read the hits of each passage. Their log-odds and those of the relevance are added, and the sums order the
+passages: any one of them puts the right one first less often. The part of the best hit that they find best is marked.
+The sum and what the reader says of the marked part are the confidence. Where the reader does not know the language, the
+reranker reads alone, and the confidence is the relevance refined by it, as after the strategy `rerank`.
+`python -m studies.quoted` measures this.
 """
 
 import math
@@ -13,21 +14,19 @@ from dataclasses import dataclass
 
 from clew.core.answer import AnswerPart
 from clew.core.protocols import Reranker
-from clew.core.types import Hit
+from clew.core.types import Chunk, Hit
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.quote import Part, list_parts, quote_part
-from clew.query.rank.calibrate import refine_relevance
 from clew.query.search.rerank import score_texts
 
 READ_HITS = 10  # of all passages, the most relevant
 READ_PARTS = 24  # of a passage, the nearest to its best hit
 MIN_CHANCE = 0.001  # chances are clipped to this distance from 0 and 1
-MAX_LAG = 6.0  # in summed log-odds, behind the first passage, of one that is shown after it
-# Fitted on the contexts that are kept for choosing and on the sample: of the log-odds of a passage, against 1 for those
-# of its relevance; of its parts, against 1 for what the reader says; and of what answers first, against all else.
-READER_WEIGHT, RERANKER_WEIGHT = 2.2, 3.3
+MAX_LAG = 4.0  # in log-odds, behind the first passage, of one that is shown after it
+MAX_PART_LAG = 6.0  # … and of a part that an agent reads
+# Of the confidence: the log-odds by which a passage is first, and those of the reader on the marked part.
+OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.3, 0.2, 0.5
 MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of a whole message, and of the reranker on a part of a page
-OFFSET, HIT_WEIGHT, PART_WEIGHT = 2.2, 0.55, 0.47
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +60,27 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _ReadPassage:
-    """A passage with its best hit, what was read of that hit, and the log-odds that order it."""
+    """A passage with its best hit, and the log-odds of that hit."""
 
     passage: NumberedPassage
     hit: Hit
-    read: float
     odds: float
 
 
 def choose_passages(reader: QuestionReader, passages: Sequence[NumberedPassage], *, max_passages: int) -> Choice:
     """Quote the passages that answer best, each with its best part marked."""
-    ranked = _rank_passages(reader, passages)
     quoted: list[AnswerPart] = []
-    confidence = 0.0
-    for each in ranked:
+    best = confidence = 0.0
+    for each in _rank_passages(reader, passages):
+        if len(quoted) == max_passages or (quoted and each.odds < best - MAX_LAG):
+            break
         found = _find_best_part(reader, each)
         if found is None:
             continue
         part, odds = found
         if not quoted:
-            confidence, first = _estimate_confidence(reader, each, odds), each.odds
-        elif each.odds < first - MAX_LAG:
-            break
-        quoted.append(quote_part(each.passage, part))
-        if len(quoted) == max_passages:
-            break
+            best, confidence = each.odds, _estimate_confidence(reader, each, odds)
+        quoted.append(quote_part(each.passage, part, (each.hit.chunk.start, each.hit.chunk.end)))
     return Choice(tuple(quoted), confidence)
 
 
@@ -95,7 +90,7 @@ def find_best_spans(
     """The spans of the parts that answer best, of whichever passage, and not far behind the first."""
     parts = [part for passage in passages for part in list_parts(passage)]
     odds = reader.read([part.text for part in parts])
-    least = max(odds, default=0.0) - MAX_LAG
+    least = max(odds, default=0.0) - MAX_PART_LAG
     order = sorted((place for place, each in enumerate(odds) if each >= least), key=lambda place: -odds[place])
     return [(parts[place].start, parts[place].end) for place in order[:count]]
 
@@ -107,27 +102,28 @@ def to_log_odds(chance: float) -> float:
 
 
 def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) -> list[_ReadPassage]:
-    """The passages in the order of relevance and reading together; only those of the most relevant hits."""
+    """The passages by the log-odds of their best hits, of which only the most relevant are read."""
     pairs = [(each, hit) for each in passages for hit in each.passage.chunks if not math.isnan(hit.relevance)]
     pairs = pairs or [(each, each.passage.chunks[0]) for each in passages]  # of a strategy that tells no relevance
     pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:READ_HITS]
     texts = [hit.chunk.index_text for _, hit in pairs]
     best: dict[int, _ReadPassage] = {}
     for (passage, hit), read, topic in zip(pairs, reader.read(texts), reader.read_topics(texts), strict=True):
-        relevance = 0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance)
-        odds = relevance + READER_WEIGHT * read + RERANKER_WEIGHT * topic
+        odds = read + topic + (0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance))
         known = best.get(passage.number)
         if known is None or odds > known.odds:
-            best[passage.number] = _ReadPassage(passage, hit, read, odds)
+            best[passage.number] = _ReadPassage(passage, hit, odds)
     return sorted(best.values(), key=lambda each: (-each.odds, each.passage.number))
 
 
 def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, float] | None:
-    """The part of a passage that answers best, of those nearest to its best hit, and its log-odds; None without any."""
-    parts = sorted(list_parts(read.passage), key=lambda part: _measure_distance(part, read.hit))[:READ_PARTS]
-    odds = reader.read([part.text for part in parts])
+    """The part that answers best and its log-odds, of those in the best hit or of the messages nearest to it."""
+    chunk = read.hit.chunk
+    parts = list_parts(read.passage, (chunk.start, chunk.end)) or list_parts(read.passage)
+    parts = sorted(parts, key=lambda part: _measure_distance(part, chunk))[:READ_PARTS]
     if not parts:
         return None
+    odds = reader.read([part.text for part in parts])
     if parts[0].message < 0:
         topics = reader.read_topics([part.text for part in parts])
         ranks = [own + TOPIC_WEIGHT * topic for own, topic in zip(odds, topics, strict=True)]
@@ -143,14 +139,15 @@ def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, f
     return parts[place], odds[place]
 
 
-def _measure_distance(part: Part, hit: Hit) -> int:
-    """How far a part is from a hit, in characters; 0 inside."""
-    return max(hit.chunk.start - part.end, part.start - hit.chunk.end, 0)
+def _measure_distance(part: Part, chunk: Chunk) -> int:
+    """How far a part is from a chunk, in characters; 0 inside."""
+    return max(chunk.start - part.end, part.start - chunk.end, 0)
 
 
 def _estimate_confidence(reader: QuestionReader, read: _ReadPassage, part: float) -> float:
-    """The chance that a passage answers."""
+    """The chance that a passage answers, by what orders the passages and by the reader on the marked part."""
     if reader.reader is None:
-        chance = 1 / (1 + math.exp(-read.read))
-        return chance if math.isnan(read.hit.relevance) else refine_relevance(read.hit.relevance, chance)
-    return 1 / (1 + math.exp(-(OFFSET + HIT_WEIGHT * read.read + PART_WEIGHT * part)))
+        odds = read.odds if math.isnan(read.hit.relevance) else read.odds / 2
+    else:
+        odds = OFFSET + HIT_WEIGHT * read.odds + PART_WEIGHT * part
+    return 1 / (1 + math.exp(-odds))

@@ -6,8 +6,10 @@ of it is marked.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from clew.core.answer import AnswerPart
 from clew.core.attribution import PassageMessage
@@ -16,11 +18,11 @@ from clew.core.sentences import split_sentences
 from clew.core.small_talk import is_small_talk
 from clew.core.tables import find_table_header, is_delimiter_row, is_table_row, label_cells
 from clew.core.text import prepend_headings, split_runs
-from clew.core.types import Hit
 from clew.query.answer.passages import NumberedPassage, Span
 from clew.query.answer.question import is_question
 from clew.query.context.format.messages import format_message_line
 
+EVERYWHERE: Span = (0, sys.maxsize)
 MAX_WORDS = 150  # of a passage that is shown
 MIN_WORDS = 3  # a shorter sentence of a page is no part
 MAX_MESSAGE_CHARS = 280  # a longer message is read by its sentences
@@ -32,8 +34,19 @@ _ITEM = re.compile(r"\s*(?:[-*+•‣▪–]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s|\s*(?:={3,}|-{3,}|\*{3,}|~{3,})\s*$")
 _FIELD = re.compile(r"\s*:[\w -]+:(?:\s|$)|\s*\.\. [\w-]+::|\s*\[\^?[\w-]+\]:\s")  # of reStructuredText; a link target
 _WORD = re.compile(r"\w")
-# The marks of a source's own footnotes would pass for ours: they are left out, but not the index of a name in code.
-_FOOTNOTE = re.compile(r"(`[^`]*`)|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)")
+_WORDS = re.compile(r"\S*\w\S*")
+_TAG = (
+    r"(?:<!--(?:(?!-->).){0,400}-->|</?(?:a|abbr|aside|b|blockquote|br|center|code|details|div|em|figcaption|figure|font|h[1-6]|hr|i|iframe"
+    r"|img|kbd|li|ol|p|picture|pre|script|small|span|strong|style|sub|summary|sup|svg|t[dhr]|table|tbody|thead|u|ul|video)"
+    r"(?:\s[^<>]*)?/?>)"
+)
+_TAGS = re.compile(rf"\s*(?:{_TAG}\s*)+")
+# HTML is not what a source says, and the marks of its own footnotes would pass for ours. Code keeps both.
+_MARKUP = re.compile(
+    rf"(?P<code>^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)|\Z)|`[^`]*`)|^[ \t]*(?:{_TAG}[ \t]*)+\n+|{_TAG}"
+    r"|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +68,58 @@ class Block:
     end: int
 
 
-def list_parts(passage: NumberedPassage) -> list[Part]:
-    """The parts of a passage in order; a row has the names of its columns, a message its author and what it answers."""
+def list_parts(passage: NumberedPassage, within: Span = EVERYWHERE) -> list[Part]:
+    """The parts of a passage in order, of a page those of the blocks that share text with a span of the document.
+
+    A row has the names of its columns, a message its author and what it answers.
+    """
     if passage.passage.messages:
         return list(_list_message_parts(passage))
     headings = passage.passage.heading_path
     return [
         Part(at + low, at + high, prepend_headings(headings, _label_row(passage, text, low, high)))
         for at, text in passage.pieces
-        for low, high in _list_page_spans(text)
+        for low, high in _list_page_spans(text, (within[0] - at, within[1] - at))
     ]
 
 
-def quote_part(passage: NumberedPassage, part: Part) -> AnswerPart:
-    """Quote a passage, trimmed to whole sentences, rows, code blocks or messages around a part, which is marked."""
+def quote_part(passage: NumberedPassage, part: Part, within: Span) -> AnswerPart:
+    """Quote a passage, trimmed to whole sentences, rows, code blocks or messages around a part, which is marked.
+
+    Of a page, what is within a span of the document is shown before what is around it.
+    """
     cited = passage.cite_span((part.start, part.end))
     if part.message >= 0:
         text, highlight = _quote_messages(passage.passage.messages, part.message, cited.quote)
         return AnswerPart(text, highlight, cited)
     at, text = next((at, text) for at, text in passage.pieces if at <= part.start < at + len(text))
     start, end = part.start - at, part.end - at
-    first, last = _trim(text, start, end)
+    first, last = _trim(text, (start, end), (within[0] - at, within[1] - at))
     above = f"{passage.passage.table_header}\n" if passage.passage.table_header else ""
     header = find_table_header(above + text, len(above) + first)
-    before, chosen, after = (
-        _FOOTNOTE.sub(r"\1", each)
-        for each in (f"{header}\n" * bool(header) + text[first:start], text[start:end], text[end:last])
-    )
+    above = f"{header}\n" * bool(header)
+    own = len(above) - first
+    before, chosen, after = _remove_markup(above + text[first:last], own + start, own + end)
     quote = text[first:last]
     citation = replace(cited, start=at + first, end=at + last, quote=quote, hash=hash_quote(quote))
     return AnswerPart(f"{before}{chosen}{after}", (len(before), len(before) + len(chosen)), citation)
 
 
+def _remove_markup(text: str, start: int, end: int) -> tuple[str, str, str]:
+    """What comes before a span of a text, the span, and what comes after it, without markup."""
+    cuts = [found.span() for found in _MARKUP.finditer(text) if not found["code"]]
+    kept = list(zip([0, *(high for _, high in cuts)], [*(low for low, _ in cuts), len(text)], strict=True))
+    before, chosen, after = (
+        "".join(text[max(begin, low) : max(low, min(stop, high))] for begin, stop in kept if stop > low)
+        for low, high in pairwise((0, start, end, len(text)))
+    )
+    return before, chosen, after
+
+
 def count_words(text: str) -> int:
     """How many words a text has; in scripts without spaces, two characters are about one."""
     spaced, runs = split_runs(text)
-    return sum(bool(_WORD.search(word)) for word in spaced.split()) + sum(-(-len(run) // 2) for run in runs)
+    return len(_WORDS.findall(spaced)) + sum(-(-len(run) // 2) for run in runs)
 
 
 def _label_row(passage: NumberedPassage, text: str, low: int, high: int) -> str:
@@ -105,7 +134,7 @@ def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
     """The parts of messages; each is read after its author and the question that it follows."""
     messages = passage.passage.messages
     places = {each.id: place for place, each in enumerate(messages)}
-    for hit in sorted(passage.passage.chunks, key=_get_start):
+    for hit in sorted(passage.passage.chunks, key=lambda hit: hit.chunk.start):
         chunk = hit.chunk
         place = places.get(str(chunk.meta.get("message")), -1)
         spans = _list_message_spans(chunk.text)
@@ -118,10 +147,6 @@ def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
         for low, high in spans:
             text = f"{asked}\n{name}{chunk.text[low:high]}" if asked else f"{name}{chunk.text[low:high]}"
             yield Part(chunk.start + low, chunk.start + high, text, place)
-
-
-def _get_start(hit: Hit) -> int:
-    return hit.chunk.start
 
 
 def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
@@ -155,10 +180,12 @@ def _is_one_word(text: str) -> bool:
     return count_words(text) == 1 and not any(map(str.isdigit, text))
 
 
-def _list_page_spans(text: str) -> Iterator[Span]:
-    """The spans of a page's text that can be marked."""
+def _list_page_spans(text: str, within: Span) -> Iterator[Span]:
+    """The spans that can be marked of the blocks of a page's text that share text with a span of it."""
     blocks = split_blocks(text)
     for place, block in enumerate(blocks):
+        if block.end <= within[0] or within[1] <= block.start:
+            continue
         after = blocks[place + 1] if place + 1 < len(blocks) else None
         if block.kind == "code":
             if not place or blocks[place - 1].kind not in ("prose", "item"):
@@ -239,7 +266,7 @@ def split_blocks(text: str) -> list[Block]:
 def _classify_line(line: str) -> str:
     if not line.strip():
         return ""
-    if _HEADING.match(line) or _FIELD.match(line):
+    if _HEADING.match(line) or _FIELD.match(line) or _TAGS.fullmatch(line):
         return "none"
     if is_table_row(line):
         return "table"
@@ -253,7 +280,7 @@ def _quote_messages(messages: Sequence[PassageMessage], at: int, quote: str) -> 
     name, place = lines[at].rfind(text), text.find(quote)
     start, end = (name + place, name + place + len(quote)) if min(name, place) >= 0 else (0, len(lines[at]))
     if min(name, place) >= 0 and count_words(lines[at]) > MAX_WORDS:
-        first, last = _trim(text, place, place + len(quote))
+        first, last = _trim(text, (place, place + len(quote)))
         lines[at] = lines[at][:name] + text[first:last]
         start, end = start - first, end - first
     first, last = _grow([count_words(line) for line in lines], at, at)
@@ -264,21 +291,28 @@ def _quote_messages(messages: Sequence[PassageMessage], at: int, quote: str) -> 
     return "\n".join(shown[first : last + 1]), (len(before) + start, len(before) + end)
 
 
-def _trim(text: str, start: int, end: int) -> Span:
+def _trim(text: str, part: Span, near: Span | None = None) -> Span:
     """Return the span of whole units of a text around a part of it, without headings at either end.
 
-    It holds at least the units that the part is in.
+    It holds at least the units that the part is in, and those that are near before others.
     """
     units = [unit for block in split_blocks(text) for unit in _split_block(text, block)]
-    own = [place for place, unit in enumerate(units) if unit.start < end and start < unit.end]
+    own = _find_units(units, part)
     if not own:
-        return start, end
-    first, last = _grow([count_words(text[each.start : each.end]) for each in units], own[0], own[-1])
+        return part
+    sizes = [count_words(text[each.start : each.end]) for each in units]
+    inner = [*own, *_find_units(units, near or part)]
+    first, last = _grow(sizes, *_grow(sizes, own[0], own[-1], (min(inner), max(inner))))
     while first < own[0] and units[first].kind == "none":
         first += 1
     while last > own[-1] and units[last].kind == "none":
         last -= 1
-    return min(start, units[first].start), max(end, units[last].end)
+    return min(part[0], units[first].start), max(part[1], units[last].end)
+
+
+def _find_units(units: Sequence[Block], span: Span) -> list[int]:
+    """The places of the units that share text with a span."""
+    return [place for place, unit in enumerate(units) if unit.start < span[1] and span[0] < unit.end]
 
 
 def _split_block(text: str, block: Block) -> list[Block]:
@@ -293,13 +327,14 @@ def _split_block(text: str, block: Block) -> list[Block]:
     return [Block(block.kind, block.start + low, block.start + high) for low, high in spans]
 
 
-def _grow(sizes: Sequence[int], first: int, last: int) -> Span:
-    """Widen a range of units by the next one after and before it in turn, while their sizes fit."""
+def _grow(sizes: Sequence[int], first: int, last: int, limits: Span | None = None) -> Span:
+    """Widen a range of units by the next one after and before it in turn, while their sizes fit, within limits."""
+    low, high = limits or (0, len(sizes) - 1)
     total, is_open = sum(sizes[first : last + 1]), [True, True]
     while any(is_open):
         for side in (0, 1):
             place = first - 1 if side else last + 1
-            is_open[side] = is_open[side] and 0 <= place < len(sizes) and total + sizes[place] <= MAX_WORDS
+            is_open[side] = is_open[side] and low <= place <= high and total + sizes[place] <= MAX_WORDS
             if is_open[side]:
                 total += sizes[place]
                 first, last = min(first, place), max(last, place)

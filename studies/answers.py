@@ -105,7 +105,7 @@ def states_evidence(question: JudgedQuestion, text: str) -> bool:
     terms, facts = extract_terms(text).keys(), [fact for fact in find_facts(text) if fact.kind in FACTS]
     for quote in filter(None, (question.page_quote, question.message_quote)):
         stated = [fact for fact in find_facts(quote) if fact.kind in FACTS]
-        if all(any(fact.is_same_as(other) for other in facts) for fact in stated):
+        if all(any(fact.agrees_with(other) for other in facts) for fact in stated):
             wanted = extract_terms(quote).keys()
             if len(wanted & terms) >= (FACT_SHARE if stated else TERM_SHARE) * len(wanted):
                 return True

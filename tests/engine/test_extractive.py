@@ -1,11 +1,12 @@
 """Answers without a model: what follows a question, whole code and rows, no padding, the newest first."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from clew import Document, Engine, Message
+from clew import Document, Engine, Extensions, Message
 from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings
 from tests.engine.chosen import OpenEngine
 
@@ -114,6 +115,19 @@ def test_the_footnotes_of_a_source_do_not_pass_for_citations(engine: Engine, wri
     assert answer.text.startswith(expected)
     assert answer.text.endswith(" [1]")
     assert answer.citations[0].quote == written
+
+
+def test_html_of_a_source_is_not_shown_but_in_code(engine: Engine) -> None:
+    said = "If you run Kiln as a service,[2] put its files into <path> or `<div>`."
+    page = (
+        f'The kiln heats.\n\n<aside class="tip">\n\n{said}\n\n</aside>\n\n<img src="a.png">\n'
+        "```html\n<aside>\n```\n\n<pre><code>kiln run</code></pre>\n"
+    )
+    engine.add_documents([Document("k", page, title="Kiln", uri="kiln.md")])
+    part = engine.ask("where to put the files of a service?").parts[0]
+    assert part.chosen == said.replace("[2]", "")
+    assert part.passage == f"The kiln heats.\n\n{part.chosen}\n\n```html\n<aside>\n```\n\nkiln run"
+    assert part.citation.quote in page
 
 
 def test_the_passage_is_shown_and_the_chosen_sentence_marked_in_it(engine: Engine) -> None:
@@ -290,3 +304,45 @@ def test_a_name_that_is_not_mentioned_is_named(open_engine: OpenEngine) -> None:
     assert engine.ask("Who opened the ferry to Kessel?").found
     answer = engine.ask("Who opened the ferry to Brandow?")
     assert (answer.found, answer.reason) == (False, "Brandow is not mentioned")
+
+
+class Slightly:
+    """A reranker that slightly prefers texts with a word."""
+
+    name = "slightly"
+
+    def __init__(self, word: str, *, chance: float) -> None:
+        self._word, self._chance = word, chance
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float(self._word in text) for text in texts]
+
+    def calibrate(self, score: float) -> float:
+        return self._chance if score else 0.5
+
+
+@pytest.mark.parametrize(("chance", "first"), [(0.7, "lock.md"), (0.999, "settings.md")])
+def test_what_search_has_first_stays_first_unless_a_reader_is_surer(chance: float, first: str) -> None:
+    extensions = Extensions(reranker=Slightly("steel", chance=chance))
+    with Engine.open(":memory:", embedder="hashed", settings=PLAIN, extensions=extensions) as engine:
+        engine.add_documents(
+            [
+                Document("a", "To lock the shed door, turn the key twice.", title="Locking", uri="lock.md"),
+                Document("b", "The shed has a lock of steel.", title="Settings", uri="settings.md"),
+            ]
+        )
+        question = "how do I lock the shed door?"
+        assert engine.search(question)[0].document.uri == "lock.md"
+        assert engine.ask(question).citations[0].uri == first
+
+
+def test_of_a_long_section_the_part_that_was_found_is_shown(open_engine: OpenEngine) -> None:
+    """A passage may join many hits: what surrounds the best one is no better answer than the hit."""
+    settings = replace(PLAIN, ingestion=IngestionConfig(chunk_size=64, chunk_overlap=0))
+    engine = open_engine(embedder="hashed", settings=settings)
+    around = [f"Pallet {n} was moved by the night shift, then counted again and put back." for n in range(12)]
+    kiln = "The kiln is fired on Friday. Pots go on the lower shelf by noon. The lid stays shut until it is cold."
+    engine.add_documents([Document("k", "\n\n".join([*around, kiln, *around]), title="Hall", uri="hall.md")])
+    part = engine.ask("when is the kiln fired?").parts[0]
+    assert kiln in part.passage
+    assert part.chosen == "The kiln is fired on Friday."

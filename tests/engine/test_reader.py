@@ -85,6 +85,19 @@ def test_what_asks_nothing_has_no_answer(text: str) -> None:
     assert answer.text == "No passage clearly answers this."
 
 
+def test_an_empty_collection_has_no_answer() -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        answer = engine.ask("By what time must my pottery be there?")
+        assert (answer.found, answer.parts, answer.reason) == (False, (), "the collection is empty")
+
+
+def test_a_question_of_a_thousand_words_has_its_answer_or_reason() -> None:
+    rambling = "We talked about it at length, and nobody could remember what the sign in the hall said. " * 60
+    answer = ask(f"{rambling}By what time must my pots be on the lower shelf of the kiln?")
+    assert answer.found or answer.reason
+    assert all(part.passage and part.citation.quote in f"{KILN}{VAN}{OFEN}" for part in answer.parts)
+
+
 def test_a_short_question_about_pages_of_another_language_is_read_by_the_reranker() -> None:
     with Engine.open(":memory:", embedder="hashed") as engine:
         engine.add_documents([Document("ofen", f"{OFEN} Nur Jonas darf den Deckel öffnen.", uri="ofen.md")])

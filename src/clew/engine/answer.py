@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 OnSentence = Callable[[str], None]
 CLOSEST = f"{NO_ANSWER} The closest:"
 NOTHING_TO_CITE = "the passages found have no sentence to cite"
-NEAR, SURE = 0.3, 0.6  # the confidence from which on a passage is shown, and answers, although no hit is relevant
-NOTHING = 0.05  # the confidence below which a model is not asked either
 MISSING_CONFIDENCE = 0.2  # where what is asked for is not in the passages
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
 
@@ -76,7 +74,7 @@ def ask(
         return answer_verbatim(opened, found, settings, on_event=emit)
     if not found.is_covered and make_reader(opened, found, settings).reader is not None:
         read = answer_verbatim(opened, found, settings, on_event=lambda _: None)
-        if read.confidence < NOTHING:  # a model would answer from whatever it is given
+        if read.confidence < settings.answer.min_nearest:  # a model would answer from whatever it is given
             emit(SentenceEvent(read.text))
             return read
     with UsageMeter().measure() as meter:
@@ -134,8 +132,8 @@ def ask_stream(
 class FoundContext:
     """What was found for a question.
 
-    `question` is as the search understands it. `is_covered` is False where no hit is relevant enough for a context: the
-    context then holds what there is, and only who reads it can tell. `numbers` are those of a session's documents.
+    `question` is as the search understands it. `is_covered` is False where `context` refuses: the context then holds
+    what there is, and only who reads it can tell. `numbers` are those of a session's documents.
     """
 
     query: Query
@@ -199,7 +197,7 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
     """Quote the passages that answer best, with the part that answers marked in each.
 
     Where confidence is below the threshold, the text says that the passages are only the closest ones, and `found` is
-    False. Where no hit is relevant enough for a context, the reader must be sure.
+    False.
     """
     minimum = settings.answer.min_confidence
     choice = choose_passages(
@@ -213,11 +211,8 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
         missing = explain_missing(found.question, [*texts, *(part.passage for part in choice.parts)])
         unnamed = "" if missing else explain_unnamed(found.question, texts)
         confidence = min(confidence, MISSING_CONFIDENCE if missing else UNNAMED_CONFIDENCE if unnamed else 1.0)
-    least = minimum if found.is_covered else max(minimum, SURE)
-    is_answer = bool(choice.parts) and confidence >= least and not missing
-    nearest = settings.answer.min_nearest
-    is_shown = is_answer or confidence >= (nearest if found.is_covered else max(nearest, NEAR))
-    parts = choice.parts if is_shown else ()
+    is_answer = bool(choice.parts) and confidence >= minimum and not missing
+    parts = choice.parts if is_answer or confidence >= settings.answer.min_nearest else ()
     text = _write_parts(parts, found.numbers, is_answer=is_answer, on_event=on_event)
     reason = ""
     if not is_answer:

@@ -27,9 +27,7 @@ from clew.query.answer.question import is_question
 MIN_SUPPORT = 0.6  # share of a sentence's terms that the passages must have, by the rules
 MIN_PARAPHRASE = 0.3  # … below which it is no paraphrase but unsupported
 SHORT_TERMS, VERY_SHORT_TERMS = 5, 3  # up to so many terms only one may be missing, or none
-CORRECTION_SHARE = (
-    0.8  # of the terms that two sentences of a passage must have to replace a wrong citation, by the rules
-)
+CORRECTION_SHARE = 0.8  # of the terms that two sentences must have to replace a wrong citation, by the rules
 OTHER_PASSAGES = 3  # that share the most terms, which a verifier reads in place of a wrong citation
 MAX_RANGE = 20  # passages in a cited range; a longer one is read as its two ends
 LATIN_END = "ɏ"  # letters above are of other scripts
@@ -163,19 +161,13 @@ def check_sentence(
         if found.verdict == "supported":
             corrected = missing or f"{judged.reason}; it is supported by [{other.number}]" if named else ""
             cites = _cite_support(body, [other], question)
-            return CheckedSentence(
-                text, found.verdict, cites, found.reason, corrected=corrected, support=found.support
-            )  # fmt: skip
+            return CheckedSentence(text, found.verdict, cites, found.reason, corrected=corrected, support=found.support)
     near = _cite_nearest(body, known)
     against = near if judged.verdict == "unsupported" and judged.reason != NOT_COVERED else ()
     reason = judged.reason if known else missing or judged.reason
+    nearest = () if against else near
     return CheckedSentence(
-        text,
-        judged.verdict,
-        reason=reason,
-        contradicted_by=against,
-        nearest=() if against else near,
-        support=judged.support,
+        text, judged.verdict, reason=reason, contradicted_by=against, nearest=nearest, support=judged.support
     )
 
 

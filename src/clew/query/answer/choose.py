@@ -1,330 +1,32 @@
 """Which passages of a context answer a question without a model, in which order, and how likely they do.
 
 A reader, which was trained to tell an answer from what is merely close to it, and the reranker, which says what a text
-is about, read the hits of each passage. Their log-odds and those of the relevance together order the passages: any one
-of them puts the right one first less often. The part that they find best is marked. What the reader says of the best
-hit and of the marked part is the confidence. Where it does not know the language, the reranker reads alone, and the
-confidence is the relevance refined by it, as after the strategy `rerank`. `python -m studies.quoted` measures this.
-
-A quote is a passage as it stands in its source, trimmed around the part that answers: a sentence; with the code, list
-or rows that it introduces; a row of a table; or a message. Headings, field lists and questions answer nothing. Who
-reads a whole passage finds the answer even where another part of it is marked.
+is about, read the hits of each passage. Their log-odds and those of the relevance are added, and the sums order the
+passages: any one of them puts the right one first less often. The part of the best hit that they find best is marked.
+The sum and what the reader says of the marked part are the confidence. Where the reader does not know the language, the
+reranker reads alone, and the confidence is the relevance refined by it, as after the strategy `rerank`.
+`python -m studies.quoted` measures this.
 """
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from clew.core.answer import AnswerPart
-from clew.core.attribution import PassageMessage
-from clew.core.cite import hash_quote
 from clew.core.protocols import Reranker
-from clew.core.sentences import split_sentences
-from clew.core.small_talk import is_small_talk
-from clew.core.tables import find_table_header, is_delimiter_row, is_table_row, label_cells
-from clew.core.text import prepend_headings, split_runs
-from clew.core.types import Hit
-from clew.query.answer.passages import NumberedPassage, Span
-from clew.query.answer.question import is_question
-from clew.query.context.format.messages import format_message_line
-from clew.query.rank.calibrate import refine_relevance
+from clew.core.types import Chunk, Hit
+from clew.query.answer.passages import NumberedPassage
+from clew.query.answer.quote import Part, list_parts, quote_part
 from clew.query.search.rank import score_texts
-
-MAX_WORDS = 150  # of a passage that is shown
-MIN_WORDS = 3  # a shorter sentence of a page is no part
-MAX_MESSAGE_CHARS = 280  # a longer message is read by its sentences
-MAX_BLOCK_LINES = 14  # of code, a list or a table that is marked with its sentence
-MAX_LEAD_CHARS = 200  # of a sentence before code that does not end in a colon
-MESSAGES_BEFORE = 2  # that may ask what a message answers without replying to it
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_ITEM = re.compile(r"\s*(?:[-*+•‣▪–]|\d{1,3}[.)])\s+")
-_HEADING = re.compile(r"\s*#{1,6}\s|\s*(?:={3,}|-{3,}|\*{3,}|~{3,})\s*$")
-_FIELD = re.compile(r"\s*:[\w -]+:(?:\s|$)|\s*\.\. [\w-]+::|\s*\[\^?[\w-]+\]:\s")  # of reStructuredText; a link target
-_WORD = re.compile(r"\w")
-# The marks of a source's own footnotes would pass for ours: they are left out, but not the index of a name in code.
-_FOOTNOTE = re.compile(r"(`[^`]*`)|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a passage that may answer: its span in the document, how it is read, and the message it is of."""
-
-    start: int
-    end: int
-    text: str
-    message: int = -1  # its place among the messages of the passage
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Consecutive lines of one kind: prose, item, code, table, or nothing to cite."""
-
-    kind: str
-    start: int
-    end: int
-
-
-def list_parts(passage: NumberedPassage) -> list[Part]:
-    """The parts of a passage in order; a row has the names of its columns, a message its author and what it answers."""
-    if passage.passage.messages:
-        return list(_list_message_parts(passage))
-    headings = passage.passage.heading_path
-    return [
-        Part(at + low, at + high, prepend_headings(headings, _label_row(passage, text, low, high)))
-        for at, text in passage.pieces
-        for low, high in _list_page_spans(text)
-    ]
-
-
-def quote_part(passage: NumberedPassage, part: Part) -> AnswerPart:
-    """Quote a passage, trimmed to whole sentences, rows, code blocks or messages around a part, which is marked."""
-    cited = passage.cite_span((part.start, part.end))
-    if part.message >= 0:
-        text, highlight = _quote_messages(passage.passage.messages, part.message, cited.quote)
-        return AnswerPart(text, highlight, cited)
-    at, text = next((at, text) for at, text in passage.pieces if at <= part.start < at + len(text))
-    start, end = part.start - at, part.end - at
-    first, last = _trim(text, start, end)
-    above = f"{passage.passage.table_header}\n" if passage.passage.table_header else ""
-    header = find_table_header(above + text, len(above) + first)
-    before, chosen, after = (
-        _FOOTNOTE.sub(r"\1", each)
-        for each in (f"{header}\n" * bool(header) + text[first:start], text[start:end], text[end:last])
-    )
-    quote = text[first:last]
-    citation = replace(cited, start=at + first, end=at + last, quote=quote, hash=hash_quote(quote))
-    return AnswerPart(f"{before}{chosen}{after}", (len(before), len(before) + len(chosen)), citation)
-
-
-def count_words(text: str) -> int:
-    """How many words a text has; in scripts without spaces, two characters are about one."""
-    spaced, runs = split_runs(text)
-    return sum(bool(_WORD.search(word)) for word in spaced.split()) + sum(-(-len(run) // 2) for run in runs)
-
-
-def _label_row(passage: NumberedPassage, text: str, low: int, high: int) -> str:
-    """A part as it is read: a row of a table with the names of its columns."""
-    part = text[low:high]
-    if not is_table_row(part) or "\n" in part:
-        return part
-    return label_cells(part, find_table_header(text, low) or passage.passage.table_header)
-
-
-def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
-    """The parts of messages; each is read after its author and the question that it follows."""
-    messages = passage.passage.messages
-    places = {each.id: place for place, each in enumerate(messages)}
-    for hit in sorted(passage.passage.chunks, key=_get_start):
-        chunk = hit.chunk
-        place = places.get(str(chunk.meta.get("message")), -1)
-        spans = _list_message_spans(chunk.text)
-        if place < 0 or not spans:
-            continue
-        asked = _find_asked(messages, place)
-        if asked and is_small_talk(chunk.text):
-            continue
-        name = f"{messages[place].author}: " if messages[place].author else ""
-        for low, high in spans:
-            text = f"{asked}\n{name}{chunk.text[low:high]}" if asked else f"{name}{chunk.text[low:high]}"
-            yield Part(chunk.start + low, chunk.start + high, text, place)
-
-
-def _get_start(hit: Hit) -> int:
-    return hit.chunk.start
-
-
-def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
-    """The question that a message answers: the one that it replies to, or of another person shortly before it."""
-    message = messages[place]
-    replied = [each for each in messages[:place] if each.id == message.reply_to]
-    before = [each for each in messages[max(0, place - MESSAGES_BEFORE) : place] if each.author != message.author]
-    return next((" ".join(each.text.split()) for each in (*replied, *before[::-1]) if _asks(each.text)), "")
-
-
-def _asks(text: str) -> bool:
-    """Whether a message asks something, in any of its sentences."""
-    return any(is_question(text[low:high]) for low, high in split_sentences(text))
-
-
-def _list_message_spans(text: str) -> list[Span]:
-    """A short message as a whole, without questions around it; else its sentences that are no questions."""
-    spans = split_sentences(text)
-    said = [not is_question(text[low:high]) and bool(_WORD.search(text[low:high])) for low, high in spans]
-    kept = [span for span, says in zip(spans, said, strict=True) if says]
-    if not kept or (not all(said) and len(kept) == 1 and _is_one_word(text[slice(*kept[0])])):
-        return []
-    low, high = kept[0][0], kept[-1][1]
-    first = spans.index(kept[0])
-    is_joined = all(said[first : first + len(kept)])
-    return [(low, high)] if is_joined and high - low <= MAX_MESSAGE_CHARS else kept
-
-
-def _is_one_word(text: str) -> bool:
-    """Whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
-    return count_words(text) == 1 and not any(map(str.isdigit, text))
-
-
-def _list_page_spans(text: str) -> Iterator[Span]:
-    """The spans of a page's text that can be marked."""
-    blocks = split_blocks(text)
-    for place, block in enumerate(blocks):
-        after = blocks[place + 1] if place + 1 < len(blocks) else None
-        if block.kind == "code":
-            if not place or blocks[place - 1].kind not in ("prose", "item"):
-                yield block.start, _cut_lines(text, block.start, block.end)
-        elif block.kind == "table":
-            yield from _list_rows(text, block)
-        elif block.kind in ("prose", "item"):
-            yield from _list_sentences(text, block, after)
-
-
-def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Span]:
-    """The sentences of a block; the last with what it introduces, a sentence before code with the code."""
-    spans = [(block.start + low, block.start + high) for low, high in split_sentences(text[block.start : block.end])]
-    for place, (low, high) in enumerate(spans):
-        sentence = text[low:high]
-        introduces = sentence.rstrip("*_ ").endswith((":", "：")) or (
-            after is not None and after.kind == "code" and high - low <= MAX_LEAD_CHARS
-        )
-        if place == len(spans) - 1 and after and introduces and after.kind in ("code", "table", "item"):
-            end = _find_end_of_run(text, after)
-            if not is_question(text[low:end]):  # a list of questions
-                yield low, end
-            continue
-        bare = _ITEM.sub("", sentence, count=1) if block.kind == "item" and not place else sentence
-        if is_question(sentence) or (count_words(bare) < MIN_WORDS and not (block.kind == "item" and ":" in bare)):
-            continue
-        yield low, high
-
-
-def _find_end_of_run(text: str, after: Block) -> int:
-    """Where the code, the table or the items that begin with a block end, as far as they are marked."""
-    end = after.end
-    if after.kind == "item":
-        for each in split_blocks(text[after.end :]):
-            if each.kind != "item" or text[end : after.end + each.start].strip():
-                break
-            end = after.end + each.end
-    return _cut_lines(text, after.start, end)
-
-
-def _cut_lines(text: str, start: int, end: int) -> int:
-    """The end of a block, or of its first lines if it is long."""
-    lines = text[start:end].splitlines(keepends=True)
-    return start + len("".join(lines[:MAX_BLOCK_LINES]).rstrip())
-
-
-def _list_rows(text: str, block: Block) -> Iterator[Span]:
-    """The rows of a table, without its header and delimiter."""
-    rows = [row.span() for row in re.finditer(r"[^\s][^\n]*", text[block.start : block.end])]
-    lines = [text[block.start + low : block.start + high] for low, high in rows]
-    for (low, _), line, below in zip(rows, lines, [*lines[1:], ""], strict=True):
-        if not is_delimiter_row(line) and not is_delimiter_row(below):
-            yield block.start + low, block.start + low + len(line.rstrip())
-
-
-def split_blocks(text: str) -> list[Block]:
-    """The blocks of a text, in order, without the blank lines between them."""
-    found: list[Block] = []
-    is_fenced, at = False, 0
-    for line in text.splitlines(keepends=True):
-        start, at = at, at + len(line)
-        is_fence = _FENCE.match(line) is not None
-        kind = "code" if is_fenced or is_fence else _classify_line(line)
-        end, last = start + len(line.rstrip()), found[-1] if found else Block("", 0, 0)
-        joins = (
-            (is_fenced and last.kind == "code")
-            or (kind == last.kind and kind in ("prose", "table", "none"))
-            or (kind == "prose" and last.kind == "item")
-        )
-        if kind and joins:
-            found[-1] = Block(last.kind, last.start, end)
-        else:
-            found.append(Block(kind, start, end))
-        is_fenced ^= is_fence
-    return [block for block in found if block.kind]
-
-
-def _classify_line(line: str) -> str:
-    if not line.strip():
-        return ""
-    if _HEADING.match(line) or _FIELD.match(line):
-        return "none"
-    if is_table_row(line):
-        return "table"
-    return "item" if _ITEM.match(line) else "prose"
-
-
-def _quote_messages(messages: Sequence[PassageMessage], at: int, quote: str) -> tuple[str, Span]:
-    """The message at a place with those before and after it, and where the quote stands in what is shown."""
-    lines = [format_message_line(each) for each in messages]
-    text, quote = messages[at].text.strip(), quote.strip()
-    name, place = lines[at].rfind(text), text.find(quote)
-    start, end = (name + place, name + place + len(quote)) if min(name, place) >= 0 else (0, len(lines[at]))
-    if min(name, place) >= 0 and count_words(lines[at]) > MAX_WORDS:
-        first, last = _trim(text, place, place + len(quote))
-        lines[at] = lines[at][:name] + text[first:last]
-        start, end = start - first, end - first
-    first, last = _grow([count_words(line) for line in lines], at, at)
-    gaps = [each.gap and f"{each.gap}\n" for each in messages]
-    gaps[first] = ""
-    shown = [f"{gap}{line}" for gap, line in zip(gaps, lines, strict=True)]
-    before = "".join(f"{line}\n" for line in shown[first:at]) + gaps[at]
-    return "\n".join(shown[first : last + 1]), (len(before) + start, len(before) + end)
-
-
-def _trim(text: str, start: int, end: int) -> Span:
-    """Return the span of whole units of a text around a part of it, without headings at either end.
-
-    It holds at least the units that the part is in.
-    """
-    units = [unit for block in split_blocks(text) for unit in _split_block(text, block)]
-    own = [place for place, unit in enumerate(units) if unit.start < end and start < unit.end]
-    if not own:
-        return start, end
-    first, last = _grow([count_words(text[each.start : each.end]) for each in units], own[0], own[-1])
-    while first < own[0] and units[first].kind == "none":
-        first += 1
-    while last > own[-1] and units[last].kind == "none":
-        last -= 1
-    return min(start, units[first].start), max(end, units[last].end)
-
-
-def _split_block(text: str, block: Block) -> list[Block]:
-    """Split prose into sentences and a table into rows; any other block is one unit."""
-    inside = text[block.start : block.end]
-    if block.kind in ("prose", "item"):
-        spans = split_sentences(inside)
-    elif block.kind == "table":
-        spans = [row.span() for row in re.finditer(r"[^\n]+", inside)]
-    else:
-        return [block]
-    return [Block(block.kind, block.start + low, block.start + high) for low, high in spans]
-
-
-def _grow(sizes: Sequence[int], first: int, last: int) -> Span:
-    """Widen a range of units by the next one after and before it in turn, while their sizes fit."""
-    total, is_open = sum(sizes[first : last + 1]), [True, True]
-    while any(is_open):
-        for side in (0, 1):
-            place = first - 1 if side else last + 1
-            is_open[side] = is_open[side] and 0 <= place < len(sizes) and total + sizes[place] <= MAX_WORDS
-            if is_open[side]:
-                total += sizes[place]
-                first, last = min(first, place), max(last, place)
-    return first, last
-
 
 READ_HITS = 10  # of all passages, the most relevant
 READ_PARTS = 24  # of a passage, the nearest to its best hit
 MIN_CHANCE = 0.001  # chances are clipped to this distance from 0 and 1
-MAX_LAG = 6.0  # in summed log-odds, behind the first passage, of one that is shown after it
-# Fitted on the contexts that are kept for choosing and on the sample: of the log-odds of a passage, against 1 for those
-# of its relevance; of its parts, against 1 for what the reader says; and of what answers first, against all else.
-READER_WEIGHT, RERANKER_WEIGHT = 2.2, 3.3
+MAX_LAG = 4.0  # in log-odds, behind the first passage, of one that is shown after it
+MAX_PART_LAG = 6.0  # … and of a part that an agent reads
+# Of the confidence: the log-odds by which a passage is first, and those of the reader on the marked part.
+OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.3, 0.2, 0.5
 MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of a whole message, and of the reranker on a part of a page
-OFFSET, HIT_WEIGHT, PART_WEIGHT = 2.2, 0.55, 0.47
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,31 +60,27 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _ReadPassage:
-    """A passage with its best hit, what was read of that hit, and the log-odds that order it."""
+    """A passage with its best hit, and the log-odds of that hit."""
 
     passage: NumberedPassage
     hit: Hit
-    read: float
     odds: float
 
 
 def choose_passages(reader: QuestionReader, passages: Sequence[NumberedPassage], *, max_passages: int) -> Choice:
     """Quote the passages that answer best, each with its best part marked."""
-    ranked = _rank_passages(reader, passages)
     quoted: list[AnswerPart] = []
-    confidence = 0.0
-    for each in ranked:
+    best = confidence = 0.0
+    for each in _rank_passages(reader, passages):
+        if len(quoted) == max_passages or (quoted and each.odds < best - MAX_LAG):
+            break
         found = _find_best_part(reader, each)
         if found is None:
             continue
         part, odds = found
         if not quoted:
-            confidence, first = _estimate_confidence(reader, each, odds), each.odds
-        elif each.odds < first - MAX_LAG:
-            break
-        quoted.append(quote_part(each.passage, part))
-        if len(quoted) == max_passages:
-            break
+            best, confidence = each.odds, _estimate_confidence(reader, each, odds)
+        quoted.append(quote_part(each.passage, part, (each.hit.chunk.start, each.hit.chunk.end)))
     return Choice(tuple(quoted), confidence)
 
 
@@ -392,7 +90,7 @@ def find_best_spans(
     """The spans of the parts that answer best, of whichever passage, and not far behind the first."""
     parts = [part for passage in passages for part in list_parts(passage)]
     odds = reader.read([part.text for part in parts])
-    least = max(odds, default=0.0) - MAX_LAG
+    least = max(odds, default=0.0) - MAX_PART_LAG
     order = sorted((place for place, each in enumerate(odds) if each >= least), key=lambda place: -odds[place])
     return [(parts[place].start, parts[place].end) for place in order[:count]]
 
@@ -404,27 +102,28 @@ def to_log_odds(chance: float) -> float:
 
 
 def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) -> list[_ReadPassage]:
-    """The passages in the order of relevance and reading together; only those of the most relevant hits."""
+    """The passages by the log-odds of their best hits, of which only the most relevant are read."""
     pairs = [(each, hit) for each in passages for hit in each.passage.chunks if not math.isnan(hit.relevance)]
     pairs = pairs or [(each, each.passage.chunks[0]) for each in passages]  # of a strategy that tells no relevance
     pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:READ_HITS]
     texts = [hit.chunk.index_text for _, hit in pairs]
     best: dict[int, _ReadPassage] = {}
     for (passage, hit), read, topic in zip(pairs, reader.read(texts), reader.read_topics(texts), strict=True):
-        relevance = 0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance)
-        odds = relevance + READER_WEIGHT * read + RERANKER_WEIGHT * topic
+        odds = read + topic + (0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance))
         known = best.get(passage.number)
         if known is None or odds > known.odds:
-            best[passage.number] = _ReadPassage(passage, hit, read, odds)
+            best[passage.number] = _ReadPassage(passage, hit, odds)
     return sorted(best.values(), key=lambda each: (-each.odds, each.passage.number))
 
 
 def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, float] | None:
-    """The part of a passage that answers best, of those nearest to its best hit, and its log-odds; None without any."""
-    parts = sorted(list_parts(read.passage), key=lambda part: _measure_distance(part, read.hit))[:READ_PARTS]
-    odds = reader.read([part.text for part in parts])
+    """The part that answers best and its log-odds, of those in the best hit or of the messages nearest to it."""
+    chunk = read.hit.chunk
+    parts = list_parts(read.passage, (chunk.start, chunk.end)) or list_parts(read.passage)
+    parts = sorted(parts, key=lambda part: _measure_distance(part, chunk))[:READ_PARTS]
     if not parts:
         return None
+    odds = reader.read([part.text for part in parts])
     if parts[0].message < 0:
         topics = reader.read_topics([part.text for part in parts])
         ranks = [own + TOPIC_WEIGHT * topic for own, topic in zip(odds, topics, strict=True)]
@@ -440,14 +139,15 @@ def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, f
     return parts[place], odds[place]
 
 
-def _measure_distance(part: Part, hit: Hit) -> int:
-    """How far a part is from a hit, in characters; 0 inside."""
-    return max(hit.chunk.start - part.end, part.start - hit.chunk.end, 0)
+def _measure_distance(part: Part, chunk: Chunk) -> int:
+    """How far a part is from a chunk, in characters; 0 inside."""
+    return max(chunk.start - part.end, part.start - chunk.end, 0)
 
 
 def _estimate_confidence(reader: QuestionReader, read: _ReadPassage, part: float) -> float:
-    """The chance that a passage answers."""
+    """The chance that a passage answers, by what orders the passages and by the reader on the marked part."""
     if reader.reader is None:
-        chance = 1 / (1 + math.exp(-read.read))
-        return chance if math.isnan(read.hit.relevance) else refine_relevance(read.hit.relevance, chance)
-    return 1 / (1 + math.exp(-(OFFSET + HIT_WEIGHT * read.read + PART_WEIGHT * part)))
+        odds = read.odds if math.isnan(read.hit.relevance) else read.odds / 2
+    else:
+        odds = OFFSET + HIT_WEIGHT * read.odds + PART_WEIGHT * part
+    return 1 / (1 + math.exp(-odds))

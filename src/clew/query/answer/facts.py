@@ -96,12 +96,6 @@ class Fact:
             return bound and self.key == other.key and not (self.counted or other.counted)
         return bound and self.value_in_base_unit == other.value_in_base_unit
 
-    def is_same_as(self, other: "Fact") -> bool:
-        """Whether the other is the same fact; names are if they share a word."""
-        if self.kind == other.kind == "name":
-            return not set(self.key).isdisjoint(other.key)
-        return self.agrees_with(other)
-
 
 @lru_cache(maxsize=2048)  # every sentence of an answer is checked against the same few passages
 def find_facts(text: str) -> tuple[Fact, ...]:
@@ -174,12 +168,8 @@ def _find_numbers(text: str) -> list[Fact]:
         is_year = isinstance(value, float) and not unit and 1000 <= value < 2100 and match["digits"].isdecimal()
         key = int(value) if isinstance(value, float) and value.is_integer() else str(value)
         kind = "year" if is_year else "number"
-        more = "" if unit else _find_counted_noun(text, end)
-        found.append(
-            Fact(
-                kind, (key,), text[match.start() : end], match.start(), end, unit, _find_bound_before(text, match), more
-            )
-        )
+        noun, bound = "" if unit else _find_counted_noun(text, end), _find_bound_before(text, match)
+        found.append(Fact(kind, (key,), text[match.start() : end], match.start(), end, unit, bound, noun))
     return found
 
 
@@ -210,18 +200,12 @@ def _find_number_words(text: str) -> list[Fact]:
         parts = re.findall(rf"\b{_NUMBER_WORD}\b", match[0].casefold())
         if parts == ["one"] or all(part in SCALES for part in parts):
             continue  # "one of them", "hundreds", "a million"
-        value = (_sum_number_words(parts),)
-        found.append(
-            Fact(
-                "number",
-                value,
-                match[0],
-                match.start(),
-                match.end(),
-                _find_unit_after(text, match.end()),
-                _find_bound_before(text, match),
-            )
+        key, unit, bound = (
+            (_sum_number_words(parts),),
+            _find_unit_after(text, match.end()),
+            _find_bound_before(text, match),
         )
+        found.append(Fact("number", key, match[0], match.start(), match.end(), unit, bound))
     for match in _ORDINAL.finditer(text):
         found.append(Fact("number", (ORDINALS[match[0].casefold()],), match[0], match.start(), match.end()))
     return found
@@ -247,11 +231,9 @@ def _find_unit_after(text: str, at: int) -> str:
         return ""
     if (thing := _find_counted_noun(text, at)) and thing not in UNITS and (later := _UNIT.match(text, match.end())):
         match = later if later["unit"] and later["unit"].casefold() in _MEASURES else match
-    return (
-        "points"
-        if match["points"]
-        else UNITS.get(re.sub(r"\s", "", match["unit"]).casefold().replace("percent", "%"), "")
-    )
+    if match["points"]:
+        return "points"
+    return UNITS.get(re.sub(r"\s", "", match["unit"]).casefold().replace("percent", "%"), "")
 
 
 def _find_range_unit(text: str, at: int) -> str:
@@ -286,10 +268,8 @@ def _find_names(text: str) -> list[Fact]:
             continue  # German capitalises every noun
         else:
             one = _make_name_fact(match)
-            if (
-                found and found[-1].kind == "name" and text[found[-1].end : one.start] == " "
-            ):  # "Ada Lovelace" is one name
-                last = found.pop()
+            if found and found[-1].kind == "name" and text[found[-1].end : one.start] == " ":
+                last = found.pop()  # "Ada Lovelace" is one name
                 one = Fact("name", (*last.key, *one.key), f"{last.text} {one.text}", last.start, one.end)
             found.append(one)
     return found
@@ -297,11 +277,8 @@ def _find_names(text: str) -> list[Fact]:
 
 def _starts_sentence(text: str, at: int) -> bool:
     """Whether a sentence, a quote or a list item begins there."""
-    return (
-        _SENTENCE_START.search(text[max(0, at - 12) : at]) is not None
-        if at < 12 or "\n" not in text[at - 12 : at]
-        else True
-    )
+    before = text[max(0, at - 12) : at]
+    return (at >= 12 and "\n" in before) or _SENTENCE_START.search(before) is not None
 
 
 def _make_name_fact(match: re.Match[str]) -> Fact:

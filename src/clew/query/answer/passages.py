@@ -136,10 +136,11 @@ def omits_negation(text: str, low: int, high: int) -> bool:
 def number_passages(context: Context, read: Read) -> list[NumberedPassage]:
     """The passages of a context numbered from 1, their text read again from the store."""
     records = {record.id: record for record in context.documents}
+    texts = {doc_id: read(doc_id).text for doc_id in {each.chunks[0].chunk.doc_id for each in context.passages}}
     found: list[NumberedPassage] = []
     for number, passage in enumerate(context.passages, 1):
         doc_id = passage.chunks[0].chunk.doc_id
-        text = read(doc_id).text
+        text = texts[doc_id]
         pieces = tuple((start, text[start:end]) for start, end in _get_passage_spans(passage))
         found.append(NumberedPassage(number, passage, records[doc_id], pieces))
     return found

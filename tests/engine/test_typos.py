@@ -42,6 +42,14 @@ def test_other_words_are_left_as_they_are(engine: Engine, asked: str) -> None:
     assert trace.find_note("did_you_mean") is None
 
 
+@pytest.mark.parametrize("asked", ["did they agree", "the office"])
+def test_only_words_that_are_written_somewhere_are_offered(engine: Engine, asked: str) -> None:
+    engine.add_documents([Document("list", "The official age of the aged boats is in the official list.")])
+    with record() as trace:
+        engine.search(asked, k=1)
+    assert trace.find_note("did_you_mean") is None
+
+
 def test_a_corrected_word_counts_less_than_one_that_is_there(engine: Engine) -> None:
     engine.add_documents([Document("fees", "The fees of the harbour are paid on Monday.")])
     right = engine.search("harbour fees", k=1, strategy="lexical")[0]

@@ -27,6 +27,7 @@ MIN_LETTERS = 4  # of a word that is corrected: shorter ones are like too many o
 MIN_REPLACED = 6  # … and so are those of which any letter may be another
 MIN_TWICE = 7  # of one that may have two errors
 MAX_COUNTED = 1_000  # chunks that have a word
+MAX_TRIED, MAX_READ = 3, 10  # terms that a word may be meant for, and chunks in which each is looked for
 MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
 MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
 
@@ -85,19 +86,19 @@ class QueryAnalyser:
         return _replace_words(text, [(word, near) for word, _, near in found])
 
     def _find_nearest_word(self, word: str, code: str) -> str:
-        """The word within one edit, or two slips, that most chunks have; "" if no chunk has any."""
+        """The word within one edit, or two slips, whose term most chunks have, as it is written there; "" if none is.
+
+        It is read in the chunks that may be seen: counts are of hidden ones too, and a term may be of other words.
+        """
         for edits in (_list_edits(word), _list_two_edits(word)):
             terms = {edit: made[0] for edit in edits if len(made := list_terms(edit, code)) == 1}
             counts = self._store.count_terms(list(terms.values()), at_most=MAX_COUNTED) if terms else []
-            ranked = [
-                (count, edit == terms[edit], -at, edit)
-                for at, (edit, count) in enumerate(zip(terms, counts, strict=True))
-            ]
-            best, *_, near = max(
-                ranked, default=(0, "")
-            )  # of words with the same stem the stem itself, or the likelier
-            if best and self._store.search_terms({terms[near]: 1}, 1):  # counts are of hidden chunks too
-                return near
+            having = sorted({(-count, term) for term, count in zip(terms.values(), counts, strict=True) if count})
+            for _, term in having[:MAX_TRIED]:
+                hits = self._store.search_terms({term: 1}, MAX_READ)
+                written = {each for hit in hits for each in _WORD.findall(hit.chunk.index_text.casefold())}
+                if near := next((edit for edit in edits if terms.get(edit) == term and edit in written), ""):
+                    return near
         return ""
 
     def extract_text_terms(self, text: str, query: str) -> Terms:

@@ -190,12 +190,12 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
     printer.finish_answer(answer)
     numbered = ((answer.citation_number(place), citation) for place, citation in enumerate(answer.citations))
     lines = dict.fromkeys(f"[{number}] {format_source(citation)}" for number, citation in numbered)
-    if answer.searched:
-        render.print_line((f"searched for: {answer.searched}", "dim"), err=True)
     if lines:
         print()
     for line in lines:
         render.print_line((line, "dim"))
+    if answer.searched:
+        render.print_line((f"searched for: {answer.searched}", "dim"), err=True)
     for removed in answer.removed:
         label = "citation corrected" if removed.kept else "removed"
         text = " ".join(removed.text.split())

@@ -63,11 +63,11 @@ def ask(
                 answer = kept.ask(**list_arguments(request, q.Chat), on_event=on_event)
             else:
                 answer = call_verb(engine, request, on_event=on_event)
-    report_notes(trace)
     if as_json:
         render.print_json(answer_to_json(answer, trace=trace))
     else:
         answer_output.print_answer_sources(answer, printer)
+    report_notes(trace)
     if answer.fault:
         raise typer.Exit(CODE_BY_ERROR[DriverFailed])
 

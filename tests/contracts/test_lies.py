@@ -45,3 +45,10 @@ def test_doctor_names_what_a_lie_left(tmp_path: Path, opener: Callable[[Path, st
         engine.add_documents([Document("a", "# One\n\nThe anchor.\n\n# Two\n\nThe buoy.")])
         problems = [each.problem for each in engine.doctor().defects if each.severity == "damage"]
         assert any(told in each for each in problems), problems
+
+
+@pytest.mark.timeout(60)
+def test_doctor_ends_over_a_backend_that_gives_the_same_rows_again_and_again(tmp_path: Path) -> None:
+    with Engine.open(lying.all_rows(tmp_path, "one"), embedder="hashed") as engine:
+        engine.add_documents([Document(name, f"The anchor of {name}.") for name in "abc"])
+        assert any(each.severity == "damage" for each in engine.doctor(full=True).defects)

@@ -25,7 +25,7 @@ from clew.core.jobs import make_worker_name
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Chunk, Matrix
-from clew.drivers.store import checks
+from clew.drivers.store import checks, checksums
 from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Snapshot, Transaction, select
 from clew.drivers.store.named import claim_documents, end_claim_among, has_claims
 from clew.drivers.store.rows import add_vector_to_print
@@ -193,6 +193,8 @@ def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Itera
             made = _find_staged(run, snapshot, [row for row, *_ in found])
         if not found:
             return
+        if before is not None and found[0][0] >= before:  # the same rows again
+            raise checksums.damaged_error("the table of what waits for its vector")
         before = found[-1][0]
         if kind == DOCUMENT:  # others have no summary
             found = [(row, 0, len(text)) for row, text, vector, pending in found if vector is not None or pending]

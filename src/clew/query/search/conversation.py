@@ -28,7 +28,6 @@ from clew.query.rank.dedupe import (
     mmr,
     order_by_coverage,
 )
-from clew.query.rewrite.rewrites import is_elliptic
 from clew.query.search.compose import Embed, embed_queries, pipe, run_step
 
 SplitText = Callable[[str], list[str]]  # the storage chunker
@@ -123,17 +122,14 @@ def _split_by_topic(
         return [(text,) for text in split_into_texts(messages)]
     topics = split(messages)
     among = [message for topic in topics if len(topic) > 1 for message in topic if message.role == "user"]
-    questions = [
-        message.text
-        for message in among
-        if is_question(message.text) and has_content(message.text) and not is_elliptic(message.text)
-    ]
-    asked = dict.fromkeys(questions[-MAX_QUESTIONS:])
+    asked = dict.fromkeys([message.text for message in among if _asks_by_itself(message.text)][-MAX_QUESTIONS:])
     return [*map(split_into_texts, topics), *((text.strip(),) for text in asked)]
 
 
 def _asks_by_itself(text: str) -> bool:
     """Whether a message is a question that can be answered without the messages around it."""
+    from clew.query.rewrite.rewrites import is_elliptic  # many patterns, which other searches do not need
+
     return is_question(text) and has_content(text) and not is_elliptic(text)
 
 

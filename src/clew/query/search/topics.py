@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from clew.core.errors import SettingsError
 from clew.core.text import Terms, estimate_tokens, extract_terms
 from clew.core.types import Message
-from clew.query.rewrite.rewrites import is_elliptic
 
 Floats = NDArray[np.float64]
 
@@ -107,6 +106,8 @@ def _weigh_terms(term_counts: Sequence[Terms]) -> tuple[Floats, Floats]:
 
 def _compute_cut_costs(messages: Sequence[Message], granularity: float, weights: Floats) -> Floats:
     """The cost of a cut before each message: less after a long pause, more where another author answers a question."""
+    from clew.query.rewrite.rewrites import is_elliptic  # many patterns, which other searches do not need
+
     mean = float(weights.mean())
     costs = np.full(len(messages), granularity * math.sqrt(len(messages)) * mean)
     pauses = [_seconds_between(before, after) for before, after in pairwise(messages)]

@@ -193,7 +193,7 @@ def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Itera
             made = _find_staged(run, snapshot, [row for row, *_ in found])
         if not found:
             return
-        if before is not None and found[0][0] >= before:  # the same rows again
+        if before is not None and any(row >= before for row, *_ in found):  # the same rows again
             raise checksums.damaged_error("the table of what waits for its vector")
         before = found[-1][0]
         if kind == DOCUMENT:  # others have no summary

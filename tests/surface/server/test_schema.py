@@ -19,6 +19,7 @@ from tests.soak import choose_runs
 from tests.surface.server import schema_hooks  # noqa: F401 (registers what is done before each request)
 from tests.surface.server.conftest import Running, fill, serving
 
+ROOT = str(Path(__file__).parents[3])
 log = logging.getLogger(__name__)
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 CONFIG = """
@@ -88,7 +89,7 @@ def test_the_schema_holds_in_every_phase(place: Path, tmp_path: Path, needs_key:
         done = subprocess.run(
             [sys.executable, "-m", "schemathesis.cli", *words, f"{running.address}/openapi.json"],
             cwd=tmp_path,
-            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.surface.server.schema_hooks"},
+            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.surface.server.schema_hooks", "PYTHONPATH": ROOT},
             capture_output=True,
             text=True,
             check=False,

@@ -23,8 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 WRITTEN = Path(__file__).parent / "written"
-TRAINED = ("company", "technical", "chats", "mixed", "teams", "handbook")
-KEPT = ("rooms", "groups", "policies", "engineering", "hard")  # nothing was trained or chosen on them
+TRAINED = (
+    *("company", "technical", "chats", "mixed", "teams", "handbook"),
+    *("groups", "policies", "engineering", "howto", "workplace"),
+)
+KEPT = ("rooms", "hard")  # nothing was trained or chosen on them
 TEST = "test"
 DEVELOPMENT = "development"  # the contexts that are kept for choosing
 DEVELOPMENT_SHARE = 8  # one in so many

@@ -146,7 +146,7 @@ CONDITIONS: list[Select] = [
     select(DOCUMENT, [Condition()]),
     select(DOCUMENT, [Condition((frozenset({"k 1"}),))]),
     select(CHUNK, [Condition((frozenset({"k 1", "k 7"}), frozenset({"x"})), since=2.0)], channel=["c0", "c2"]),
-    select(CHUNK, [Condition(forbidden=frozenset({"k 1"})), Condition(until=2.0)]),
+    select(CHUNK, [Condition((frozenset({"k 1", "k 2"}),), since=2.0), Condition(until=2.0)]),
 ]
 
 

@@ -8,8 +8,8 @@ import pytest
 from clew import Document, Engine, Message
 from clew.core.errors import CollectionDamaged
 from clew.core.facets import collect_facets
-from clew.drivers.store.postgres import binary, pool
-from clew.drivers.store.rows import pack_terms
+from clew.drivers.store.postgres import pool
+from clew.drivers.store.rows import hash_facet, pack_terms
 from tests.engine.histories import NOON
 from tests.engine.test_access_labels import LABELS, as_app, open_part, open_whole
 from tests.engine.test_doctor import make_change
@@ -77,7 +77,7 @@ def test_no_function_confirms_a_hidden_name(url: str) -> None:
     with open_whole(url) as whole:
         (hidden,) = (record for record in whole.list() if "board" in record.meta.get("channel", ""))
         (chunk,) = whole.opened.store.chunks(hidden.id)
-        facets = [binary.hash_facet(facet) for facet in collect_facets(whole.read(hidden.id), chunk)]
+        facets = [hash_facet(facet) for facet in collect_facets(whole.read(hidden.id), chunk)]
     (word,) = pack_terms({"zebrafish": 1}).hashes
     with pool.connect(url, "default") as connection:
         known = [row for (row,) in connection.execute("SELECT word FROM clew.postings WHERE count = 0")]

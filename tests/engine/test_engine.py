@@ -25,13 +25,12 @@ from clew import (
     StoreMismatch,
     record,
 )
-from clew.core.candidates import Candidates
 from clew.core.protocols import Role, Strategy
 from clew.core.report import Progress
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig, StoreConfig
 from clew.core.types import Hit, Matrix, Query
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.query.search.evidence import EvidenceSource
+from clew.query.search.evidence import EvidenceSource, Gathered
 from clew.query.search.strategies import Drivers, hybrid
 
 PAGES = {
@@ -559,13 +558,13 @@ def test_min_similarity_is_a_cosine_and_leaves_other_scores_alone(filled: Engine
 def test_a_single_ranking_asks_for_a_few_times_k(
     filled: Engine, monkeypatch: pytest.MonkeyPatch, strategy: str, k: int, overfetch: int, asked: int
 ) -> None:
-    seen, find = list[int](), EvidenceSource.find
+    seen, gather = list[int](), EvidenceSource.gather
 
-    def note(source: EvidenceSource, queries: Sequence[Query], depth: int) -> list[tuple[Candidates, Candidates]]:
+    def note(source: EvidenceSource, queries: Sequence[Query], depth: int) -> list[Gathered]:
         seen.append(depth)
-        return find(source, queries, depth)
+        return gather(source, queries, depth)
 
-    monkeypatch.setattr(EvidenceSource, "find", note)
+    monkeypatch.setattr(EvidenceSource, "gather", note)
     filled.search("keys", k=k, strategy=strategy, settings=Settings(search=SearchConfig(overfetch=overfetch)))
     assert seen == [asked]
 

@@ -11,6 +11,7 @@ import pytest
 
 from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.doctor import Defect
+from clew.core.errors import DriverFailed
 from clew.core.languages import detect_language
 from clew.core.protocols import Role
 from clew.core.settings import StoreConfig
@@ -217,6 +218,19 @@ def test_vectors_of_another_model_are_named(open_engine: OpenEngine) -> None:
     (found,) = find(engine, "embeddings")
     assert "are not those that hashed:64 makes" in found.problem
     assert not engine.doctor(repair=True).is_sound
+
+
+def test_vectors_that_are_still_to_be_made_are_no_fault(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:64")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HashedEmbedder, "embed", _fail)
+        assert engine.add_documents(make_pages(110)).failed
+    assert engine.status().pending
+    assert engine.doctor().defects == ()
+
+
+def _fail(*_: object, **__: object) -> Matrix:
+    raise DriverFailed("the model is away")
 
 
 def test_a_collection_without_calibration_is_named_and_calibrated(open_engine: OpenEngine) -> None:

@@ -1,5 +1,6 @@
 """A window parses a few messages of a thread, and is the one that the whole thread would give, on both stores."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -34,7 +35,7 @@ def read_whole(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         def view(doc_id: str) -> ThreadView:
             return view_document(store.document(doc_id))
 
-        monkeypatch.setattr(store, "thread_view", view, raising=True)
+        monkeypatch.setattr(store, "threads", lambda: nullcontext(view), raising=True)
         return made
 
     monkeypatch.setattr(Opened, "within", bound)

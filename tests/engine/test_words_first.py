@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,6 +23,7 @@ from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import embed
 from clew.drivers.store.store import BackendStore
+from clew.index.add import embed as embed_first
 from tests.engine.conftest import STORES
 
 PAGES = [Document(f"p{number}", f"# Page {number}\n\nThe gauge {number} is read at noon.") for number in range(12)]
@@ -49,11 +51,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "team.clew" if request.param == "folder" else request.getfixturevalue("postgres"))
 
 
+def embed_by(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of the model take so many texts, so that few are many."""
+    monkeypatch.setattr(embed, "SLICE", count)
+    monkeypatch.setattr(embed_first, "SLICE", count)
+
+
 def stored(engine: Engine) -> dict[str, Any]:
     return {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
 
 
-def test_words_are_stored_before_the_first_vector_is_made(place: str) -> None:
+def test_words_are_stored_before_the_first_vector_is_made(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    embed_by(11, monkeypatch)
     stages: list[str] = []
     with Engine.open(place, embedder="hashed") as engine, Engine.open(place, embedder="hashed") as other:
 
@@ -76,7 +85,7 @@ def test_words_are_stored_before_the_first_vector_is_made(place: str) -> None:
 
 
 def test_a_model_that_fails_loses_nothing_and_backfill_goes_on(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed, "SLICE", 2)
+    embed_by(2, monkeypatch)
     model = Watched(works=4)
     with Engine.open(place, embedder=model) as engine, Engine.open(":memory:", embedder="hashed") as plain:
         report = engine.add_documents(PAGES)
@@ -95,6 +104,62 @@ def test_a_model_that_fails_loses_nothing_and_backfill_goes_on(place: str, monke
         assert len(model.texts) == len(set(model.texts)) == 12
         plain.add_documents(PAGES)
         assert stored(engine) == stored(plain)
+
+
+def test_a_few_texts_are_stored_with_their_vectors_by_one_commit(place: str) -> None:
+    settings, stages = Settings(ingestion=IngestionConfig(summaries="extractive")), list[tuple[str, int, int | None]]()
+    model = Watched()
+    with (
+        Engine.open(place, embedder=model, settings=settings) as engine,
+        Engine.open(place, embedder="hashed") as other,
+    ):
+
+        def look(progress: Progress) -> None:
+            stages.append((progress.stage, progress.done, progress.total))
+            if progress.stage == "embedding":
+                assert other.status().documents == 1
+
+        (heading, *paragraphs) = ("# Gauges", *(f"The gauge {n} is read at {n}.\n" * 20 for n in range(12)))
+        assert engine.add_documents([Document("log", "\n\n".join([heading, *paragraphs]))]).embedded > 9
+        before, chunks = engine.status(), len(model.texts)
+        paragraphs[5] = "The gauge 5 is gone.\n" * 20
+        report = engine.add_documents([Document("log", "\n\n".join([heading, *paragraphs]))], on_progress=look)
+        assert 0 < report.embedded == len(model.texts) - chunks < 4
+        assert (report.embedded + report.reused, engine.status().pending) == (report.chunks, 0)
+        assert engine.status().change == before.change + 1
+        assert ("embedding", 0, report.embedded) in stages
+        assert ("embedding", report.embedded, report.embedded) in stages
+        assert all(each.summary_vector is not None for each in engine.opened.store.stored_documents())
+        assert not engine.doctor().defects
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("no memory"), DriverFailed("no answer")])
+def test_a_few_texts_that_cannot_be_embedded_are_stored_all_the_same(place: str, error: BaseException) -> None:
+    class Failing(Watched):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            if self.works == 0:
+                raise error
+            return super().embed(texts, role=role)
+
+    model = Failing(works=0)
+    with Engine.open(place, embedder=model) as engine:
+        with suppress(KeyboardInterrupt, RuntimeError):
+            engine.add_documents(PAGES[:3])
+        assert (engine.status().documents, engine.status().pending) == (3, 3)
+        model.works = None
+        assert engine.add_documents(PAGES[:3]).embedded == 3
+        assert len(model.texts) == 3
+
+
+@pytest.mark.parametrize("bad", [np.full((3, 256), math.nan, np.float32), np.ones((3, 256), np.float32)])
+def test_a_few_vectors_that_are_none_are_not_stored(place: str, bad: Matrix) -> None:
+    class Wrong(HashedEmbedder):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            return bad[: len(texts)] if role == "passage" else super().embed(texts, role=role)
+
+    with Engine.open(place, embedder=Wrong()) as engine:
+        report = engine.add_documents(PAGES[:3])
+        assert (len(report.added), report.embedded, len(report.failed), engine.status().pending) == (3, 0, 3, 3)
 
 
 def test_a_trace_and_a_reason_count_what_is_pending_within_the_filter(place: str) -> None:
@@ -161,6 +226,7 @@ def test_an_add_beside_another_makes_its_own_vectors_and_the_last_one_the_rest(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embed, "SIGN_SECONDS", 0.01)
+    embed_by(11, monkeypatch)
     small = Watched()
     with Engine.open(place, embedder=Watched(works=0)) as broken:
         broken.add_documents([Document("early", "The mast is tall.")])
@@ -196,7 +262,7 @@ def test_of_two_that_end_together_the_last_one_makes_the_rest(place: str) -> Non
 def test_the_time_left_is_estimated_by_the_length_of_the_texts_and_agrees_with_the_rate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(embed, "SLICE", 8)
+    embed_by(8, monkeypatch)
     now, left = 0.0, dict[float, float]()
 
     class Slow(HashedEmbedder):
@@ -234,8 +300,9 @@ def test_an_add_that_is_killed_again_and_again_makes_each_vector_once(place: str
     done = tmp_path / "done"
     program = (
         "import os, sys; from clew import Engine, Document; from clew.drivers.store import embed\n"
+        "from clew.index.add import embed as embed_first\n"
         "from clew.drivers.embed.hashed import HashedEmbedder\n"
-        "embed.SLICE, made, write = 2, HashedEmbedder.embed, embed._write_vectors\n"
+        "embed.SLICE = embed_first.SLICE = 2; made, write = HashedEmbedder.embed, embed._write_vectors\n"
         "def kept(run, kind, rows, vectors):\n"
         "    count = write(run, kind, rows, vectors)\n"
         "    with open(sys.argv[2], 'a') as file: file.write(''.join(f'{row[\"text\"]!r}\\n' for row in rows))\n"
@@ -300,7 +367,7 @@ def test_a_restore_of_what_was_pending_keeps_vectors_that_were_made_since(place:
 
 
 def test_claims_of_a_clock_that_is_far_ahead_hold_nobody_up(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed, "SLICE", 2)
+    embed_by(2, monkeypatch)
     model = Watched(works=0)
     with Engine.open(place, embedder=model) as engine:
         engine.add_documents(PAGES)

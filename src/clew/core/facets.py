@@ -5,7 +5,7 @@ then needs only one posting list, payload field or array column.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from clew.core.types import Chunk, Document, DocumentRecord
 
 MAX_ALTERNATIVES = 20_000  # of a filter: they double with each `any_of` of two in an `all_of`
 _SEPARATOR = "\x1f"
-RESTRICTED = "access"  # the facet of a chunk that only some may see; the others are the labels of those who may
+RESTRICTED, OPEN = "access", "open"  # a chunk has one of the two: only those with its labels may see it, or all
 
 
 def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = None) -> frozenset[str]:
@@ -25,21 +25,20 @@ def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = No
     Without a chunk, those of the document alone.
     """
     own = chunk.meta if chunk else {}
-    meta = {**document.meta, **own}
     pairs = [("document", document.id), ("kind", document.kind)]
-    pairs += [(name, value) for name in ("channel", "author") for value in _flatten_values(meta.get(name))]
-    pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _flatten_values(given)]
+    if meta := {**document.meta, **own}:
+        pairs += [(name, value) for name in ("channel", "author") for value in _flatten_values(meta.get(name))]
+        pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _flatten_values(given)]
     access = own.get("access", document.access)
     pairs += [("access", label) for label in access or ()]
-    return frozenset([*(_encode_facet(*pair) for pair in pairs), *([] if access is None else [RESTRICTED])])
+    return frozenset([*[_encode_facet(*pair) for pair in pairs], OPEN if access is None else RESTRICTED])
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a chunk must fulfil: a facet of every group, none of the forbidden ones, a time in the range (seconds)."""
+    """What a chunk must fulfil: a facet of every group, and a time in the range (seconds)."""
 
     groups: tuple[frozenset[str], ...] = ()
-    forbidden: frozenset[str] = frozenset()
     since: float | None = None
     until: float | None = None
 
@@ -55,7 +54,7 @@ class Condition:
 
     def admits_facets(self, facets: Set[str]) -> bool:
         """Whether a chunk with these facets is admitted, whatever its time."""
-        return facets.isdisjoint(self.forbidden) and all(not group.isdisjoint(facets) for group in self.groups)
+        return all(not group.isdisjoint(facets) for group in self.groups)
 
     def admits_time(self, seconds: float | None) -> bool:
         """Whether a chunk of this time is admitted; one without a time is outside every range."""
@@ -90,7 +89,7 @@ def expand_document_filter(where: Filter) -> tuple[Condition, ...]:
     """The alternatives of a filter for documents as a whole; authors and times are conditions on their chunks."""
     return tuple(
         dict.fromkeys(
-            Condition(tuple(group for group in each.groups if get_facet_field(group) != "author"), each.forbidden)
+            Condition(tuple(group for group in each.groups if get_facet_field(group) != "author"))
             for each in expand_filter(where)
         )
     )
@@ -149,12 +148,8 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
     )
     if not all(groups) or where.access == frozenset():
         return ()
-    own = Condition(groups, frozenset(), to_timestamp(where.since), to_timestamp(where.until))
-    if where.access is None:
-        return (own,)
-    return replace(own, groups=(*groups, make_label_facets(where.access))), replace(
-        own, forbidden=frozenset({RESTRICTED})
-    )
+    labels = () if where.access is None else (make_label_facets(where.access) | {OPEN},)
+    return (Condition((*groups, *labels), to_timestamp(where.since), to_timestamp(where.until)),)
 
 
 def combine_conditions(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
@@ -167,7 +162,6 @@ def combine_conditions(some: Sequence[Condition], others: Sequence[Condition]) -
     return tuple(
         Condition(
             tuple(dict.fromkeys((*a.groups, *b.groups))),
-            a.forbidden | b.forbidden,
             max((at for at in (a.since, b.since) if at is not None), default=None),
             min((at for at in (a.until, b.until) if at is not None), default=None),
         )

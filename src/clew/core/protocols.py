@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -417,8 +418,11 @@ class Store(Protocol):
         The cost does not depend on the length of the thread, unless that many messages answer those that are named.
         """
 
-    def thread_view(self, doc_id: str) -> ThreadView:
-        """A thread whose messages are parsed when they are asked for; NotFound if it is not there."""
+    def threads(self) -> AbstractContextManager[Callable[[str], ThreadView]]:
+        """A function that gives a thread by id, or raises NotFound; all are of one state, as long as it is open.
+
+        No more of a thread is read than what is asked for.
+        """
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all of them or none, at a cost that does not depend on their length.
@@ -547,12 +551,14 @@ class Store(Protocol):
         rankings: Sequence[Ranking],
         chunk_ids: Sequence[str] = (),
         *,
+        shown: Filter = EVERYTHING,
         mode: Mode = "ann",
         breadth: int | None = None,
     ) -> list[Candidates]:
         """The candidates of each query, a vector and its terms: what all rankings find, and these chunks if they exist.
 
         A ranking is what `search_vectors` and `search_terms` find with its filter; the queries are searched together.
+        Hits are read as within the filter `shown`.
         """
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
@@ -590,8 +596,11 @@ class Store(Protocol):
     def sessions(self) -> SessionStore:
         """The sessions that are kept with the collection: the numbers of their documents, and their messages."""
 
+    def counts(self) -> StoreStats:
+        """The counts, the embedder and its dimension, and the change number, at next to no cost."""
+
     def stats(self) -> StoreStats:
-        """The counts, the embedder and its dimension, the change number, and the kind and size of the index."""
+        """The counts, the kind of the index and the bytes on disk, and whether vectors are being made."""
 
     def describe_pending(self) -> str:
         """How many chunks are searchable by meaning, in words; empty, at next to no cost, if all of them are."""

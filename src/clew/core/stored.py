@@ -16,6 +16,7 @@ from clew.core.types import Chunk, Document, Matrix, Message, Section, Vector
 
 Hashes = NDArray[np.int64]
 Counts = NDArray[np.uint16]
+SLICE = 64  # texts of a call of an embedder; at most this many are embedded again after a crash
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 A long thread is viewed and edited in parts, without being read or written as a whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
 
 from clew.core.filter import Meta
 from clew.core.ids import make_document_id
 from clew.core.text import Terms
-from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Matrix, Message, Section
 
 THREAD_KIND = "thread"
@@ -193,94 +194,190 @@ class Waiting(NamedTuple):
     doc_id: str
 
 
-class Head(NamedTuple):
-    """Of a message its author, its time (ISO 8601), and whether it was inferred what it answers."""
+class ThreadEntry(NamedTuple):
+    """A message of a thread as it is read: its place, its id, what it answers, and its stored text."""
 
-    author: str
-    at: str | None
-    guessed: bool
+    place: int
+    id: str
+    parent: str | None
+    text: str  # with the separator after it
 
 
-@dataclass(frozen=True, slots=True)
+FindEntries = Callable[[Literal["n", "message", "parent"], Collection[Any], int | None], Sequence[ThreadEntry]]
+BLOCK_BITS = 7  # the messages of a thread are counted by blocks of 128 places …
+RUN_BITS = 4  # … and read by runs of 16
+RUN = 1 << RUN_BITS
+MAX_AHEAD = 1 << BLOCK_BITS - RUN_BITS  # runs that are read together on the way up a chain of replies
+MAX_REPLIES = 128  # to a message that are looked at
+
+
 class ThreadView:
-    """A thread: the ids, stored texts and parents of its messages, in order, and how to parse the rest of one.
+    """A thread of which no more is read than what is asked for.
 
-    A parent is the place of the message that is answered; the last of equal ids has its place in `places`.
+    A message has a place, of which greater means later; the last of equal ids has its place in `places`, as far as it
+    was read, and one that is not in the thread has None.
+
+    blocks: Those that have messages, in order.
+    find: Reads the messages of which a column has one of some values, the first ones if there is a limit.
+    parse_section: Parses the rest of one that was read, by its place.
     """
 
-    id: str
-    title: str
-    meta: Meta
-    ids: Sequence[str]
-    texts: Sequence[str]  # with the separator after each
-    parents: Sequence[int | None]
-    parse_section: Callable[[int], Section]
-    read_heads: Callable[[], Sequence[Head]]
-    places: dict[str, int] = field(init=False)
-    _replies: dict[int, list[int]] = field(init=False, default_factory=dict)
-    _heads: list[Head] = field(init=False, default_factory=list)
-    _messages: dict[int, Message] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "places", {message: place for place, message in enumerate(self.ids)})
-        for place, parent in enumerate(self.parents):
-            if parent is not None:
-                self._replies.setdefault(parent, []).append(place)
+    def __init__(
+        self,
+        doc_id: str,
+        title: str,
+        meta: Meta,
+        blocks: Sequence[int],
+        find: FindEntries,
+        parse_section: Callable[[int], Section],
+    ) -> None:
+        self.id, self.title, self.channel = doc_id, title, str(meta.get("channel", ""))
+        self.places: dict[str, int | None] = {}
+        self._blocks, self._find, self._parse_section = blocks, find, parse_section
+        self._entries: dict[int, ThreadEntry] = {}
+        self._parsed: dict[int, tuple[Message, bool]] = {}
+        self._runs: dict[int, list[int]] = {}  # the places in each run that was read
 
     @property
-    def heads(self) -> Sequence[Head]:
-        """The head of every message; all are parsed at once, in less time than a few messages."""
-        if not self._heads:
-            self._heads.extend(self.read_heads())
-        return self._heads
+    def bounds(self) -> tuple[int, int]:
+        """Two numbers between which all places are."""
+        return (self._blocks[0] << BLOCK_BITS) - 1, self._blocks[-1] + 1 << BLOCK_BITS
 
-    @property
-    def channel(self) -> str:
-        """The channel of the thread."""
-        return str(self.meta.get("channel", ""))
+    def load(self, ids: Iterable[str | None]) -> None:
+        """Read messages by id, together."""
+        missing = {each for each in ids if each is not None and each not in self.places}
+        self._keep(self._find("message", missing, None) if missing else ())
+        for each in missing - self.places.keys():
+            self.places[each] = None
+
+    def load_parents(self, places: Iterable[int]) -> set[int]:
+        """Read what messages answer, together; their places."""
+        answered = {self._entries[place].parent for place in places} - {None}
+        self.load(answered)
+        return {place for each in answered if (place := self.places[str(each)]) is not None}
+
+    def load_replies(self, places: Iterable[int]) -> set[int]:
+        """Read what answers messages, together; their places."""
+        return set(self._keep(self._find("parent", {self._entries[place].id for place in places}, None)))
+
+    def load_near(self, places: Iterable[int]) -> None:
+        """Read the messages near some places, together."""
+        self._load_runs({place >> RUN_BITS for place in places})
+
+    def _load_runs(self, runs: Iterable[int]) -> None:
+        missing = [run for run in runs if run not in self._runs]
+        self._runs.update((run, []) for run in missing)
+        some = [run for run in missing if run >> BLOCK_BITS - RUN_BITS in self._blocks]
+        numbers = [place for run in some for place in range(run << RUN_BITS, run + 1 << RUN_BITS)]
+        for place in sorted(self._keep(self._find("n", numbers, None) if numbers else ())):
+            self._runs[place >> RUN_BITS].append(place)
+
+    def _keep(self, entries: Sequence[ThreadEntry]) -> list[int]:
+        found = [entry for entry in entries if entry.place not in self._entries]
+        self._entries.update((entry.place, entry) for entry in found)
+        for entry in found:
+            known = self.places.get(entry.id)
+            self.places[entry.id] = entry.place if known is None else max(known, entry.place)
+        return [entry.place for entry in entries]
 
     def message(self, place: int) -> Message:
         """The message at a place."""
-        if place not in self._messages:
-            section, parent = self.parse_section(place), self.parents[place]
-            self._messages[place] = Message(
-                text=self.texts[place].removesuffix(SEPARATOR),
-                author=section.author,
-                at=section.at,
-                id=section.id,
-                channel=self.channel,
-                reply_to=None if parent is None else self.ids[parent],
-                access=section.access,
-            )
-        return self._messages[place]
+        return self._parse(place)[0]
 
     def is_guessed(self, place: int) -> bool:
         """Whether it was inferred what the message there answers."""
-        return self.heads[place].guessed
+        return self._parse(place)[1]
 
-    def is_in_marked_thread(self, place: int) -> bool:
-        """Whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
-        is_reply = self.parents[place] is not None and not self.is_guessed(place)
-        return is_reply or any(not self.is_guessed(reply) for reply in self._replies.get(place, ()))
+    def _parse(self, place: int) -> tuple[Message, bool]:
+        if place not in self._parsed:
+            entry = self._entries[place]
+            section, text = self._parse_section(place), entry.text.removesuffix(SEPARATOR)
+            message = Message(
+                text, section.author, section.at, section.id, self.channel, entry.parent, access=section.access
+            )
+            self._parsed[place] = message, section.guessed
+        return self._parsed[place]
+
+    def parent(self, place: int, *, ahead: int = 1) -> int | None:
+        """The place of the message that one answers; where it is not read, so many runs before it are."""
+        answered = self._entries[place].parent
+        if answered is None:
+            return None
+        if answered not in self.places:
+            run = place >> RUN_BITS
+            self._load_runs(range(run - ahead, run + 1))
+            self.load([answered])
+        return self.places[answered]
 
     def reply_chain(self, place: int) -> Iterator[int]:
         """The places of the messages that one replies to, directly or not, the nearest first."""
-        at = self.parents[place]
+        ahead, read = 1, len(self._runs)
+        at = self.parent(place)
         while at is not None:
             yield at
-            at = self.parents[at]
+            if len(self._runs) > read:  # the more, the further it goes
+                ahead, read = min(2 * ahead, MAX_AHEAD), len(self._runs)
+            at = self.parent(at, ahead=ahead)
+
+    def is_in_marked_thread(self, place: int) -> bool:
+        """Whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
+        if self._entries[place].parent is not None and not self.is_guessed(place):
+            return True
+        replies = self._keep(self._find("parent", [self._entries[place].id], MAX_REPLIES))
+        return any(not self.is_guessed(reply) for reply in replies)
+
+    def step(self, place: int, by: Literal[-1, 1]) -> int | None:
+        """The place of the message after (1) or before (-1) one; None at the end."""
+        run: int | None = place >> RUN_BITS
+        while run is not None:
+            self._load_runs([run])
+            own = self._runs[run]
+            at = bisect_right(own, place) if by == 1 else bisect_left(own, place) - 1
+            if 0 <= at < len(own):
+                return own[at]
+            run = self._find_next_run(run, by)
+        return None
+
+    def walk(self, place: int, by: Literal[-1, 1]) -> Iterator[int]:
+        """The places after (1) or before (-1) one, the nearest first."""
+        at = self.step(place, by)
+        while at is not None:
+            yield at
+            at = self.step(at, by)
+
+    def _find_next_run(self, run: int, by: int) -> int | None:
+        shift = BLOCK_BITS - RUN_BITS
+        block = run + by >> shift
+        at = bisect_left(self._blocks, block) if by == 1 else bisect_right(self._blocks, block) - 1
+        if not 0 <= at < len(self._blocks):
+            return None
+        if self._blocks[at] == block:
+            return run + by
+        return self._blocks[at] << shift if by == 1 else (self._blocks[at] + 1 << shift) - 1
+
+    def is_whole(self, places: Collection[int]) -> bool:
+        """Whether these are the places of all messages."""
+        return all(one == other for one, other in zip_longest(sorted(places), self.walk(self.bounds[0], 1)))
 
 
 def view_document(document: Document) -> ThreadView:
     """The view of a thread that has been read whole."""
-    sections = document.sections
-    return ThreadView(
-        document.id,
-        document.title,
-        document.meta,
-        [section.id for section in sections],
-        [document.text[section.start : section.end] for section in sections],
-        [section.parent for section in sections],
-        sections.__getitem__,
-        lambda: [Head(section.author, to_iso(section.at), section.guessed) for section in sections],
-    )
+    ids = [section.id for section in document.sections]
+    entries = [
+        ThreadEntry(
+            place,
+            section.id,
+            None if section.parent is None else ids[section.parent],
+            document.text[section.start : section.end],
+        )
+        for place, section in enumerate(document.sections)
+    ]
+
+    def find(
+        column: Literal["n", "message", "parent"], values: Collection[Any], limit: int | None
+    ) -> list[ThreadEntry]:
+        at, wanted = {"n": 0, "message": 1, "parent": 2}[column], frozenset(values)
+        return [entry for entry in entries if entry[at] in wanted][:limit]
+
+    blocks = range((len(entries) - 1 >> BLOCK_BITS) + 1)
+    return ThreadView(document.id, document.title, document.meta, blocks, find, document.sections.__getitem__)

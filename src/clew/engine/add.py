@@ -41,7 +41,8 @@ def add(
     `max_cost`. What is passed over is a matter of `settings.ingestion` (include, exclude, ignore), and in the report.
 
     All is stored with its words first, and found by them at once; then the vectors are made, the newest first. Where
-    that is interrupted, the next `add` or `backfill` goes on with it; `status` tells how many are pending.
+    that is interrupted, the next `add` or `backfill` goes on with it; `status` tells how many are pending. Up to 64
+    texts are embedded before, and stored with their vectors at once.
     """
     check_sources(sources)
     context = make_ingest_context(engine.opened, settings)

@@ -172,13 +172,9 @@ def _score_similar_messages(
     k: int = 1,
 ) -> ScoredMessages:
     sources = _make_window_sources(opened, text, settings, k=k)
-    return score_messages(
-        sources.search(where),
-        read=sources.read,
-        channel=channel,
-        now=now or datetime.now(UTC),
-        config=settings.scoring,
-    )
+    hits = sources.search(where)
+    with sources.open_threads() as read:
+        return score_messages(hits, read=read, channel=channel, now=now or datetime.now(UTC), config=settings.scoring)
 
 
 def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) -> WindowSources:
@@ -193,7 +189,7 @@ def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: in
 
     return WindowSources(
         search,
-        opened.store.thread_view,
+        opened.store.threads,
         lambda name: _is_channel(opened, name),
         opened.store.channels,
     )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -246,6 +246,10 @@ def _read_documents(opened: "Opened", ids: Sequence[str]) -> Iterator[StoredDocu
 
 def _inspect_vectors(vectors: Matrix, terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
     """Whether vectors tell texts apart: one vector for many texts, or all vectors in one place."""
+    is_made = ~np.isnan(vectors[:, 0])  # the others are pending
+    vectors, terms = vectors[is_made], list(compress(terms, is_made))
+    if len(vectors) < MIN_CHUNKS:
+        return
     by_vector: dict[bytes, set[frozenset[int]]] = defaultdict(set)
     for vector, own in zip(vectors, terms, strict=True):
         by_vector[vector.tobytes()].add(own)
@@ -387,7 +391,8 @@ def _inspect_calibration(opened: "Opened") -> Iterator[Defect]:
     except ValueError:
         yield Defect("calibration", "the calibration cannot be read", "", "rebuild")
         return
-    if kept is None and opened.store.stats().chunks >= MIN_CALIBRATED:
+    counts = opened.store.counts()
+    if kept is None and counts.chunks - counts.pending >= MIN_CALIBRATED:
         yield _warn("calibration", f"the relevance is not calibrated for {embedder.name}", "", "rebuild")
 
 

@@ -153,7 +153,7 @@ def _collect_quotes(opened: Opened, journal: Journal, channel: str) -> tuple[Jou
     """The journal with those who quote what is erased, and the words and phrases that nobody else has."""
     store = opened.store
     quotes = collect_quotes(store, journal.selection, [journal.author, channel])
-    quotes.forget(f"{_OWN_WORDS} {store.stats().embedder}")
+    quotes.forget(f"{_OWN_WORDS} {store.counts().embedder}")
     quoting = list_quoting(store, journal.selection, quotes)
     return replace(journal, quoted_by=tuple(dict.fromkeys([*journal.quoted_by, *quoting]))), quotes
 

@@ -240,7 +240,7 @@ def assemble_context(
             )
 
     made = retry_concurrent_change(build)
-    if not hits and opened.boundary == EVERYTHING and not opened.store.stats().chunks:
+    if not hits and opened.boundary == EVERYTHING and not opened.store.counts().chunks:
         return replace(made, reason="the collection is empty")
     if not hits and (pending := opened.store.describe_pending()):
         return replace(made, reason=f"{made.reason}; {pending}")

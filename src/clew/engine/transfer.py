@@ -36,7 +36,7 @@ def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None
     from clew.drivers.store import bundle
 
     opened = engine.opened
-    stats = opened.store.stats()
+    stats = opened.store.counts()
     return bundle.write_bundle(
         Path(path),
         opened.store.stored_documents(),
@@ -58,7 +58,7 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
 
     opened, file = engine.opened, Path(path)
     manifest = bundle.read_manifest(file)
-    stats = opened.store.stats()
+    stats = opened.store.counts()
     if (_name_model(manifest.embedder), manifest.dim) != (stats.embedder, stats.dim):
         raise StoreMismatch(
             f"{file} has vectors of {manifest.embedder} ({manifest.dim} dimensions), this collection has vectors of "
@@ -101,7 +101,7 @@ def reembed(
     if (to is not None) + back + discard != 1:
         raise SettingsError("reembed takes exactly one of: a model, back=True, discard=True")
     opened = engine.opened
-    started, before = monotonic(), opened.store.stats()
+    started, before = monotonic(), opened.store.counts()
     staged = opened.store.staged_model()
     if discard and (report := _discard_vectors(opened.store)):
         return replace(report, seconds=monotonic() - started)

@@ -201,7 +201,7 @@ def make_run(
     notes: tuple[str, ...] = (),
 ) -> EvaluationRun:
     """Make a run without results, whose key stands for all that they depend on."""
-    stats = engine.opened.store.stats()
+    stats = engine.opened.store.counts()
     parts = [
         *(f"{question!r} {judgements[question.id]!r}" for question in questions),
         *(f"{system.name} {tree!r}" for system, tree in systems.values()),

@@ -10,6 +10,7 @@ from clew import EVERYTHING, Document, Engine, Filter, Message
 from clew.core.candidates import Ranking
 from clew.core.errors import SettingsError
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.store import BackendStore
 from tests.engine.histories import NOON
 
@@ -19,6 +20,15 @@ TOLD = [("m1", f"The {SECRET} is off", {"board"}), ("m2", "Who orders pizza?", N
 EMPTY = np.zeros((0, 256), np.float32)
 NEW = Document("new", "A new page")
 VECTOR = np.eye(1, 256, dtype=np.float32)[0]
+
+
+def read_texts(store: BackendStore, thread: str) -> list[str]:
+    """The messages of a thread as it is viewed."""
+    with store.threads() as read:
+        view = read(thread)
+        return [view.message(place).text for place in view.walk(view.bounds[0], 1)]
+
+
 READS: dict[str, Callable[[BackendStore, str], object]] = {
     "at_one_state": lambda store, thread: store.at_one_state().document(thread),
     "calibration": lambda store, _: store.calibration(),
@@ -46,8 +56,9 @@ READS: dict[str, Callable[[BackendStore, str], object]] = {
     "search_terms": lambda store, _: store.search_terms({SECRET: 1, "pizza": 1}, 9),
     "search_vectors": lambda store, _: store.search_vectors(VECTOR, 9),
     "staged_model": lambda store, _: store.staged_model(),
+    "counts": lambda store, _: store.counts(),
     "stats": lambda store, _: store.stats(),
-    "thread_view": lambda store, thread: store.thread_view(thread).texts,
+    "threads": lambda store, thread: read_texts(store, thread),
     "vectors": lambda store, _: store.vectors(["m2_chunk_0"]),
     "whole": lambda store, _: store.within(Filter(channels={"ops"})).whole is store.whole,
     "within": lambda store, thread: store.within(Filter(channels={"ops"})).document(thread),
@@ -136,12 +147,26 @@ def test_a_new_stamp_is_shown_in_every_view() -> None:
             assert [hit.document.stamp for each in stores for hit in each.search_vectors(VECTOR, 1)] == [stamp] * 3
 
 
-def test_a_store_at_one_state_reads_it_once_unless_rows_are_gone(whole: BackendStore) -> None:
+def test_a_store_at_one_state_reads_it_once(whole: BackendStore) -> None:
     held = whole.at_one_state()
     before = held.change_number()
-    assert len(held.search_terms({"pizza": 1}, 3)) == 1
+    found = held.search_terms({"pizza": 1}, 3)
+    assert len(found) == 1
     assert held.at_one_state() is held
     whole.drop([record.id for record in whole.documents()])
     assert held.change_number() == before < whole.change_number()
+    assert held.search_terms({"pizza": 1}, 3) == found  # of that state
+    assert whole.search_terms({"pizza": 1}, 3) == []
+
+
+def test_a_store_at_one_state_reads_it_again_where_rows_are_gone(
+    whole: BackendStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, index = whole.at_one_state(), whole._backend.index
+    before, find = held.change_number(), index.matching
+    found = find(whole._backend.head(), pack_terms({"pizza": 1}), 3, EVERYTHING)
+    whole.drop([record.id for record in whole.documents()])
+    answers = iter([found])  # of an index that is behind, then as it is
+    monkeypatch.setattr(type(index), "matching", lambda _, *asked: next(answers, None) or find(*asked))
     assert held.search_terms({"pizza": 1}, 3) == []
-    assert held.change_number() == whole.change_number()
+    assert held.change_number() == whole.change_number() > before

@@ -1,6 +1,7 @@
 """What a window holds, over threads and hits that are made up: laws first, then cases."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -59,7 +60,7 @@ class Chat:
             return view_document(documents[id_])
 
         channels = {thread.channel for thread in self.threads}
-        sources = WindowSources(search, read, channels.__contains__, lambda: sorted(channels))
+        sources = WindowSources(search, lambda: nullcontext(read), channels.__contains__, lambda: sorted(channels))
         asked = WindowRequest("ops", prompt, tokens, related, NOW)
         return build_window(asked, sources, settings=Settings(scoring=config, context=context), count=count)
 

@@ -10,6 +10,7 @@ import pytest
 
 from clew.core.calibration import Calibration
 from clew.core.candidates import Candidates, Ranking, ThreadPlace
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import FlowConfig, SearchConfig, Settings
 from clew.core.text import Terms
 from clew.core.types import Chunk, DocumentRecord, Hit, Matrix, Query, TermMatch
@@ -47,7 +48,12 @@ class MadeUp:
         self.depths += [ranking.near for ranking in rankings]
         near = sorted(self.cosines, key=lambda name: -self.cosines[name])
         matching = sorted(self.matches, key=lambda name: -self.matches[name][1])
-        chosen = [(near[: ranking.near], matching[: ranking.matching]) for ranking in rankings]
+
+        def admit(names: list[str], ranking: Ranking, depth: int) -> list[str]:
+            documents = ranking.where.documents
+            return [name for name in names if documents is None or name in documents][:depth]
+
+        chosen = [(admit(near, each, each.near), admit(matching, each, each.matching)) for each in rankings]
         given = [name for name in chunk_ids if name in self.cosines]
         ids = list(dict.fromkeys([*(name for legs in chosen for leg in legs for name in leg), *given]))
         shares, strengths = np.array([self.matches.get(name, NO_MATCH) for name in ids]).reshape(-1, 2).T
@@ -76,12 +82,11 @@ class MadeUp:
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         return {}  # no chunk is in another language
 
-    def source(self, settings: Settings | None = None, *, seen: "MadeUp | None" = None) -> EvidenceSource:
+    def source(self, settings: Settings | None = None, *, shown: Filter = EVERYTHING) -> EvidenceSource:
         store: Any = self
         analyser = QueryAnalyser(store, language="en")
-        sees: Any = seen or self
         used, embedder = settings or Settings(), HashedEmbedder(8)
-        return EvidenceSource(store, sees, embedder, CALIBRATION, analyser, used, lambda: False)
+        return EvidenceSource(store, shown, embedder, CALIBRATION, analyser, used, lambda: False)
 
 
 def hit(name: str, **numbers: Any) -> Hit:
@@ -150,24 +155,24 @@ def test_relevance_is_compared_with_all_that_may_be_seen() -> None:
     whole = MadeUp({name: 0.6 - place / 200 for place, name in enumerate(names)}, {"h01": (1.0, 0.6)})
     part = MadeUp({name: whole.cosines[name] for name in ("h01", "h20")}, {"h01": (1.0, 0.6)})
     among_all = dict(zip(names, whole.source().judge(ASKED).relevance.tolist(), strict=True))
-    shown = part.source(seen=whole).judge(ASKED)
-    assert shown.candidates.ids == ["h01", "h20"]
-    assert shown.relevance.tolist() == [among_all["h01"], among_all["h20"]]
+    shown = whole.source(shown=Filter(documents={"h01", "h20"})).judge(ASKED)
+    relevance = {shown.candidates.ids[place]: shown.relevance[place] for place in shown.list_places()}
+    assert relevance == {name: among_all[name] for name in ("h01", "h20")}
     assert part.source().judge(ASKED).relevance[0] > among_all["h01"]
 
 
 def test_a_message_gains_from_those_that_are_seen() -> None:
     numbers = {"a": 0, "b": 1}
     whole = MadeUp({"a": 0.4, "b": 0.7}, {"b": (1.0, 0.9)}, numbers)
-    part = MadeUp({"a": 0.4}, {}, numbers)
     settings = weigh(after=0.5, before=0.0, reach=1)
     found = whole.source(settings).judge(ASKED)
     own, relevance = (
         dict(zip(found.candidates.ids, each.tolist(), strict=True)) for each in (found.own, found.relevance)
     )
     assert relevance == pytest.approx({"b": own["b"], "a": 1 - (1 - own["a"]) * (1 - 0.5 * own["b"])})
-    shown = part.source(settings, seen=whole).judge(ASKED)
-    assert shown.relevance.tolist() == [relevance["a"]]
+    shown = whole.source(settings, shown=Filter(documents={"a"})).judge(ASKED)
+    places = shown.list_places()
+    assert [(shown.candidates.ids[each], shown.relevance[each]) for each in places] == [("a", relevance["a"])]
 
 
 # -- assess

@@ -78,7 +78,7 @@ def test_no_secret_of_a_key_is_kept(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="only reads"):
             keys.add(rights="write", where=Filter(channels={"ops"}))
     files = [file for file in (tmp_path / ".server").rglob("*") if file.is_file()]
-    assert all(token.rpartition("_")[2].encode() not in file.read_bytes() for file in files)
+    assert all(token.split("_", 2)[2].encode() not in file.read_bytes() for file in files)
     assert not any(file.stat().st_mode & 0o077 for file in files)
     assert Engine.collections(tmp_path) == []
 
@@ -105,6 +105,13 @@ def test_keys_are_made_on_the_command_line(folder: Path) -> None:
         assert running.post("/v1/search", SEARCH).status_code == 401  # the last key is gone: nobody may
         run_plain("reset")
         assert running.post("/v1/search", SEARCH).status_code == 200  # as before the first
+
+
+@pytest.mark.parametrize("name", ["guide/*", "guide/", "page[12].md"])
+def test_a_key_is_made_for_documents_not_for_a_pattern(folder: Path, name: str) -> None:
+    done = CliRunner().invoke(app, ["keys", "add", "ada", "--path", str(folder), "--document", name])
+    assert done.exit_code != 0
+    assert "no folders or patterns" in " ".join(done.output.split())
 
 
 def test_other_addresses_need_keys(folder: Path) -> None:

@@ -202,7 +202,8 @@ class Transaction:
         if not self.added and not self.removed and not self._ahead:
             return found
         kept = [row for row in found if key_of(kind, row) not in self.removed]
-        return wanted.arrange([*kept, *(row for row in self._list_added(wanted) if wanted.admits(row))])
+        kept += [row for row in self._list_added(wanted) if wanted.admits(row)]
+        return wanted.arrange(kept) if kept else []
 
     def find_one(self, wanted: Select, columns: Sequence[str]) -> Row | None:
         """The row that is meant, if there is one."""
@@ -228,12 +229,14 @@ class Transaction:
         return [{"kind": kind, **dict(zip(names, values, strict=True))} for values in found]
 
     def _find_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        needed = {*columns, *(name for name, _, _ in wanted.where)}
-        for name, op, given in wanted.where if wanted.alternatives is None else ():
+        for name, op, given in wanted.where if self._ahead and wanted.alternatives is None else ():
             read, known = self._ahead.get((wanted.kind, name), (frozenset(), {}))
-            if op == "in" and read.issuperset(needed) and all(each in known for each in given):
-                found = (row for each in dict.fromkeys(given) for row in known[each])
-                return [row for row in found if wanted.admits(row)]
+            if (
+                op == "in"
+                and known.keys() >= set(given)
+                and read.issuperset([*columns, *(n for n, _, _ in wanted.where)])
+            ):
+                return [row for each in dict.fromkeys(given) for row in known[each] if wanted.admits(row)]
         if wanted.limit is not None and self.removed:  # some of the first may go
             wanted = replace(wanted, limit=wanted.limit + len(self.removed))
         return self.find_stored(wanted, columns)

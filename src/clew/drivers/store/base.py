@@ -15,7 +15,6 @@ from clew.core.doctor import Defect, Remedy
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder
 from clew.core.report import Purge
-from clew.core.stored import StagedModel
 from clew.drivers.store import checksums
 from clew.drivers.store.backend import (
     CHUNK,
@@ -178,8 +177,8 @@ class BaseBackend:
         """Exchange the vectors in use with the staged ones, in one transaction over all rows that have a vector."""
 
         def swap(tx: Transaction) -> bool:
-            old = tx.head
-            if old.change != change or old.staged is None:
+            head = tx.head.swap_models(change)
+            if head is None:
                 return False
             staged = {row["row"]: row for row in tx.find(select(STAGED), COLUMNS[STAGED])}
             rows = (row for kind in (CHUNK, DOCUMENT) for row in tx.find(select(kind), COLUMNS[kind]))
@@ -190,8 +189,7 @@ class BaseBackend:
             tx.add({**row, "vector": staged[row["row"]]["vector"], "pending": None} for row in used)
             had = (row for row in used if row["vector"] is not None)
             tx.add({"kind": STAGED, "row": row["row"], "vector": row["vector"]} for row in had)
-            before = StagedModel(old.embedder, old.dim, was_used=True)
-            tx.head = replace(old, embedder=old.staged.embedder, dim=old.staged.dim, staged=before)
+            tx.head = replace(head, change=change, pending=tx.head.pending)  # both are counted at the end
             return True
 
         return self.write(swap)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
-from clew.core.protocols import Embedder
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Vector
@@ -27,8 +26,9 @@ def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Term
             f"count mismatch: {len(chunks)} chunks, {len(matrix)} vectors and {len(terms)} sets of terms; "
             "the embedder must return one vector per text; nothing was stored"
         )
-    if not _are_unit(matrix, dim):  # most are
-        _check_unit(matrix[~np.isnan(matrix).all(axis=1)] if matrix.ndim == 2 else matrix, dim, "nothing was stored")
+    is_pending = matrix.shape == (len(chunks), dim) and np.isnan(matrix).all()  # so are most that are put
+    if not is_pending and not _are_unit(matrix, dim):
+        check_unit(matrix[~np.isnan(matrix).all(axis=1)] if matrix.ndim == 2 else matrix, dim, "nothing was stored")
     return matrix
 
 
@@ -37,7 +37,7 @@ def check_vector(vector: Vector, dim: int) -> Vector:
     flat: Vector = np.ascontiguousarray(vector, np.float32)
     if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT_TOLERANCE:  # most are; the rest gets a reason
         return flat
-    checked: Vector = _check_unit(flat[None], dim, "nothing was searched")[0]
+    checked: Vector = check_unit(flat[None], dim, "nothing was searched")[0]
     return checked
 
 
@@ -46,16 +46,6 @@ def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
     summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
     vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
     return replace(stored, vectors=vectors, summary_vector=summary)
-
-
-def check_embeddings(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:
-    """The vectors that an embedder returned for `count` texts; DriverFailed unless each has a unit vector."""
-    matrix = np.ascontiguousarray(vectors, np.float32)
-    if len(matrix) != count:
-        raise DriverFailed(
-            f"count mismatch: {embedder.name} returned {len(matrix)} vectors for {count} texts; nothing was stored"
-        )
-    return _check_unit(matrix, embedder.dim, "nothing was stored")
 
 
 def check_text_unchanged(doc_id: str, expected_text: str, stored_text: str) -> None:
@@ -76,10 +66,11 @@ def _are_unit(matrix: Matrix, dim: int) -> bool:
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         return False
     low, high = (1.0 - UNIT_TOLERANCE) ** 2, (1.0 + UNIT_TOLERANCE) ** 2
-    return all(low <= each <= high for each in np.einsum("ij,ij->i", matrix, matrix).tolist())
+    return all(low <= each <= high for each in np.vecdot(matrix, matrix).tolist())
 
 
-def _check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
+def check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
+    """The matrix; DriverFailed unless each row is a unit vector of this width."""
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
     if _are_unit(matrix, dim):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
+import numpy as np
+
 from clew.core.errors import (
     ClewError,
     ConcurrentChange,
@@ -23,7 +25,7 @@ from clew.core.errors import (
 )
 from clew.core.jobs import make_worker_name
 from clew.core.protocols import Embedder
-from clew.core.stored import StagedModel
+from clew.core.stored import SLICE, StagedModel
 from clew.core.types import Chunk, Matrix
 from clew.drivers.store import checks, checksums
 from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Select, Snapshot, Transaction, select
@@ -32,7 +34,6 @@ from clew.drivers.store.rows import add_vector_to_print
 
 PENDING = "pending"  # the beginning of the names of claims on vectors that are to be made
 WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
-SLICE = 64  # texts of a call; at most this many are embedded again after a crash
 MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is tried with
 PROBE = "Is the model there?"
 CLAIM_SECONDS = 60.0  # for which rows are left to the process that embeds them
@@ -271,7 +272,7 @@ def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
     embedded = embedder.embed(texts, role="passage")
     if len(embedded) != len(rows):
         raise CountMismatch(f"count mismatch: {embedder.name} gave {len(embedded)} vectors for {len(rows)} texts")
-    return checks.check_embeddings(embedded, len(rows), embedder)
+    return checks.check_unit(np.ascontiguousarray(embedded, np.float32), embedder.dim, "nothing was stored")
 
 
 def _count_chars(row: Row) -> int:
@@ -288,16 +289,16 @@ def _get_text(row: Row) -> str:
 def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -> int:
     """Stores the vectors of rows, except of those whose text has changed since; of how many."""
     numbers = [row["row"] for row in rows]
-    names = ("text", "headings", "context", "pending") if kind == CHUNK else ("summary", "pending")
+    names = ("summary",) if kind == DOCUMENT else ()  # a chunk that changes gets a new row
 
     def write(tx: Transaction) -> int:
         if run.is_staged:
             check_staged_model(run.backend.place, tx.head.staged, run.embedder)  # others may have discarded them
-        now = {row["row"]: row for row in tx.find(select(kind, row=numbers), ("row", *names))}
+        now = {row["row"]: row for row in tx.find(select(kind, row=numbers), ("pending", *names))}
         made: list[Row] = []
         for row, vector in zip(rows, vectors, strict=True):
             stored = now.get(row["row"])
-            if stored is None or any(stored[name] != row[name] for name in names[:-1]):
+            if stored is None or any(stored[name] != row[name] for name in names):
                 continue
             if run.is_staged:
                 made.append({"kind": STAGED, "row": row["row"], "vector": vector})

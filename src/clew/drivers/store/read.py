@@ -1,9 +1,10 @@
 """Reads of documents, threads, chunks and vectors from a state of a collection, as they were put."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -14,7 +15,7 @@ from clew.core.candidates import ThreadPlace
 from clew.core.facets import Condition, expand_document_filter, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import PackedTerms, StoredDocument
-from clew.core.thread import Head, ThreadPart, ThreadView, Waiting, view_document
+from clew.core.thread import BLOCK_BITS, RUN, ThreadEntry, ThreadPart, ThreadView, Waiting, view_document
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section, Vector
 from clew.drivers.store import checksums
 from clew.drivers.store import rows as made
@@ -32,7 +33,7 @@ from clew.drivers.store.backend import (
 )
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.filtered import FilteredSnapshot, redact_document
-from clew.drivers.store.rows import DOCUMENT_PAGE, Piece, take_batch
+from clew.drivers.store.rows import DOCUMENT_PAGE, take_batch
 
 MAX_PART = 512  # messages of a part of a thread; where an edit needs more, the whole is read at once
 _PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
@@ -83,7 +84,7 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Docu
     pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}
     if not pieces:
         return {}
-    docs, blocks = {doc for doc, _ in pieces}, {n >> made.BLOCK_BITS for _, n in pieces}
+    docs, blocks = {doc for doc, _ in pieces}, {n >> BLOCK_BITS for _, n in pieces}
     starts = _add_up_blocks(snapshot.find(select(BLOCK, doc=docs), ("doc", "block", "chars", "chunks")), documents)
     found = snapshot.find(select(BLOCK, doc=docs, block=blocks), made.BLOCK_COLUMNS)
     proved = {
@@ -93,7 +94,7 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Docu
     }
     before: dict[tuple[int, int], tuple[int, int]] = {}
     for doc, n in pieces:
-        block = (doc, n >> made.BLOCK_BITS)
+        block = (doc, n >> BLOCK_BITS)
         if n in proved.get(block, ()):
             (chars, count), (more_chars, more_chunks) = starts[block], proved[block][n]
             before[doc, n] = chars + more_chars, count + more_chunks
@@ -319,104 +320,90 @@ def _read_chunk_page(backend: Backend, alternatives: Sequence[Condition], after:
             after = max(doc_id for doc_id, *_ in documents.values())
 
 
-class _PieceReader:
-    """Reads of the pieces of one thread; each is one statement."""
+def _list_blocks(snapshot: Snapshot, columns: Columns) -> list[int]:
+    """The blocks of a thread by its RECORD; none of a document that has no messages."""
+    found = snapshot.find(select(BLOCK, doc=[columns[made.ROW]]), ("block", "chars"))
+    if found and sum(chars for _, chars in found) != columns[made.RECORD.index("chars")]:
+        raise checksums.damaged_error(f"the places in the document {columns[0]!r}")
+    return sorted(block for block, _ in found)
 
-    def __init__(self, snapshot: Snapshot, doc: int, doc_id: str) -> None:
-        self._snapshot, self._doc, self._doc_id = snapshot, doc, doc_id
 
-    def by_message(self, ids: Sequence[str]) -> list[Piece]:
-        return self._fetch(("message", "in", set(ids)))
+def _open_view(snapshot: Snapshot, columns: Columns, blocks: Sequence[int]) -> tuple[ThreadView, dict[int, Columns]]:
+    """The view of a thread by its RECORD, and the PIECE_COLUMNS that it has read, by number.
 
-    def children(self, ids: Sequence[str]) -> list[Piece]:
-        return self._fetch(("parent", "in", set(ids)))
+    A piece is compared with its checksum when its message is asked for.
+    """
+    record, doc, pieces = made.parse_record(columns), columns[made.ROW], dict[int, Columns]()
 
-    def before(self, n: int | None, count: int) -> list[Piece]:
-        return self._fetch(*([] if n is None else [("n", "<", n)]), order="-n", limit=count)
+    def find(column: str, values: Collection[Any], limit: int | None) -> list[ThreadEntry]:
+        wanted = Select(PIECE, (("doc", "in", [doc]), (column, "in", values)), order="n" if limit else "", limit=limit)
+        found = snapshot.find(wanted, made.PIECE_COLUMNS)
+        pieces.update((each[0], each) for each in found)
+        return [ThreadEntry(each[0], each[5], each[6], each[1]) for each in found]
 
-    def after(self, n: int | None, count: int) -> list[Piece]:
-        return self._fetch(*([] if n is None else [("n", ">", n)]), order="n", limit=count)
+    def parse_section(place: int) -> Section:
+        if not made.matches_piece(pieces[place]):
+            raise checksums.damaged_error(f"the text of the document {record.id!r}")
+        return made.parse_sections(pieces[place][2])[0]
 
-    def _fetch(self, *conditions: Any, order: str = "n", limit: int | None = None) -> list[Piece]:
-        wanted = Select(PIECE, (("doc", "in", [self._doc]), *conditions), order=order, limit=limit)
-        found = self._snapshot.find(wanted, made.PIECE_COLUMNS)
-        if not all(map(made.matches_piece, found)):
-            raise checksums.damaged_error(f"the text of the document {self._doc_id!r}")
-        return [Piece._make(columns[:-2]) for columns in found]
+    return ThreadView(record.id, record.title, record.meta, blocks, find, parse_section), pieces
 
 
 def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
     """The named messages of a thread and all that an edit of them needs, or NotFound."""
-    *columns, revision = find_document(snapshot, doc_id, (*made.RECORD, "revision"))
-    reader = _PieceReader(snapshot, columns[made.ROW], doc_id)
-    found = {piece.n: piece for piece in _collect_pieces(reader, message_ids, reach)}
-    ordered = [found[n] for n in sorted(found)]
-    first, last = reader.after(None, 1), reader.before(None, 1)
-    checked = [(*piece, 0, checksums.UNCHECKED) for piece in ordered]
-    part = made.build_document(columns, checked, is_whole=False)
-    return ThreadPart(part, tuple(piece.n for piece in ordered), first[0].n, last[0].n, revision)
+    found = find_document(snapshot, doc_id, (*made.RECORD, "revision"))
+    columns, revision = found[:-1], found[-1]
+    view, pieces = _open_view(snapshot, columns, _list_blocks(snapshot, columns) or [0])
+    chosen = sorted(_choose_places(view, message_ids, reach))
+    part = made.build_document(columns, [pieces[n] for n in chosen], is_whole=False)
+    return ThreadPart(part, tuple(chosen), chosen[0], chosen[-1], revision)
 
 
-def _collect_pieces(reader: _PieceReader, ids: Sequence[str], reach: int) -> list[Piece]:
+def _choose_places(view: ThreadView, ids: Sequence[str], reach: int) -> set[int]:
+    """The places of the messages that `Store.thread_part` gives."""
     near = 2 * reach
-    named = reader.by_message(ids)
-    found = {piece.message: piece for piece in (*named, *reader.after(None, len(ids) + 1), *reader.before(None, near))}
-    centres, level = list(named), list(named)
+    view.load(ids)
+    named = {place for place in map(view.places.get, ids) if place is not None}
+    centres, level = set(named), set(named)
     for _ in range(reach):
-        level = [piece for piece in reader.children([str(piece.message) for piece in level]) if piece not in centres]
-        if not level:
+        level = view.load_replies(level) - centres
+        centres |= level
+        if not level or len(centres) * (near + 1) > MAX_PART:
             break
-        centres += level
-        if len(centres) * (near + 1) > MAX_PART:
-            return reader.after(None, 1 << 31)
-    for number, piece in enumerate(centres):
-        found.update((each.message, each) for each in (piece, *reader.before(piece.n, near)))
-        if number < len(named):
-            found.update((each.message, each) for each in reader.after(piece.n, near))
+    start, end = view.bounds
+    if len(centres) * (near + 1) > MAX_PART:
+        view.load_near(range(start, end))
+        return set(view.walk(start, 1))
+    around = (place for centre in centres for place in range(centre - near - RUN, centre + near + 1))
+    view.load_near({start + 1, *range(end - (1 << BLOCK_BITS), end), *around})  # in one read, mostly with the parents
+    chosen = {*centres, *islice(view.walk(start, 1), len(ids) + 1), *islice(view.walk(end, -1), near)}
+    for centre in centres:
+        chosen.update(islice(view.walk(centre, -1), near))
+    for place in named:
+        chosen.update(islice(view.walk(place, 1), near))
     for _ in range(reach + len(ids) + 1):
-        missing = {piece.parent for piece in found.values() if piece.parent} - found.keys()
-        above = reader.by_message([parent for parent in missing if parent])
+        above = view.load_parents(chosen) - chosen
         if not above:
             break
-        found.update((piece.message, piece) for piece in above)
-    return list(found.values())
+        chosen |= above
+    return chosen
 
 
-def read_thread_view(snapshot: Snapshot, doc_id: str) -> ThreadView:
-    """A thread whose messages are parsed when they are asked for, or NotFound."""
+@contextmanager
+def read_threads(backend: Backend) -> Iterator[Callable[[str], ThreadView]]:
+    """A function that gives threads, or raises NotFound; all of one state, and read as far as they are looked at."""
+    with backend.read() as snapshot:
+        yield partial(_view_thread, snapshot)
+
+
+def _view_thread(snapshot: Snapshot, doc_id: str) -> ThreadView:
     columns = find_document(snapshot, doc_id, made.RECORD)
-    if isinstance(snapshot, FilteredSnapshot):
-        if snapshot.shows_part(columns[made.ROW]):
-            return view_document(read_document(snapshot, doc_id))
-        snapshot = snapshot.whole
-    return _build_view(columns, find_pieces(snapshot, [columns[made.ROW]]))
-
-
-def _build_view(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ThreadView:
-    """The view of a thread by its RECORD and the PIECE_COLUMNS of its pieces; of a page, from the whole.
-
-    A piece is compared with its checksum when its message is asked for.
-    """
-    ids = [row[5] for row in rows if row[5] is not None]
-    if len(ids) != len(rows):
-        return view_document(made.build_document(columns, rows))
-    record = made.parse_record(columns)
-    places: dict[str | None, int] = {message: place for place, message in enumerate(ids)}
-
-    def parse_section(place: int) -> Section:
-        *piece, doc, stored = rows[place]
-        checksums.check(f"the text of the document {record.id!r}", stored, doc, *piece)
-        return made.parse_sections(piece[2])[0]
-
-    def read_heads() -> Sequence[Head]:
-        try:
-            return made.parse_heads([row[2] for row in rows])
-        except (ValueError, TypeError, IndexError) as error:
-            raise checksums.damaged_error(f"the text of the document {record.id!r}") from error
-
-    answered = [places.get(row[6]) for row in rows]  # no place is kept for None, as for a message that is gone
-    texts = [row[1] for row in rows]
-    return ThreadView(record.id, record.title, record.meta, ids, texts, answered, parse_section, read_heads)
+    whole = snapshot.whole if isinstance(snapshot, FilteredSnapshot) else snapshot
+    is_part = isinstance(snapshot, FilteredSnapshot) and snapshot.shows_part(columns[made.ROW])
+    blocks = [] if is_part else _list_blocks(whole, columns)
+    if not blocks:  # of a text that is no messages, too
+        return view_document(read_document(snapshot, doc_id))
+    return _open_view(whole, columns, blocks)[0]
 
 
 def find_waiting_messages(snapshot: Snapshot, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:

@@ -24,7 +24,7 @@ from clew.core.filter import Meta
 from clew.core.memo import Memo
 from clew.core.stored import Hashes, NewDocument, PackedTerms, StoredDocument
 from clew.core.text import Terms
-from clew.core.thread import Head, is_thread
+from clew.core.thread import BLOCK_BITS, is_thread
 from clew.core.time import from_iso, to_iso, to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, Vector
 from clew.drivers.store import checks, checksums
@@ -33,7 +33,6 @@ from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Columns, R
 # A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
 # anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
 # is null and its places are those in the page.
-BLOCK_BITS = 7  # a block is 128 messages
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
@@ -93,11 +92,6 @@ def _section_to_list(of: Section) -> list[Any]:
 def parse_sections(text: str) -> list[Section]:
     """The sections of a piece of a document, in order."""
     return [_parse_section(*columns) for columns in _DECODER.decode(text)] if text != "[]" else []
-
-
-def parse_heads(sections: Iterable[str]) -> list[Head]:
-    """The head of each message, by the sections of its piece."""
-    return [Head(own[5], own[6], own[8]) for (own,) in json.loads(f"[{','.join(sections)}]")]
 
 
 def _parse_section(
@@ -312,10 +306,12 @@ def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
     if isinstance(terms, PackedTerms):
         return terms
     some = terms if min(terms.values(), default=1) > 0 else {word: count for word, count in terms.items() if count > 0}
+    length = sum(some.values())
     hashes = np.fromiter(map(_HASHES.__getitem__, some), np.int64, len(some))
     counts = np.fromiter(some.values(), np.int64, len(some))
     order = hashes.argsort()
-    return PackedTerms(hashes[order], np.minimum(counts, MAX_COUNT)[order].astype(np.uint16), int(counts.sum()))
+    counts = counts if length <= MAX_COUNT else np.minimum(counts, MAX_COUNT)
+    return PackedTerms(hashes[order], counts[order].astype(np.uint16), length)
 
 
 def hash_terms(terms: Sequence[str]) -> Hashes:
@@ -323,9 +319,17 @@ def hash_terms(terms: Sequence[str]) -> Hashes:
     return np.array([_HASHES[term] for term in terms], np.int64)
 
 
-def _hash_word(word: str) -> int:
+FACET_SEED = 1  # of the hashes of facets, so that they differ from those of words
+
+
+def hash_facet(facet: str) -> int:
+    """The number of a facet, in an index that takes numbers."""
+    return _hash_word(facet, FACET_SEED)
+
+
+def _hash_word(word: str, seed: int = 0) -> int:
     """A signed hash, as SQLite and PostgreSQL store numbers."""
-    digest = xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))
+    digest = xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"), seed=seed)
     return digest - (1 << 64) if digest >> 63 else digest
 
 

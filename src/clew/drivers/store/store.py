@@ -12,6 +12,7 @@ import numpy as np
 
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.candidates import Candidates, Gone, Ranking, ThreadPlace
+from clew.core.errors import DriverFailed
 from clew.core.facets import expand_document_filter, expand_filter, splits_documents
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import LANGUAGES
@@ -278,12 +279,12 @@ class BackendStore:
     document = _read_state(read.read_document)
     documents = _read_state(read.list_records)
     thread_part = _read_state(read.read_thread_part)
-    thread_view = _read_state(read.read_thread_view)
     waiting_messages = _read_state(read.find_waiting_messages)
     chunks = _read_state(read.read_document_chunks)
     chunks_by_id = _read_state(read.read_chunks_by_id)
     latest_chunks = _read_state(read.read_latest_chunks)
     channels = _read_state(read.list_channels)
+    threads = _hand_on(read.read_threads)
     stored_documents = _hand_on(read.read_stored_documents)
     scan = _hand_on(read.scan_chunks)
 
@@ -308,20 +309,27 @@ class BackendStore:
 
     def _read_found(self, search: Callable[[Head], RowScores], k: int) -> list[Hit]:
         """The hits of a search; it is made again where rows were removed before they were read."""
-        hits = list[Hit]()
-        for _ in range(MAX_ATTEMPTS):
-            head = self._read_head()
+
+        def read(head: Head) -> list[Hit]:
             if k < 1 or not head.chunks:
                 return []
             found = search(head)
             loaded = self._hits.load(head, [row for row, _ in found])
-            hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
-            is_complete = len(hits) == min(k, head.chunks)
-            if is_complete or self._read_head(is_anew=True).change == head.change:
-                if not is_complete and len(hits) < len(found):
-                    raise damaged_error("the table of the chunks")
-                break
-        return hits
+            hits = _get_all(loaded, [row for row, _ in found])
+            return [Hit(hit.chunk, hit.document, score) for hit, (_, score) in zip(hits, found, strict=True)]
+
+        return self._repeat(read)[1]
+
+    def _repeat(self, search: Callable[[Head], T]) -> tuple[Head, T]:
+        """The result of a search, and as of which head; made again where rows were removed before they were read."""
+        for attempt in range(MAX_ATTEMPTS):
+            head = self._read_head(is_anew=attempt > 0)
+            try:
+                return head, search(head)
+            except Gone as error:
+                if self._backend.head().change == head.change:
+                    raise damaged_error("the table of the chunks") from error
+        raise DriverFailed("the collection changed faster than it could be searched; try again")
 
     def find_candidates(
         self,
@@ -330,6 +338,7 @@ class BackendStore:
         rankings: Sequence[Ranking],
         chunk_ids: Sequence[str] = (),
         *,
+        shown: Filter = EVERYTHING,
         mode: Mode = "ann",
         breadth: int | None = None,
     ) -> list[Candidates]:
@@ -340,29 +349,17 @@ class BackendStore:
         if chunk_ids and self._where is not EVERYTHING:
             chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find others too
         packed, matrix = [pack_terms(each) for each in terms], np.ascontiguousarray(vectors, np.float32)
-        head, found = self._search(Queries(matrix, packed, bounded, chunk_ids, Effort(mode == "exact", breadth)))
-        return [self._read_later(head, each) for each in found]
+        queries = Queries(matrix, packed, bounded, chunk_ids, Effort(mode == "exact", breadth))
+        head, found = self._repeat(lambda head: self._backend.index.candidates(head, queries))
+        hits = self.within(shown)._hits
+        return [self._read_later(head, each, hits) for each in found]
 
-    def _search(self, queries: Queries) -> tuple[Head, list[RowCandidates]]:
-        """What the index finds, and as of which head; searched again where rows were removed meanwhile."""
-        for attempt in range(MAX_ATTEMPTS):
-            head = self._read_head(is_anew=attempt > 0)
-            try:
-                found = self._backend.index.candidates(head, queries)
-            except Gone:
-                continue
-            places = (zip(each.near, queries.rankings, strict=True) for each in found)
-            is_short = any(len(near) < min(asked.near, head.chunks) for each in places for near, asked in each)
-            if not is_short or self._backend.head().change == head.change:
-                return head, found
-        raise damaged_error("the table of the chunks")
-
-    def _read_later(self, head: Head, of: RowCandidates) -> Candidates:
+    def _read_later(self, head: Head, of: RowCandidates, hits: HitCache) -> Candidates:
         """Candidates whose hits are read when they are asked for."""
 
         def read_hits(places: Sequence[int]) -> list[Hit]:
             wanted = [of.rows[place] for place in places]
-            return _get_all(self._hits.load(head, list(dict.fromkeys(wanted))), wanted)
+            return _get_all(hits.load(head, list(dict.fromkeys(wanted))), wanted)
 
         def read_threads(places: Sequence[int]) -> list[ThreadPlace]:
             wanted = [of.rows[place] for place in places]
@@ -400,7 +397,8 @@ class BackendStore:
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well the chunks that exist match the terms of a query, by id."""
         nothing = np.zeros((1, self._backend.dim), np.float32)
-        _, (found,) = self._search(Queries(nothing, [pack_terms(terms)], (), chunk_ids))
+        queries = Queries(nothing, [pack_terms(terms)], (), chunk_ids)
+        _, (found,) = self._repeat(lambda head: self._backend.index.candidates(head, queries))
         matches = map(TermMatch, found.shares.tolist(), found.strengths.tolist())
         return dict(zip(found.ids, matches, strict=True))
 
@@ -432,23 +430,26 @@ class BackendStore:
         """Keeps a text about the collection; the change number grows."""
         CountedRows(self._backend, "calibration").change(lambda values: values.update({"": text}))
 
-    def stats(self) -> StoreStats:
+    def counts(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
         head = self._read_head()
-        kind, size = self._backend.describe()
         documents, chunks, pending = head.documents, head.chunks, head.pending
         if self._where is not EVERYTHING:
             documents, chunks = (sum(1 for _ in each) for each in (self.documents(), self.scan()))
             with self._backend.read() as snapshot:
                 pending = len(snapshot.find(select(CHUNK, pending=[1]), ("row",)))
+        return StoreStats(documents, chunks, head.embedder, head.dim, head.change, pending=pending)
+
+    def stats(self) -> StoreStats:
+        """The counts, the index with the room that it takes, and whether vectors are being made."""
+        kind, size = self._backend.describe()
         is_embedding = has_claims(self.whole._backend.named("claims"), embed.PENDING)
-        counts = documents, chunks, head.embedder, head.dim, head.change
-        return StoreStats(*counts, kind, size, pending=pending, is_embedding=is_embedding)
+        return replace(self.counts(), index=kind, bytes=size, is_embedding=is_embedding)
 
     def describe_pending(self) -> str:
         """How many chunks are searchable by meaning, in words; empty if all of them are."""
-        stats = self.stats() if self._read_head().pending else None
-        return stats.describe_pending() if stats and stats.pending else ""
+        counts = self.counts() if self._read_head().pending else None
+        return counts.describe_pending() if counts and counts.pending else ""
 
     def change_number(self) -> int:
         """The number of the last change."""

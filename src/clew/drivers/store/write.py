@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from clew.core.thread import ThreadEdit
+from clew.core.thread import BLOCK_BITS, ThreadEdit
 from clew.core.time import to_iso
 from clew.core.types import Document, Vector
 from clew.drivers.store import rows as made
@@ -84,7 +84,7 @@ def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequenc
 
 def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_messages: bool = True) -> None:
     """Adds up again the blocks of messages that these numbers are in; a document of none has no blocks."""
-    blocks = {n >> made.BLOCK_BITS for n in numbers}
+    blocks = {n >> BLOCK_BITS for n in numbers}
     if not blocks:
         return
     tx.remove(tx.find(select(BLOCK, doc=[doc], block=blocks), ("doc", "block")))
@@ -186,10 +186,10 @@ def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Ent
     for edit, _ in edits:
         stored = found.get(edit.document.id)
         made.check_revision(edit.document.id, edit.revision, stored["revision"] if stored else 0)
-    for edit, _ in edits:
-        if edit.removed:
-            _remove_messages(tx, found[edit.document.id], edit.removed)
-    found = _find_threads(tx, edits)
+    removing = [edit for edit, _ in edits if edit.removed]
+    for edit in removing:
+        _remove_messages(tx, found[edit.document.id], edit.removed)
+    found = _find_threads(tx, edits) if removing else found
     for edit, entries in edits:
         if edit.revision:
             _write_messages(tx, found[edit.document.id], edit, entries)
@@ -229,7 +229,7 @@ def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: S
         "chunks": document["chunks"] + len(entries) - len(old_chunks),
     }
     if not edit.is_append:
-        columns |= {"title": edit.document.title, "hash": ""}
+        columns |= {"title": edit.document.title, "uri": edit.document.uri, "hash": ""}
     change_document(tx, document, **columns)
     if edit.removed and not tx.find(replace(select(PIECE, doc=[doc]), limit=1), ("doc", "n")):
         drop_documents(tx, [edit.document.id])

@@ -1,14 +1,13 @@
-"""Vectors in the write path: known ones are kept, the others are made after all is stored; then cosines are calibrated.
+"""Vectors in the write path: known ones are kept, a few new ones are made before the text is stored, many after it.
 
-Calibration measures the background of an embedder's cosines on a sample of the collection, without any judged question:
-a sentence of each sampled chunk is embedded as a query. Its cosines with the chunks of other documents are the
-background, and its cosine with its own chunk shows how far above that a match can be.
+Then cosines are calibrated: the background of an embedder's cosines is measured on a sample of the collection, without
+any judged question. A sentence of each sampled chunk is embedded as a query; its cosines with the chunks of other
+documents are the background, and its cosine with its own chunk shows how far above that a match can be.
 """
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from time import monotonic
 
@@ -21,6 +20,7 @@ from clew.core.ids import digest
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Report, SourceFailure, flush_after, measure_progress
 from clew.core.sentences import split_sentences
+from clew.core.stored import SLICE
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Vector
 from clew.index.add.prepare import Prepared
@@ -30,6 +30,7 @@ SAMPLE = 128  # chunks that are measured …
 SCANNED = 4096  # … of so many
 MAX_SENTENCE = 300  # characters
 MIN_REACH = 0.02
+TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
 
 log = logging.getLogger("clew")
 
@@ -44,7 +45,7 @@ def embed_pending(
 
     Finished vectors are stored whatever ends it; the other chunks are found by words.
     """
-    started, before = monotonic(), store.stats().pending
+    started, before = monotonic(), store.counts().pending
 
     def report(count: int, of: int, share: float) -> None:
         if on_progress:
@@ -55,17 +56,16 @@ def embed_pending(
     except CountMismatch:
         raise
     except CostLimit as limit:
-        return Report(embedded=before - store.stats().pending, stopped=str(limit))
+        return Report(embedded=before - store.counts().pending, stopped=str(limit))
     except DriverFailed as error:
-        failure = SourceFailure(embedder.name, f"{error}; {_tell_pending(store)}")
-        return Report(embedded=before - store.stats().pending, failed=(failure,))
-    found = store.documents(Filter(documents=frozenset(reasons))) if reasons else ()
-    failures = [SourceFailure(each.uri or each.id, f"{reasons[each.id]}; {_tell_pending(store)}") for each in found]
-    return Report(embedded=made, failed=tuple(failures))
-
-
-def _tell_pending(store: Store) -> str:
-    return replace(store.stats(), is_embedding=False).explain_pending()
+        counts = store.counts()
+        failure = SourceFailure(embedder.name, f"{error}; {counts.explain_pending()}")
+        return Report(embedded=before - counts.pending, failed=(failure,))
+    found = list(store.documents(Filter(documents=frozenset(reasons)))) if reasons else ()
+    why = store.counts().explain_pending() if found else ""
+    return Report(
+        embedded=made, failed=tuple(SourceFailure(each.uri or each.id, f"{reasons[each.id]}; {why}") for each in found)
+    )
 
 
 @contextmanager
@@ -80,47 +80,62 @@ def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]
 
 
 def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: Store) -> dict[str, Vector]:
-    """Find the vectors that prepared documents need and that are known: of chunks by id, of summaries by text.
+    """Find the vectors of the texts of prepared documents that are known: of stored chunks, and of moved files.
 
-    `stored` are the chunks of messages, by id.
+    The id of a page's chunk is made of its embedded text; that of a message is not, so its text is compared with that
+    in `stored`, the chunks of messages by id.
     """
-    return {**store.vectors(_find_unchanged_chunks(batch, stored)), **_find_moved_vectors(batch)}
+    same = {chunk.id: chunk for each in batch if each.record and not is_thread(each.document) for chunk in each.chunks}
+    for chunk in (chunk for each in batch if is_thread(each.document) for chunk in each.chunks):
+        if (old := stored.get(chunk.id)) and old.embed_text == chunk.embed_text:
+            same[chunk.id] = chunk
+    known = {same[chunk_id].embed_text: vector for chunk_id, vector in store.vectors([*same]).items()}
+    for each in batch:
+        known |= each.moved_vectors
+    return known
 
 
-def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
-    """Find the ids of chunks whose stored vector is still right.
+def embed_few(
+    batch: Sequence[Prepared], known: Mapping[str, Vector], embedder: Embedder, on_progress: OnProgress | None
+) -> dict[str, Vector]:
+    """Embed the texts that prepared documents lack vectors of, if one call takes them all; the vectors by text.
 
-    The id of a page's chunk is made of its embedded text; that of a message is not, so its text is compared.
+    The documents are then stored with them by one commit; what the model fails at is stored without, and is pending.
     """
-    unchanged: list[str] = []
-    for prepared in batch:
-        if not is_thread(prepared.document):
-            unchanged += [chunk.id for chunk in prepared.chunks if prepared.record]
-            continue
-        for chunk in prepared.chunks:
-            old = stored.get(chunk.id)
-            if old and old.embed_text == chunk.embed_text:
-                unchanged.append(chunk.id)
-    return unchanged
+    texts = {chunk.embed_text: None for each in batch for chunk in each.chunks}
+    for each in batch:
+        if each.chunks and each.summary.text and not (each.record and each.record.summary == each.summary.text):
+            texts[each.summary.text] = None
+    wanted = sorted((text for text in texts if text not in known), key=len)
+    if not 0 < len(wanted) <= SLICE:
+        return {}
+    started = monotonic()
+
+    def report(done: int) -> None:
+        if on_progress:
+            on_progress(measure_progress("embedding", done, len(wanted), "texts", monotonic() - started))
+
+    report(0)
+    try:
+        made = embed_texts(wanted, embedder)
+    except (DriverFailed, CostLimit):  # it is tried again, and told, when all is stored
+        return {}
+    report(len(wanted))
+    return made
 
 
-def _find_moved_vectors(batch: Sequence[Prepared]) -> dict[str, Vector]:
-    """Find the vectors of documents whose files were moved: of their chunks by id, of their summaries by text."""
-    vectors: dict[str, Vector] = {}
-    for prepared in batch:
-        known = prepared.moved_vectors
-        if not known:
-            continue
-        vectors |= {chunk.id: known[chunk.embed_text] for chunk in prepared.chunks if chunk.embed_text in known}
-        if prepared.summary.text in known:
-            vectors[prepared.summary.text] = known[prepared.summary.text]
-    return vectors
+def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vector]:
+    """Embed texts by one call of the model; DriverFailed unless it returns a unit vector for each."""
+    made = np.asarray(embedder.embed(texts, role="passage"), np.float32)
+    if made.shape != (len(texts), embedder.dim) or not np.abs(np.linalg.norm(made, axis=1) - 1).max() < TOLERANCE:
+        raise DriverFailed(f"{embedder.name} did not return a unit vector for each text; try again")
+    return dict(zip(texts, made, strict=True))
 
 
 def calibrate_once(store: Store, embedder: Embedder) -> None:
     """Measure a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
-    stats = store.stats()
-    if Calibration.from_json(store.calibration(), embedder.name) or stats.chunks - stats.pending < MIN_CHUNKS:
+    counts = store.counts()
+    if Calibration.from_json(store.calibration(), embedder.name) or counts.chunks - counts.pending < MIN_CHUNKS:
         return
     try:
         store.set_calibration(measure_calibration(store, embedder).to_json())

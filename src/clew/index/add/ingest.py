@@ -25,8 +25,8 @@ from clew.core.types import INCOMPLETE, Document, DocumentRecord, Message
 from clew.core.usage import CostBudget, Usage
 from clew.index.add.context import IngestContext, check_summary_model, ignore_warning
 from clew.index.add.embed import calibrate_once, embed_pending, finish_write
-from clew.index.add.pipeline import RunPipeline, run_pipeline, run_pipeline_on_budget
-from clew.index.add.prepare import Prepared, Recipe, Unchanged, prepare_sources
+from clew.index.add.pipeline import RunPipeline, look_up_vectors, run_pipeline, run_pipeline_on_budget
+from clew.index.add.prepare import Recipe, Unchanged, prepare_sources
 from clew.index.add.sections import SectionTracker
 from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
 from clew.index.read.sections import validate_document
@@ -322,7 +322,7 @@ def backfill(
         failed=(*repaired.failed, *report.failed, *embedded.failed),
         noted=(*repaired.noted, *report.noted),
         chunks=repaired.chunks,
-        embedded=embedded.embedded + report.embedded,
+        embedded=repaired.embedded + embedded.embedded + report.embedded,
         reused=repaired.reused,
         incomplete=repaired.incomplete,
         stopped=repaired.stopped or report.stopped or embedded.stopped,
@@ -413,7 +413,8 @@ def make_dry_run_plan(
             failed.append(prepared)
         else:
             (changed if prepared.record else added).append(prepared.uri_or_id)
-            texts = _find_texts_to_embed(prepared, store)
+            known = look_up_vectors(prepared, store)
+            texts = [text for chunk in prepared.chunks if (text := chunk.embed_text) not in known]
             chunks += len(prepared.chunks)
             embedded += len(texts)
             reused += len(prepared.chunks) - len(texts)
@@ -475,10 +476,3 @@ class _EmbeddingTimer:
         if not tokens:
             return reading
         return reading + self._seconds / self._tokens * tokens if self._tokens else None
-
-
-def _find_texts_to_embed(prepared: Prepared, store: Store) -> list[str]:
-    """Find the embed_text of the chunks that have no stored vector."""
-    known = set(store.vectors([chunk.id for chunk in prepared.chunks])) if prepared.record else set[str]()
-    known |= {chunk.id for chunk in prepared.chunks if chunk.embed_text in prepared.moved_vectors}
-    return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

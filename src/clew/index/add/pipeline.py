@@ -1,12 +1,13 @@
 """The second half of the write path: prepared documents are stored in batches, each whole or not at all.
 
 Preparing runs ahead in a thread. The pages of a batch are stored in one transaction, and reported as added after it.
-Vectors that are known are kept; the others are made after all is stored, and until then words find the chunks. Whatever
-ends the work, stored documents stay, and the next run continues from there.
+Vectors that are known are kept. A few that are missing are made first and stored with their text; many are made after
+all is stored, and until then words find the chunks. Whatever ends the work, stored documents stay, and the next run
+continues from there.
 """
 
 from collections import deque
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,10 +24,10 @@ from clew.core.protocols import Store
 from clew.core.report import OnProgress, OnWarning, Report, SourceFailure, measure_progress
 from clew.core.stored import NewDocument
 from clew.core.thread import ThreadEdit, is_thread
-from clew.core.types import Chunk, Vector
+from clew.core.types import Chunk, Matrix, Vector
 from clew.core.usage import CostBudget
 from clew.index.add.context import IngestContext
-from clew.index.add.embed import embed_pending, find_known_vectors
+from clew.index.add.embed import embed_few, embed_pending, find_known_vectors
 from clew.index.add.prepare import (
     Given,
     Prepared,
@@ -62,7 +63,9 @@ class Run:
     skipped: int = 0
     failed: list[SourceFailure] = field(default_factory=list)
     chunks: int = 0
+    embedded: int = 0
     reused: int = 0
+    made: Mapping[str, Vector] = field(default_factory=dict)  # vectors of the last batch, by text
     consecutive_failures: int = 0
     incomplete: list[str] = field(default_factory=list)
     waiting: deque[Prepared] = field(default_factory=deque)
@@ -99,7 +102,7 @@ class Run:
         spent, counts = monotonic() - self.started, {"failed": len(self.failed), "chunks": self.chunks}
         self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
 
-    def count_stored(self, put: Prepared, known: Container[str]) -> None:
+    def count_stored(self, put: Prepared, known: Mapping[str, Vector]) -> None:
         """Count the first of the waiting documents, which was stored as `put`, and report it."""
         self.take_first()
         self.consecutive_failures = 0
@@ -107,7 +110,9 @@ class Run:
         (self.changed if put.record else self.added).append(put.uri_or_id)
         self.incomplete += [put.uri_or_id] if put.incomplete else []
         self.chunks += len(put.chunks)
-        self.reused += sum(chunk.id in known for chunk in put.chunks)
+        texts = [chunk.embed_text for chunk in put.chunks] if known else []
+        made = sum(map(self.made.__contains__, texts))
+        self.embedded, self.reused = self.embedded + made, self.reused + sum(map(known.__contains__, texts)) - made
         self.done_bytes += put.source.size if put.source else 0
         self.report_progress()
 
@@ -119,6 +124,7 @@ class Run:
             skipped=self.skipped,
             failed=tuple(self.failed),
             chunks=self.chunks,
+            embedded=self.embedded,
             reused=self.reused,
             seconds=monotonic() - self.started,
             stopped=stopped,
@@ -159,9 +165,9 @@ def run_pipeline(
     )
     try:
         for result in results:
-            run.take_result(result, store)
             if run.waiting_chunks >= BATCH_CHUNKS:
                 store_waiting()
+            run.take_result(result, store)
             run.report_progress()
     except CostLimit as limit:
         stopped = str(limit)
@@ -175,28 +181,35 @@ def run_pipeline(
                 store_waiting()
         raise
     try:
-        store_waiting()
+        store_waiting(is_all=not run.stored)
     except CostLimit as limit:
         stopped = str(limit)
     run.report_progress()
     return run.make_report(stopped)
 
 
-def _store_batch(store: Store, recipe: Recipe, run: Run) -> None:
-    """Store the waiting documents with the vectors that are known."""
+def _store_batch(store: Store, recipe: Recipe, run: Run, *, is_all: bool = False) -> None:
+    """Store the waiting documents with the vectors that are known; if that `is_all`, make the others if they are few.
+
+    Whatever the model raises, the documents are stored before.
+    """
     batch = list(run.waiting)
     run.is_storing = True
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
     stored = dict(store.chunks_by_id(message_chunks)) if message_chunks else {}
     known = find_known_vectors(batch, stored, store)
-    for is_page, group in groupby(batch, lambda each: not is_thread(each.document)):
-        members = list(group)
-        if is_page and _store_pages(members, known, store, recipe):
+    try:
+        run.made = embed_few(batch, known, recipe.embedder, run.on_progress) if is_all else {}
+    finally:
+        known |= run.made
+        for is_page, group in groupby(batch, lambda each: not is_thread(each.document)):
+            members = list(group)
+            is_stored = is_page and _store_pages(members, known, store, recipe)
             for prepared in members:
-                run.count_stored(prepared, known)
-            continue
-        for prepared in members:
-            _store_one(prepared, stored, known, store, recipe, run)
+                if is_stored:
+                    run.count_stored(prepared, known)
+                else:
+                    _store_one(prepared, stored, known, store, recipe, run)
     run.is_storing = False
 
 
@@ -225,7 +238,7 @@ def _store_one(
             run.take_first()
             return
         prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
-        known = find_known_vectors([prepared], stored, store)  # others are embedded with what is left
+        known = {**known, **find_known_vectors([prepared], stored, store)}  # others are embedded with what is left
     try:
         for doc_id, ids in _find_moved_messages(prepared, stored).items():
             deleted = _find_messages_deleted_from(doc_id, prepared.source, store)
@@ -258,11 +271,11 @@ def _store_document_with_retry(
             if not isinstance(again, Prepared):
                 raise
             prepared, conflict = again, error
-            vectors = _look_up_vectors(prepared, store)
+            vectors = {**vectors, **look_up_vectors(prepared, store)}
     raise conflict
 
 
-def _look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
+def look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
     """Look up the vectors of a document that are known now."""
     return find_known_vectors([prepared], store.chunks_by_id([chunk.id for chunk in prepared.chunks]), store)
 
@@ -289,7 +302,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
             return len(document.sections)
         prepared = Prepared(remaining, recipe.chunker(remaining))
         try:
-            store_document(prepared, _look_up_vectors(prepared, store), store, recipe, instead_of=document.text)
+            store_document(prepared, look_up_vectors(prepared, store), store, recipe, instead_of=document.text)
         except ConcurrentChange as error:
             conflict = error
             continue
@@ -310,12 +323,14 @@ def store_document(
 def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe: Recipe) -> NewDocument:
     """Make a prepared document with its summary, the terms of its chunks, and the vectors that are known."""
     chunks, summary = prepared.chunks, prepared.summary
-    missing: Vector = np.full(recipe.embedder.dim, np.nan, np.float32)
-    rows = [vectors.get(chunk.id, missing) for chunk in chunks]
+    rows: Matrix = np.full((len(chunks), recipe.embedder.dim), np.nan, np.float32)
+    for at, chunk in enumerate(chunks if vectors else ()):
+        if (known := vectors.get(chunk.embed_text)) is not None:
+            rows[at] = known
     return NewDocument(
         replace(prepared.document, summary=summary.text, summary_by=summary.by),
         chunks,
-        np.array(rows, np.float32).reshape(len(chunks), recipe.embedder.dim),
+        rows,
         count_document_terms(prepared.document, chunks, language=recipe.language),
         vectors.get(summary.text) if chunks else None,
     )
@@ -419,7 +434,7 @@ def run_pipeline_on_budget(
     return replace(
         report,
         noted=tuple(notes),
-        embedded=sum(part.embedded for part in parts),
+        embedded=report.embedded + sum(part.embedded for part in parts),
         failed=(*report.failed, *(failure for part in parts for failure in part.failed)),
         stopped=report.stopped or parts[-1].stopped,
     )

@@ -22,6 +22,7 @@ from clew.core.thread import (
     get_message_text,
     join_messages,
     make_thread_title,
+    make_thread_uri,
 )
 from clew.core.types import Chunk, Document, Message, Vector
 from clew.index.chunk.build import count_chunk_terms
@@ -92,12 +93,14 @@ class Draft:
         self.touched.add(entry.message.id)
 
     def take(self, message_id: str) -> Entry:
-        """Remove a message and return it; the answers to it stay as they are."""
+        """Remove a message and return it, with the labels of its thread if it has none; the answers to it stay."""
         entry = self.entries.pop(message_id)
         self.touched.discard(message_id)
-        if self.part is not None:  # of a new thread nothing is stored
-            self.removed.append(entry.number)
-        return entry
+        if self.part is None:  # of a new thread nothing is stored
+            return entry
+        self.removed.append(entry.number)
+        access = self.part.document.access if entry.message.access is None else entry.message.access
+        return replace(entry, message=replace(entry.message, access=access))
 
     def drop(self, ids: Iterable[str]) -> int:
         """Remove messages, and make the answers to them answers to their parents; return how many there were.
@@ -148,11 +151,14 @@ class Draft:
             return replace(thread.document(), id=self.doc_id)
         text, sections = join_messages(messages, guessed=guessed, awaits=awaits)
         document = self.part.document
-        opening = get_message_text(document, document.sections[0])
-        title = document.title
-        if messages and title == make_thread_title(self.channel, opening):
+        first, title, uri = document.sections[0], document.title, document.uri
+        if messages and title == make_thread_title(self.channel, get_message_text(document, first)):
             title = make_thread_title(self.channel, messages[0].text)
-        return replace(document, text=text, sections=sections, title=title, summary="", summary_by="", hash="")
+        is_secret_gone = first.access is not None and first.id not in self.entries  # nobody else may see even its id
+        if messages and is_secret_gone and uri == make_thread_uri(self.channel, first.id):
+            uri = make_thread_uri(self.channel, messages[0].id)
+        made = replace(document, text=text, sections=sections, title=title, uri=uri)
+        return replace(made, summary="", summary_by="", hash="")
 
     def find_affected_positions(self, document: Document, *, reach: int) -> list[int]:
         """Find the messages that change, the answers to them, and the messages after a change or a removal."""

@@ -21,14 +21,15 @@ from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings
+from clew.core.stored import SLICE
 from clew.core.thread import fill_in_message, make_first_chunk_id
-from clew.core.types import Chunk, Document, Matrix, Message, Vector
+from clew.core.types import Chunk, Document, Message, Vector
+from clew.index.add.embed import embed_texts
 from clew.index.chunk.messages import chunk_messages
 from clew.index.thread.draft import Draft, PlannedEdit, plan_edit
 from clew.index.thread.plan import ThreadPlanner
 from clew.index.thread.threads import check_messages, explain_id_clash
 
-BATCH_TEXTS = 100  # texts embedded together
 MAX_ATTEMPTS = 200  # to write a thread that others write to at the same time; each fails because another succeeded
 MAX_FAILURES = 3  # texts in a row that the model may fail at
 MAX_PAUSE = 0.05  # seconds between two attempts, at most
@@ -51,7 +52,7 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
         key = (message.channel, message.id)
         latest[key] = fill_in_message(message, latest[key]) if key in latest else message
     given, unencodable = _split_encodable([message for message in latest.values() if message.text.strip()])
-    stored = store.chunks_by_id([make_first_chunk_id(message.id) for message in given])
+    stored = _find_stored(given, store)
     given, clashing = _split_id_clashes(given, stored)
     writer = ThreadWriter(store, embedder, settings)
     outcome = writer.write_messages(given, stored)
@@ -97,6 +98,12 @@ def attempts() -> Iterator[int]:
         if attempt:
             time.sleep(random.uniform(0, min(MAX_PAUSE, 0.001 * 2**attempt)))
         yield attempt
+
+
+def _find_stored(messages: Iterable[Message], store: Store) -> dict[str, Chunk]:
+    """Find the first chunks of messages, and of those that they answer, by id."""
+    ids = {each for message in messages for each in (message.id, message.reply_to) if each}
+    return store.chunks_by_id([make_first_chunk_id(each) for each in ids])
 
 
 def _find_threads(ids: Sequence[str], store: Store) -> dict[str, str]:
@@ -158,7 +165,7 @@ class ThreadWriter:
         conflict: Exception | None = None
         for attempt in attempts():
             if attempt:
-                stored = self._store.chunks_by_id([make_first_chunk_id(message_id) for message_id in pending])
+                stored = _find_stored(pending.values(), self._store)
                 pending = {
                     key: each for key, each in pending.items() if key not in known or make_first_chunk_id(key) in stored
                 }
@@ -214,28 +221,23 @@ class ThreadWriter:
         """Embed the new texts, together or, where that fails, one by one; after three failures in a row no more."""
         texts = {text: key for group in edits for each in group for text, key in each.list_new_texts().items()}
         wanted, failures, reason = [text for text in texts if text not in self.vectors], 0, ""
-        for at in range(0, len(wanted), BATCH_TEXTS):
-            batch = wanted[at : at + BATCH_TEXTS]
+        for at in range(0, len(wanted), SLICE):
+            batch = wanted[at : at + SLICE]
             try:
-                self.vectors.update(zip(batch, self._embed(batch), strict=True))
+                self.vectors |= embed_texts(batch, self._embedder)
                 continue
             except DriverFailed as error:
                 reason = str(error)
             for text in batch:
                 try:
                     if failures < MAX_FAILURES:
-                        self.vectors[text], failures = self._embed([text])[0], 0
+                        self.vectors |= embed_texts([text], self._embedder)
+                        failures = 0
                         continue
                 except DriverFailed as error:
                     failures, reason = failures + 1, str(error)
                 self.vectors[text] = np.full(self._embedder.dim, np.nan, np.float32)
                 self.failed[texts[text]] = reason
-
-    def _embed(self, texts: Sequence[str]) -> Matrix:
-        made = self._embedder.embed(texts, role="passage")
-        if not np.isfinite(made).all():
-            raise DriverFailed(f"{self._embedder.name} returned a vector that holds a value that is not a number")
-        return made
 
     def _write(self, planned: Sequence[PlannedEdit]) -> None:
         dim, language = self._embedder.dim, self._settings.ingestion.language

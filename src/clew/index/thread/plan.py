@@ -170,7 +170,9 @@ class DraftSet:
                 source.put(replace(other, message=replace(other.message, reply_to=None), guessed=False))
         if source is not target or (parent is not None and parent.number > entry.number):  # it follows what it answers
             self._move(source, target, source.find_subtree(message.id))
-        target.put(replace(entry, number=target.entries[message.id].number))
+        moved = target.entries[message.id]
+        access = moved.message.access if message.access is None else message.access
+        target.put(replace(entry, number=moved.number, message=replace(message, access=access)))
 
     def _move(self, source: Draft, target: Draft, ids: Sequence[str]) -> None:
         """Move messages to the end of a thread; both change together."""
@@ -200,13 +202,17 @@ class ThreadPlanner:
         self._store, self._config, self._reach = store, config, reach
 
     def plan(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Plan]:
-        """Return the plans of all messages; unchanged ones have none."""
+        """Return the plans of all messages; unchanged ones have none.
+
+        stored: The first chunks of those messages, and of those that they answer, as far as they are stored.
+        """
         homes = {message.id: stored.get(make_first_chunk_id(message.id)) for message in messages}
         added = [message for message in messages if homes[message.id] is None]
         differing = [m for m in messages if (chunk := homes[m.id]) and _may_differ(m, chunk)]
-        arrivals = [arrival for channel in _list_channels(added) for arrival in self._place_channel(channel, added)]
+        channels = _list_channels(added)
+        arrivals = [arrival for channel in channels for arrival in self._place_channel(channel, added, stored)]
         work = DraftSet(self._store, self._reach)
-        replies = self._find_stated_parents(differing, arrivals)
+        replies = self._find_stated_parents(differing, arrivals, stored)
         self._open_threads(work, arrivals, differing, homes, replies)
         for arrival in arrivals:
             work.add(arrival)
@@ -216,11 +222,11 @@ class ThreadPlanner:
             work.change(message, chunk.doc_id, replies, self._store)
         return work.list_plans()
 
-    def _place_channel(self, channel: str, added: Sequence[Message]) -> list[Arrival]:
+    def _place_channel(self, channel: str, added: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Arrival]:
         """Return which thread each new message of a channel joins, as they were sent."""
         new = sort_messages_as_sent(message for message in added if message.channel == channel)
         own = {message.id for message in new}
-        before = self._load_recent_messages(channel, new)
+        before = self._load_recent_messages(channel, new, stored)
         doc_ids = {message.id: doc_id for message, doc_id in before}
         missing = {m.reply_to for m in new if m.reply_to and m.reply_to not in own and m.reply_to not in doc_ids}
         waiting = self._store.waiting_messages([*own, *missing], channel)
@@ -246,27 +252,29 @@ class ThreadPlanner:
             arrivals.append(Arrival(message, home, reply_to, is_guess, awaits, waiting.get(message.id, ())))
         return arrivals
 
-    def _load_recent_messages(self, channel: str, new: Sequence[Message]) -> list[tuple[Message, str]]:
+    def _load_recent_messages(
+        self, channel: str, new: Sequence[Message], stored: Mapping[str, Chunk]
+    ) -> list[tuple[Message, str]]:
         """Load the latest messages of a channel and the stated parents as they were sent, with their document ids.
 
         The store returns them in the order of writing: an edited one last, those of an export thread by thread.
         """
-        parent_ids = [make_first_chunk_id(message.reply_to) for message in new if message.reply_to]
-        parents = self._store.chunks_by_id(parent_ids) if parent_ids else {}
+        answered = [stored.get(make_first_chunk_id(message.reply_to)) for message in new if message.reply_to]
         doc_ids: dict[str, str] = {}
         found: list[Message] = []
-        for chunk in (*parents.values(), *self._store.latest_chunks(channel, RECENT_CHUNKS)):
+        for chunk in (*filter(None, answered), *self._store.latest_chunks(channel, RECENT_CHUNKS)):
             message = _chunk_to_message(chunk)
             if message.channel == channel and chunk.id == make_first_chunk_id(message.id) and message.id not in doc_ids:
                 doc_ids[message.id] = chunk.doc_id
                 found.append(message)
         return [(message, doc_ids[message.id]) for message in sort_messages_as_sent(found)]
 
-    def _find_stated_parents(self, changed: Sequence[Message], arrivals: Sequence[Arrival]) -> dict[str, str]:
+    def _find_stated_parents(
+        self, changed: Sequence[Message], arrivals: Sequence[Arrival], stored: Mapping[str, Chunk]
+    ) -> dict[str, str]:
         """Find the threads of the messages that changed ones say they answer, by the id of the answered one."""
         threads = {arrival.message.id: arrival.doc_id for arrival in arrivals}
         stated = [m.reply_to for m in changed if m.reply_to and m.reply_to not in threads]
-        stored = self._store.chunks_by_id([make_first_chunk_id(each) for each in stated]) if stated else {}
         channels = {message.reply_to: message.channel for message in changed}
         for message_id in stated:
             chunk = stored.get(make_first_chunk_id(message_id))

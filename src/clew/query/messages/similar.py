@@ -56,11 +56,14 @@ def score_messages(
     the settings, where one is set, or when it is in a thread with such a message.
     """
     found = group_by_message(hits)
-    threads = _read_threads((parts[0].chunk.doc_id for parts in found.values()), read)
+    named: dict[str, list[str]] = {}
+    for name, parts in found.items():
+        named.setdefault(parts[0].chunk.doc_id, []).append(name)
+    threads = _read_threads(named, read)
     best = [
         parts[0]
         for name, parts in found.items()
-        if (thread := threads.get(parts[0].chunk.doc_id)) is not None and name in thread.places
+        if (thread := threads.get(parts[0].chunk.doc_id)) is not None and thread.places[name] is not None
     ]
     cosine_of = {name: max(part.similarity for part in found[name]) for name in map(_get_message_id, best)}
     relevance_of = {name: max(part.relevance for part in found[name]) for name in map(_get_message_id, best)}
@@ -80,11 +83,15 @@ def score_messages(
 
     def score_hit(hit: Hit, base: float) -> ContextMessage:
         name, thread = _get_message_id(hit), threads[hit.chunk.doc_id]
+        place = thread.places[name]
+        assert place is not None
         scores = score_message(
-            _collect_inputs(name, base, thread, kept, config), now=now, channel=channel, config=config
+            _collect_inputs(place, base, thread, kept, config), now=now, channel=channel, config=config
         )
+        parent = thread.parent(place)
         return replace(
-            as_context_message(thread, thread.places[name]),
+            as_context_message(thread, place),
+            parent=None if parent is None else thread.message(parent),
             found=True,
             score=scores.total,
             original_score=base,
@@ -107,33 +114,24 @@ def score_messages(
 
 
 def _collect_inputs(
-    name: str, base: float, thread: ThreadView, kept: Mapping[str, str], config: ScoringConfig
+    place: int, base: float, thread: ThreadView, kept: Mapping[str, str], config: ScoringConfig
 ) -> ScoringInputs:
-    """Collect the inputs of a message's score: its thread, its time, and the other kept messages of the thread."""
-    places = thread.places
-    message = thread.message(places[name])
-    others = [thread.message(places[other]).at for other in kept if other != name and other in places]
-    chain = [name, *map(thread.ids.__getitem__, thread.reply_chain(places[name]))]
-    return ScoringInputs(
-        base,
-        message.at,
-        message.channel,
-        member=thread.is_in_marked_thread(places[name]),
-        flow=compute_flow(message.at, others, decay=config.time_decay),
-        completeness=compute_chain_completeness(chain, kept),
-    )
+    """Collect the inputs of a message's score, and of those that are read from other messages what the settings use."""
+    message, flow, completeness, is_sum = thread.message(place), 0.0, 1.0, config.scoring != "product"
+    if is_sum or config.flow_boost != 1:
+        others = [thread.places[each] for each, home in kept.items() if home == thread.id and each != message.id]
+        times = [thread.message(other).at for other in others if other is not None]
+        flow = compute_flow(message.at, times, decay=config.time_decay)
+    if is_sum or config.completeness_boost != 1:
+        chain = [thread.message(each).id for each in (place, *thread.reply_chain(place))]
+        completeness = compute_chain_completeness(chain, kept)
+    member = thread.is_in_marked_thread(place)
+    return ScoringInputs(base, message.at, message.channel, member=member, flow=flow, completeness=completeness)
 
 
 def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
-    """Return a message of a thread that was not found itself, with the one it replies to."""
-    parent = thread.parents[place]
-    return ContextMessage(
-        thread.message(place),
-        thread.id,
-        parent=None if parent is None else thread.message(parent),
-        guessed=thread.is_guessed(place),
-        found=False,
-    )
+    """Return a message of a thread that was not found itself."""
+    return ContextMessage(thread.message(place), thread.id, guessed=thread.is_guessed(place), found=False)
 
 
 def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
@@ -156,30 +154,24 @@ def group_by_thread(messages: Sequence[ContextMessage], open_threads: Mapping[st
     for each in messages:
         groups.setdefault(each.thread, []).append(each)
     threads = []
-    for name in groups:
-        thread, members = open_threads[name], groups[name]
-        places = thread.places
+    for name, members in groups.items():
+        thread, places = open_threads[name], open_threads[name].places
         members.sort(key=lambda each: (to_epoch_seconds(each.message.at), places[each.id]))
-        threads.append(
-            WindowThread(
-                name,
-                thread.title,
-                thread.channel,
-                max(each.score for each in members),
-                tuple(members),
-                whole=len(members) == len(thread.ids) and not any(each.cut for each in members),
-            )
-        )
+        score = max(each.score for each in members)
+        threads.append(WindowThread(name, thread.title, thread.channel, score, tuple(members)))
     return threads
 
 
-def _read_threads(ids: Iterable[str], read: ReadThread) -> dict[str, ThreadView]:
+def _read_threads(named: Mapping[str, Iterable[str]], read: ReadThread) -> dict[str, ThreadView]:
+    """Read some messages of each thread, and what they answer."""
     threads: dict[str, ThreadView] = {}
-    for id_ in dict.fromkeys(ids):
+    for doc_id, ids in named.items():
         try:
-            threads[id_] = read(id_)
+            thread = threads[doc_id] = read(doc_id)
         except NotFound:  # dropped since the search
             continue
+        thread.load(ids)
+        thread.load_parents(place for each in ids if (place := thread.places[each]) is not None)
     return threads
 
 

@@ -5,17 +5,19 @@ there is room, the best first → text, the best thread first, each thread by ti
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from heapq import heappop, heappush
+from itertools import chain
+from typing import Literal
 
 from clew.core.attribution import GUESSED_REPLY
 from clew.core.filter import Filter
 from clew.core.settings import ScoringConfig, Settings
 from clew.core.suggest import format_count, format_names, format_suggestion
-from clew.core.text import estimate_tokens
-from clew.core.thread import THREAD_KIND, Head, ThreadView
+from clew.core.thread import RUN, THREAD_KIND, ThreadView
 from clew.core.trace import step
 from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
@@ -34,9 +36,10 @@ from clew.query.messages.similar import (
 
 _SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
 _PARENT_SHARE = 0.25  # of the budget, for the beginning and end of a message that is too long to be shown whole
-_DATE_CHARS = len("2026-03-10 09:30")
 _MIN_CUT_CHARS = 40  # less of a message tells nothing
 BELOW_MINIMUM = "below the minimum"  # the reason of a message that is not near enough, nor in a thread with one that is
+_MAX_MISSES = 64  # messages in a row for which there is no room, after which no others are looked at
+_BOTH_WAYS: tuple[Literal[-1], Literal[1]] = (-1, 1)
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
 
 
@@ -55,53 +58,69 @@ class Selection:
         self._authors = config.authors
         self._separator_tokens = max(map(count, (f"{NEXT_LINE}{GUESSED_REPLY} ", THREAD_SEPARATOR)))
         self._token_counts: dict[str, int] = {}
-        self._slack: dict[str, int] = {}
-        self._least: dict[str, list[int]] = {}  # tokens that each message of a thread has at least
         self._without_parent: list[tuple[ThreadView, int]] = []  # hits for whose parent there was no room
+        self._deep: set[str] = set()  # threads of a hit for whose chain there was no room
         self._cuts: dict[str, str] = {}  # what is left of the messages that were cut, by id
 
     def take_hits(self) -> None:
         """Take the hits in their order, each with its reply chain; a hit that does not fit even alone is passed over.
 
         A chain of explicit replies comes whole where it fits, else as much of it, nearest first, as does; of a parent
-        that does not fit, the beginning and end. A chain of guessed replies ends at its share of the budget. A hit kept
-        only for its thread comes only if the thread does.
+        that does not fit, the beginning and end. The chains of later hits of its thread then come so too, and are
+        completed when all hits have had their turn. A chain of guessed replies ends at its share of the budget. A hit
+        kept only for its thread comes only if the thread does.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
                 continue
-            thread = self._found.threads[hit.thread]
-            self._take_with_chain(thread, thread.places[hit.id])
+            self._take_with_chain(self._found.threads[hit.thread], self._get_place(hit))
         for thread, place in self._without_parent:
             self._take_parent_cut(thread, place)
 
     def complete_threads(self) -> None:
-        """Add the other messages of the hits' threads, the best thread first: all, or else those near the hits."""
+        """Add the other messages of the hits' threads, the best thread first: all, or else those near the hits.
+
+        Where one message after the other has no room, those that are further away are not looked at.
+        """
         for name in dict.fromkeys(each.thread for each in self._found.messages):
             if name not in self._taken:
                 continue
             thread, taken = self._found.threads[name], self._taken[name]
-            hits = [place for place in taken if thread.ids[place] in self._hits]
-            rest = [place for place in range(len(thread.ids)) if place not in taken]
-            if not self._take_if_fits(thread, rest):
-                for place in sort_by_distance(rest, hits, thread):
-                    if not self._is_too_long(thread, place):
-                        self._take_with_chain(thread, place)
+            hits = [place for place in taken if thread.message(place).id in self._hits]
+            beside = (place for place in list_nearest(thread, hits) if place not in self._taken[name])
+            together, room = list[int](), self._bound_room()
+            for place in beside:
+                together.append(place)
+                room -= self._count_least(thread, place)
+                if room < 0:
+                    break
+            if room >= 0 and self._take_if_fits(thread, together):
+                continue
+            misses = 0
+            for place in chain(together, beside):
+                self._take_with_chain(thread, place)
+                misses = 0 if place in self._taken[name] else misses + 1
+                if misses == _MAX_MISSES:
+                    break
 
     def list_threads(self) -> list[WindowThread]:
-        """List the selected messages by thread, the thread of the best hit first."""
-        return self._group_by_thread(self._taken)
+        """List the selected messages by thread, the thread of the best hit first, each with its parent if selected."""
+        threads = []
+        for shown in self._group_by_thread(self._taken):
+            thread, places = self._found.threads[shown.id], self._taken[shown.id]
+            here = {message.id: message for message in map(thread.message, places)}
+            messages = [replace(each, parent=here.get(each.message.reply_to or "")) for each in shown.messages]
+            is_whole = not any(each.cut for each in messages) and thread.is_whole(places)
+            threads.append(replace(shown, messages=tuple(messages), whole=is_whole))
+        return threads
 
     def _group_by_thread(self, chosen: dict[str, set[int]]) -> list[WindowThread]:
         taken = [each for each in self._found.messages if self._get_place(each) in chosen.get(each.thread, ())]
         for name, places in chosen.items():
             thread = self._found.threads[name]
-            beside = (place for place in places if thread.ids[place] not in self._hits)
+            beside = (place for place in places if thread.message(place).id not in self._hits)
             taken += [as_context_message(thread, place) for place in beside]
-        taken = [self._cut_message(each) for each in taken]
-        here = {each.id for each in taken}
-        taken = [each if each.parent and each.parent.id in here else replace(each, parent=None) for each in taken]
-        return group_by_thread(taken, self._found.threads)
+        return group_by_thread([self._cut_message(each) for each in taken], self._found.threads)
 
     def _cut_message(self, each: ContextMessage) -> ContextMessage:
         if each.id not in self._cuts:
@@ -121,9 +140,7 @@ class Selection:
         if not new:
             return True
         separators = self._separator_tokens * (len(new) if self._taken else len(new) - 1)  # none before the first
-        cost = separators + sum(self._count_least(thread, place) for place in new)
-        if cost <= self._budget + _SLACK * len(new):  # else it is too much already, and nothing need be parsed
-            cost = separators + sum(self.count_message_tokens(thread.message(place)) for place in new)
+        cost = separators + sum(self.count_message_tokens(thread.message(place)) for place in new)
         grown = {**self._taken, thread.id: taken | set(new)}
         if cost > self._remaining and not self._is_exact:  # the sum over messages is a few tokens above the text's
             self._remaining, self._is_exact = self._budget - self._count_rendered_tokens(self._taken), True
@@ -140,16 +157,23 @@ class Selection:
 
     def _take_with_chain(self, thread: ThreadView, place: int) -> None:
         """Take a message with its whole chain, else with as much of it, nearest first, as fits; at last alone."""
-        if not self._take_if_fits(thread, self._find_chain_places(thread, place)):
-            chain = self._find_chain_places(thread, place, max_explicit=1)
-            while chain and not self._take_if_fits(thread, chain):
-                chain.pop()
-            if chain == [place]:
-                self._without_parent.append((thread, place))
+        if thread.id not in self._deep:
+            places = self._find_chain_places(thread, place)
+            if self._take_if_fits(thread, places) or len(places) == 1:
+                return
+            self._deep.add(thread.id)
+            own = max(self._chain_budget, 2 * self._count_least(thread, place))  # what a hit comes with
+            hits = [self._get_place(each) for each in self._found.messages if each.thread == thread.id]
+            thread.load_near(at for hit in hits[: self._bound_room() // own + 1] for at in (hit, hit - RUN))
+        places = self._find_chain_places(thread, place, max_explicit=1)
+        while places and not self._take_if_fits(thread, places):
+            places.pop()
+        if places == [place]:
+            self._without_parent.append((thread, place))
 
     def _take_parent_cut(self, thread: ThreadView, place: int) -> None:
         """Take the beginning and end of the message that a hit replies to, where its author marked it as a reply."""
-        answered = thread.parents[place]
+        answered = thread.parent(place)
         if answered is None or thread.is_guessed(place) or answered in self._taken[thread.id]:
             return
         parent = thread.message(answered)
@@ -175,89 +199,66 @@ class Selection:
         Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share. A
         chain too long for the budget is not followed to its end.
         """
-        if thread.ids[place] not in self._hits:
+        if thread.message(place).id not in self._hits:
             return [place]
-        chain, sure, taken = [place], True, self._taken.get(thread.id, set())
-        room = self._budget + self._separator_tokens + self._sum_of_slack(thread)
-        for each in thread.reply_chain(place):
-            sure = sure and not thread.is_guessed(chain[-1])
-            sure = sure and (max_explicit is None or len(chain) <= max_explicit)
-            if not sure and self._is_over_chain_budget(thread, [*chain[1:], each]):
+        found, sure, taken = [place], True, self._taken.get(thread.id, set())
+        above, share, room = thread.reply_chain(place), self._chain_budget, self._bound_room()
+        room -= 0 if place in taken else self._count_least(thread, place)
+        while room >= 0:  # else it does not fit, whatever the rest is
+            sure = sure and not thread.is_guessed(found[-1])
+            sure = sure and (max_explicit is None or len(found) <= max_explicit)
+            each = next(above, None) if sure or share > 0 else None
+            if each is None:
                 break
-            chain.append(each)
-            if each not in taken:
-                room -= self._count_least(thread, each) + self._separator_tokens - _SLACK
-            if room < 0:  # it does not fit, whatever the rest is
+            tokens = self.count_message_tokens(thread.message(each)) + self._separator_tokens
+            share -= tokens
+            if not sure and share < 0:
                 break
-        return chain
-
-    def _is_over_chain_budget(self, thread: ThreadView, places: Sequence[int]) -> bool:
-        room = self._chain_budget
-        for place in places:
-            room -= self.count_message_tokens(thread.message(place)) + self._separator_tokens
-            if room < 0:
-                return True
-        return False
+            found.append(each)
+            room -= 0 if each in taken else max(1, tokens - _SLACK)
+        return found
 
     def _count_least(self, thread: ThreadView, place: int) -> int:
-        """Return the tokens of a message if they are known, else a lower bound from its text alone."""
-        if (known := self._token_counts.get(thread.ids[place])) is not None:
-            return known
-        return self._list_least(thread)[place]
+        """Return the tokens that a message takes within the text at least."""
+        return max(1, self.count_message_tokens(thread.message(place)) + self._separator_tokens - _SLACK)
 
-    def _list_least(self, thread: ThreadView) -> list[int]:
-        if thread.id not in self._least and self._count is not estimate_tokens:
-            self._least[thread.id] = [0] * len(thread.ids)
-        elif thread.id not in self._least:
-            chars = (len(text.strip()) for text in thread.texts)
-            heads = (count_head_chars(head) if self._authors else 0 for head in thread.heads)
-            self._least[thread.id] = [-(-(own + head) // 4) for own, head in zip(chars, heads, strict=True)]
-        return self._least[thread.id]
-
-    def _sum_of_slack(self, thread: ThreadView) -> int:
-        """Return how many tokens less all messages of a thread may take within the text than by themselves."""
-        if thread.id not in self._slack:
-            per_message = _SLACK - self._separator_tokens
-            self._slack[thread.id] = sum(max(0, per_message - least) for least in self._list_least(thread))
-        return self._slack[thread.id]
-
-    def _is_too_long(self, thread: ThreadView, place: int) -> bool:
-        """Return whether a message that is no hit is certain not to fit beside the taken ones."""
-        if not self._is_exact or thread.ids[place] in self._hits:
-            return False
-        return self._count_least(thread, place) + self._separator_tokens > self._remaining + _SLACK
+    def _bound_room(self) -> int:
+        """Return the tokens that remain at most."""
+        slack = 0 if self._is_exact else _SLACK * sum(map(len, self._taken.values()))
+        return self._remaining + slack + self._separator_tokens
 
     def is_taken(self, each: ContextMessage) -> bool:
         """Return whether a message was selected."""
         return self._get_place(each) in self._taken.get(each.thread, ())
 
     def _get_place(self, each: ContextMessage) -> int:
-        return self._found.threads[each.thread].places[each.id]
+        place = self._found.threads[each.thread].places[each.id]
+        assert place is not None
+        return place
 
 
-def count_head_chars(head: Head) -> int:
-    """Count the characters before a message's text at least: author and time, as `format_said` writes them."""
-    name = " ".join(head.author.split())
-    when = _DATE_CHARS if head.at and head.at > "1001" else 0  # earlier years have fewer digits
-    return len(name) + when + 2 * bool(name and when) + 2 * bool(name or when)
+def list_nearest(thread: ThreadView, hits: Sequence[int]) -> Iterator[int]:
+    """List the places of a thread: those that hits reply to first, directly or not, then those nearest to a hit.
 
-
-def sort_by_distance(places: Sequence[int], hits: Sequence[int], thread: ThreadView) -> list[int]:
-    """Return the places of a thread: those that hits reply to first, directly or not, then those nearest to a hit."""
-    ancestors: set[int] = set()
-    for hit in hits:
-        at = thread.parents[hit]
-        while at is not None and at not in ancestors:
-            ancestors.add(at)
-            at = thread.parents[at]
-    ordered = sorted(hits)
-
-    def sort_key(place: int) -> tuple[bool, int, int]:
-        above = bisect_left(ordered, place)
-        distance = min(abs(place - hit) for hit in ordered[max(above - 1, 0) : above + 1])
-        return place not in ancestors, distance, place
-
-    return sorted(places, key=sort_key)
+    It reads no more of the thread than is taken from it.
+    """
+    above, heap = set(hits), [(0, hit, hit) for hit in hits]
+    while heap:
+        _, place, hit = heappop(heap)
+        answered = thread.parent(place)
+        if place != hit:
+            yield place
+        if answered is not None and answered not in above:
+            above.add(answered)
+            heappush(heap, (abs(hit - answered), answered, hit))
+    thread.load_near(hits)
+    seen = set(hits)
+    walks = [thread.walk(hit, by) for hit in hits for by in _BOTH_WAYS]
+    while walks:
+        steps = [(at, walk) for walk in walks if (at := next(walk, None)) is not None and at not in seen]
+        seen.update(at for at, _ in steps)
+        yield from sorted({at for at, _ in steps} - above)
+        walks = [walk for _, walk in steps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,10 +274,10 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class WindowSources:
-    """The data a window is built from: search by filter, threads by id, and the channels."""
+    """The data a window is built from: search by filter, threads by id at one state, and the channels."""
 
     search: Search
-    read: ReadThread
+    open_threads: Callable[[], AbstractContextManager[ReadThread]]
     has_channel: Callable[[str], bool]
     list_channels: Callable[[], Sequence[str]]
 
@@ -289,22 +290,23 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
     if request.include_related and config.related_channels:
         channels |= set(find_related_channels(request, hits, sources, max_channels=config.related_channels))
         hits = sources.search(_make_channel_filter(channels)) if len(channels) > 1 else hits
-    with step("score") as trace:
-        found = score_messages(
-            hits,
-            read=sources.read,
-            channel=request.channel,
-            now=request.now,
-            config=config,
-            shown={hit.chunk.id for hit in split_by_relevance(hits, settings.context)[0]},
-        )
-        trace.set_output(found.messages)
-    with step("select") as trace:
-        selection = Selection(found, request.max_tokens, count, config)
-        selection.take_hits()
-        selection.complete_threads()
-        threads = selection.list_threads()
-        trace.set_output(threads)
+    with sources.open_threads() as read:
+        with step("score") as trace:
+            found = score_messages(
+                hits,
+                read=read,
+                channel=request.channel,
+                now=request.now,
+                config=config,
+                shown={hit.chunk.id for hit in split_by_relevance(hits, settings.context)[0]},
+            )
+            trace.set_output(found.messages)
+        with step("select") as trace:
+            selection = Selection(found, request.max_tokens, count, config)
+            selection.take_hits()
+            selection.complete_threads()
+            threads = selection.list_threads()
+            trace.set_output(threads)
     text = render_threads(threads, authors=config.authors)
     reasons = [(each, BUDGET) for each in found.messages if not selection.is_taken(each)]
     reasons += [(each, BELOW_MINIMUM) for each in found.below]

@@ -102,9 +102,11 @@ _TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[
 _ASKS = compile_pattern(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
 _PRONOUN = compile_pattern(r"\b(?:it|they|them|he|him|she)\b", re.IGNORECASE)
 _POSSESSIVE = compile_pattern(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
-# Where "that" begins neither a relative clause nor one with a subject of its own.
+# Where "that" begins neither a relative clause nor one with a subject of its own: "does that …", "turn that off …".
 _THAT = compile_pattern(
-    r"(?:^|\b(?:is|was|does|did|do|about|of|with|for|like|explain|show|why|how|by|to|and)\s)\W*that\b", re.IGNORECASE
+    r"(?:^|\b(?:is|was|does|did|do|about|of|with|for|like|explain|show|why|how|by|to|and)\s)\W*that\b|"
+    r"\bthat\b(?=\W*(?:$|(?:off|on|up|back|again|later|too|instead|then|now|here|there|for|in|with|from)\b))",
+    re.IGNORECASE,
 )
 # Before a pronoun, the beginning of another clause than that of what it stands for.
 _CLAUSE = compile_pattern(

@@ -1,9 +1,8 @@
 """How well chunks match a query, by meaning and by words, and the relevance that this makes."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -52,6 +51,24 @@ KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"})
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """The candidates of a query in columns, and which of them each ranking found, best first.
+
+    near, matching: The places of what the query's filter admits, by vector and by words, of each kind.
+    field: Those of the best of all that the engine may see, however found.
+    """
+
+    candidates: Candidates
+    near: Sequence[Sequence[int]]
+    matching: Sequence[Sequence[int]]
+    field: Sequence[Sequence[int]]
+
+    def count(self, depth: int) -> int:
+        """How many there are within the filter, up to a depth in each ranking."""
+        return len(list_places((*self.near, *self.matching), depth))
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The candidates of a query, and how relevant each is, a column each.
 
@@ -71,7 +88,7 @@ class Found:
 
     def list_places(self) -> list[int]:
         """The places of all that was found within the filter, each once."""
-        return list(dict.fromkeys(chain(*self.near, *self.matching)))
+        return list_places((*self.near, *self.matching))
 
     def name_scores(self, place: int) -> dict[str, float]:
         """The scores that say how a chunk matches, by name: the second says that it is in another language."""
@@ -84,12 +101,14 @@ class EvidenceSource:
     """Finds the candidates of queries in a store, and judges them.
 
     A chunk is as relevant under any filter, since it is compared with the best of `seen`, all that the engine may see.
+
+    shown: The filter of the call, within which chunks are found and shown.
     """
 
     def __init__(
         self,
-        store: Store,
         seen: Store,
+        shown: Filter,
         embedder: Embedder,
         calibration: Calibration,
         analyser: QueryAnalyser,
@@ -97,48 +116,52 @@ class EvidenceSource:
         has_messages: Callable[[], bool],
     ) -> None:
         self.embedder, self.analyser = embedder, analyser
-        self._store, self._seen, self._calibration = store, seen, calibration
+        self._seen, self._shown, self._calibration = seen, shown, calibration
         self._settings, self._has_messages = settings, has_messages
 
     def judge(self, query: Query, chunk_ids: Sequence[str] = ()) -> Found:
         """The candidates of a query, these chunks among them, and their relevance."""
-        (found,) = self.find([query], query.depth, chunk_ids)
-        return self.weigh(query, *found, query.depth)
+        (gathered,) = self.gather([query], query.depth, chunk_ids)
+        return self.weigh(query, gathered, query.depth)
 
-    def find(
-        self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()
-    ) -> list[tuple[Candidates, Candidates]]:
+    def gather(self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()) -> list[Gathered]:
         """The candidates of queries with the same filter, and the best that the engine may see: often the same.
 
         Words that the collection lacks are corrected where no chunk has most of a query's.
         """
-        found = self._find(queries, depth, chunk_ids)
+        found = self._gather(queries, depth, chunk_ids)
         poor = [
-            query for query, (_, seen) in zip(queries, found, strict=True) if seen.shares.max(initial=0.0) < MIN_KNOWN
+            query
+            for query, each in zip(queries, found, strict=True)
+            if each.candidates.shares.max(initial=0.0) < MIN_KNOWN
         ]
         corrected = [text for query in poor if (text := self.analyser.correct(query.text))]
         if corrected:
             note("did_you_mean", corrected[0])
-            found = self._find(queries, depth, chunk_ids)
+            found = self._gather(queries, depth, chunk_ids)
         return found
 
-    def _find(
-        self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str]
-    ) -> list[tuple[Candidates, Candidates]]:
-        where, usual = queries[0].where, self._usual_depth
-        vectors = np.stack([embed_query(query, self.embedder) for query in queries])
-        terms = [self.extract_terms(query) for query in queries]
-
-        def search(store: Store, where: Filter, depth: int, chunk_ids: Sequence[str] = ()) -> list[Candidates]:
-            rankings = [Ranking(where & kind, depth, depth) for kind in self._list_kinds()]
-            mode, breadth = self._settings.search.mode, self._settings.search.nprobe
-            return store.find_candidates(vectors, terms, rankings, chunk_ids, mode=mode, breadth=breadth)
-
-        if self._store is self._seen and where == EVERYTHING:
-            found = search(self._store, where, max(depth, usual), chunk_ids)
-            return list(zip(found, found, strict=True))
-        seen = search(self._seen, EVERYTHING, usual)
-        return list(zip(search(self._store, where, depth, chunk_ids), seen, strict=True))
+    def _gather(self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str]) -> list[Gathered]:
+        where, usual, kinds = self._shown & queries[0].where, self._usual_depth, self._list_kinds()
+        rankings = [Ranking(kind, usual, usual) for kind in kinds]
+        if where == EVERYTHING:
+            rankings = [Ranking(kind, max(depth, usual), max(depth, usual)) for kind in kinds]
+        else:
+            rankings += [Ranking(where & kind, depth, depth) for kind in kinds]
+        found = self._seen.find_candidates(
+            np.stack([embed_query(query, self.embedder) for query in queries]),
+            [self.extract_terms(query) for query in queries],
+            rankings,
+            chunk_ids,
+            shown=self._shown,
+            mode=self._settings.search.mode,
+            breadth=self._settings.search.nprobe,
+        )
+        first, last = slice(len(kinds)), slice(-len(kinds), None)
+        return [
+            Gathered(each, each.near[last], each.matching[last], (*each.near[first], *each.matching[first]))
+            for each in found
+        ]
 
     @property
     def _usual_depth(self) -> int:
@@ -147,33 +170,35 @@ class EvidenceSource:
     def _list_kinds(self) -> Sequence[Filter]:
         return KINDS if self._settings.flow.each_kind and self._has_messages() else (EVERYTHING,)
 
-    def weigh(self, query: Query, found: Candidates, seen: Candidates, depth: int) -> Found:
+    def weigh(self, query: Query, gathered: Gathered, depth: int) -> Found:
         """Candidates with their relevance, up to a depth in each ranking, given the best that the engine may see."""
-        field = self._read_evidence(query, seen)
-        best = list_places(seen, FIELD_DEPTH)
-        relate = partial(
-            estimate_relevance,
-            field=field.measure_field(best),
+        found, best = gathered.candidates, list_places(gathered.field, FIELD_DEPTH)
+        evidence = self._read_evidence(query, found)
+        own = estimate_relevance(
+            evidence,
+            evidence.measure_field(best),
             intent=estimate_intent(query.text),
-            words_trust=self._trust_words(query, field.words[best]),
+            words_trust=self._trust_words(query, evidence.words[best]),
+            semantic_weight=self._weigh_meaning(query, found),
         )
-        evidence = field if found is seen else self._read_evidence(query, found)
-        own = relate(evidence, semantic_weight=self._weigh_meaning(query, found))
         threads, relevance = dict[int, ThreadPlace](), own
-        places = np.flatnonzero(found.is_message).tolist()
-        if places:
-            threads = dict(zip(places, found.read_threads(places), strict=True))
-            around = [place for place in list_places(seen, self._usual_depth) if seen.is_message[place]]
-            given = own if found is seen else relate(field, semantic_weight=self._weigh_meaning(query, seen))
-            beside = [threads[place] for place in around] if found is seen else seen.read_threads(around)
-            asks = self._mark_questions(query, field.share[around], beside)
+        places = np.flatnonzero(found.is_message)
+        if len(places):
+            threads = dict(zip(places.tolist(), found.read_threads(places.tolist()), strict=True))
+            repeats = np.zeros(len(own), bool)
+            repeats[places] = self._mark_questions(query, evidence.share[places], list(threads.values()))
+            around = [place for place in list_places(gathered.field, self._usual_depth) if found.is_message[place]]
             relevance = own.copy()
             relevance[places] = add_neighbours(
-                own[places], list(threads.values()), self._settings.flow, given[around], beside, asks
+                own[places],
+                list(threads.values()),
+                self._settings.flow,
+                own[around],
+                [threads[place] for place in around],
+                repeats[around],
             )
-            repeated = self._mark_questions(query, evidence.share[places], list(threads.values()))
-            relevance[np.array(places)[repeated]] *= QUESTION_SHARE
-        near, matching = ([places[:depth] for places in each] for each in (found.near, found.matching))
+            relevance[repeats] *= QUESTION_SHARE
+        near, matching = ([places[:depth] for places in each] for each in (gathered.near, gathered.matching))
         return Found(found, near, matching, evidence, own, relevance, threads)
 
     def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
@@ -216,7 +241,7 @@ class EvidenceSource:
         others = self._list_other_languages(query)
         if not others:
             return evidence
-        foreign = self._store.match_terms({make_language_term(code): 1 for code in others}, found.ids)
+        foreign = self._seen.match_terms({make_language_term(code): 1 for code in others}, found.ids)
         return evidence.expect_words(
             np.array([each in foreign and foreign[each].share > 0 for each in found.ids], bool)
         )
@@ -255,11 +280,12 @@ class EvidenceSource:
             return False
         own, both = self.extract_terms(query), self.extract_terms(expanded)
         added = {term: count for term, count in both.items() if term not in own}
-        hits = [hit for terms in (own, both) for hit in self._store.search_terms(terms, TOGETHER, query.where)]
-        matches = self._store.match_terms(own, list({hit.chunk.id: None for hit in hits}))
+        where = self._shown & query.where
+        hits = [hit for terms in (own, both) for hit in self._seen.search_terms(terms, TOGETHER, where)]
+        matches = self._seen.match_terms(own, list({hit.chunk.id: None for hit in hits}))
         most = max((match.share for match in matches.values()), default=0.0)
         first = [id_ for id_, match in matches.items() if math.isclose(match.share, most)]
-        together = max((match.share for match in self._store.match_terms(added, first).values()), default=0.0)
+        together = max((match.share for match in self._seen.match_terms(added, first).values()), default=0.0)
         return together < MAX_TOGETHER
 
     def _trust_words(self, query: Query, words: Signal) -> float:
@@ -319,9 +345,9 @@ def embed_query(query: Query, embedder: Embedder) -> Vector:
         return vector
 
 
-def list_places(found: Candidates, depth: int) -> list[int]:
+def list_places(rankings: Iterable[Sequence[int]], depth: int | None = None) -> list[int]:
     """The places of the best of each ranking, each once."""
-    return list(dict.fromkeys(chain.from_iterable(ranking[:depth] for ranking in (*found.near, *found.matching))))
+    return list(dict.fromkeys(chain.from_iterable(ranking[:depth] for ranking in rankings)))
 
 
 def _trust_terms(terms: Terms) -> float:

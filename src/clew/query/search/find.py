@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -16,7 +16,6 @@ from clew.core.candidates import Gone
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError
 from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter, Meta
-from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
@@ -40,7 +39,7 @@ MAX_FILTERS = 64  # of which is kept whether they admit messages
 BATCH_SIZE = 64  # queries that are searched in one pass
 PLAIN = frozenset({rank.SEMANTIC, rank.LEXICAL, rank.HYBRID})
 _STORE_ONLY = PLAIN | {"document_boost"}  # built-in strategies that ask no model
-MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
+MAX_ATTEMPTS = 50  # of a search whose chunks are removed before they are read
 _MESSAGES = Filter(kinds=frozenset({THREAD_KIND}))
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
 MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
@@ -144,7 +143,7 @@ class Finder:
             if trace.is_recorded:
                 self._note_search(trace, queries[0], name, settings)
             keys = [self._make_cache_key(query, name, settings) for query in queries]
-            known = [self._results.get(key) if key else None for key in keys]
+            known = [self._results.get(key) if key is not None else None for key in keys]
             missing = [query for query, hits in zip(queries, known, strict=True) if hits is None]
             if not missing:
                 trace.notes["cached"] = True
@@ -152,7 +151,7 @@ class Finder:
             found = []
             for key, hits in zip(keys, known, strict=True):
                 found.append(next(fresh) if hits is None else hits)
-                if key and hits is None:
+                if key is not None and hits is None:
                     self._results.put(key, found[-1])
             trace.set_output([hit for hits in found for hit in hits])
         return [[_copy_hit(hit) for hit in hits] for hits in found]
@@ -217,11 +216,12 @@ class Finder:
             self._read_calibration(),
             self._has_messages,
             self._seen,
+            EVERYTHING if self._store is self._seen else self._boundary,
         )
 
     def _read_calibration(self) -> Calibration | None:
         """The calibration of the collection; read again after every change."""
-        change = str(self._store.change_number())
+        change = self._store.change_number()
         known = self._calibrations.get(change)
         if known is None:
             known = (Calibration.from_json(self._store.calibration(), self._embedder.name),)
@@ -233,7 +233,7 @@ class Finder:
 
         Within a filter the index is asked: to look through the channels would take as long as there are many.
         """
-        key = f"{self._store.change_number()} {expand_filter(self._limit)}"
+        key = self._store.change_number(), expand_filter(self._limit)
         found = self._messages.get(key)
         if found is None:
             if self._limit == EVERYTHING:
@@ -244,15 +244,14 @@ class Finder:
             self._messages.put(key, found)
         return found
 
-    def _make_cache_key(self, query: Query, name: str, settings: Settings) -> str:
-        """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
+    def _make_cache_key(self, query: Query, name: str, settings: Settings) -> Hashable:
+        """The key of the result; None where it is not cached: a strategy of one's own may depend on anything."""
         if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
-            return ""
-        seen = map(
-            expand_filter, (self._limit, self._boundary, query.where)
-        )  # filters may look alike and admit something else
-        asked = f"{replace(query, vector=None)!r} {tuple(seen)}"
-        return digest(str(self._store.change_number()), name, asked, repr(settings))
+            return None
+        # Filters may look alike and admit something else, and may name thousands of documents.
+        seen = [expand_filter(each) for each in (self._limit, self._boundary, query.where)]
+        asked = replace(query, vector=None, where=EVERYTHING)
+        return self._store.change_number(), name, repr(asked), repr(settings), *seen
 
 
 def build_query(

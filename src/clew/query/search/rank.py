@@ -19,7 +19,7 @@ from clew.core.types import Hit, Query
 from clew.query.rank.calibrate import refine_relevance
 from clew.query.rank.fuse import fuse_two
 from clew.query.rank.thread_smoothing import FLOW, smooth_in_range
-from clew.query.search.evidence import EvidenceSource, Found, embed_query, list_places
+from clew.query.search.evidence import EvidenceSource, Found, embed_query
 
 log = logging.getLogger("clew")
 
@@ -70,14 +70,14 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
         depth = max(first.k * settings.search.overfetch, 15)
     queries = [replace(query, vector=embed_query(query, source.embedder)) for query in queries]
     with step("candidates") as trace:
-        candidates = source.find(queries, depth)
-        trace.out = sum(len(list_places(each, depth)) for each, _ in candidates)
+        gathered = source.gather(queries, depth)
+        trace.out = sum(each.count(depth) for each in gathered)
         if trace.is_recorded:
             trace.notes["languages"] = ", ".join(source.analyser.choose_languages(first.text)[0])
     ranked = []
     with step(RANK) as trace:
-        for query, (each, seen) in zip(queries, candidates, strict=True):
-            found = source.weigh(query, each, seen, depth)
+        for query, each in zip(queries, gathered, strict=True):
+            found = source.weigh(query, each, depth)
             order, scores, own = _order(name, found, settings)
             if trace.is_recorded:
                 _record_rankings(name, found)
@@ -86,7 +86,7 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
                 if foreign is not None and foreign[order].any():
                     trace.notes["in_other_languages"] = int(foreign[order].sum())
             if trace.keeps_output:
-                trace.output = tuple(Placed(each.ids[place], scores[place]) for place in order)
+                trace.output = tuple(Placed(found.candidates.ids[place], scores[place]) for place in order)
             ranked.append(_make_hits(name, found, order[: query.k], scores, own))
         trace.out = sum(map(len, ranked))
     return ranked

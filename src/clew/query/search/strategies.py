@@ -14,6 +14,7 @@ from functools import partial
 
 from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import DriverFailed, NotFound, SettingsError
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.patterns import compile_pattern
 from clew.core.protocols import LLM, Embedder, Judge, Reranker, Rewrite, Store, Strategy, Verdict
@@ -60,6 +61,7 @@ class Drivers:
     calibration: Calibration | None = None  # None: what the embedder says of itself
     has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
     seen: Store | None = None  # all that the engine may see, whatever the filter of the call; None: the store
+    shown: Filter = EVERYTHING  # the filter of the store, of what is seen
 
     _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
 
@@ -71,8 +73,8 @@ class Drivers:
     def evidence(self) -> EvidenceSource:
         """Reads how well chunks match a query, by meaning and by words."""
         known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
-        stores = self.store, self.seen or self.store
-        return EvidenceSource(*stores, self.embedder, known, self._analyser, self.settings, self.has_messages)
+        seen = self.seen or self.store
+        return EvidenceSource(seen, self.shown, self.embedder, known, self._analyser, self.settings, self.has_messages)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of queries, embedded in one batch."""

@@ -18,7 +18,7 @@ from clew.drivers.store.backend import COLUMNS, STAGED, Head, Row
 from clew.drivers.store.checks import other_format_error
 
 HEAD: Final = 0  # the kind of the row that every commit replaces
-FORMAT: Final = 3  # of the columns
+FORMAT: Final = 4  # of the columns
 ARRAYS: Final = ("facets", "terms", "counts", "vector", "staged")
 _NUMBERS: Final = frozenset(  # all others are texts
     [

@@ -10,6 +10,8 @@ from typing import Any
 
 import lance
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering
 
 from clew.core.errors import NotFound
@@ -25,7 +27,12 @@ from clew.drivers.store.scan import SIGNALS, Signals, make_signals
 MAX_VALUES = 1000  # of one condition of a scan
 MAX_OWNERS = 10_000  # chunks whose document is kept
 ChunkVectors = tuple[list[int], list[str], Matrix]  # rows, ids and vectors
-_INDEXED = ("id", "row", "doc", "message", "parent", "awaits", "channel", "pending")
+_INDEXED = ("id", "row", "doc", "n", "block", "message", "parent", "awaits", "channel", "pending")
+HELD = ("kind", "piece", *_INDEXED)  # columns of a collection with threads that are held in memory, to find rows by
+MAX_HELD = 100_000  # chunks of a collection of which they are
+MAX_TAKEN = 5000  # rows that are read by their addresses; more are scanned
+_OF_MESSAGE = {"n", "message", "parent"}
+_COMPARE = {"<": pc.less, ">": pc.greater}
 
 
 class Segment:
@@ -121,6 +128,7 @@ class LanceSnapshot:
     having: dict[int, int] = field(default_factory=dict, compare=False)  # chunks that have a term, as far as counted
     owners: dict[int, int] = field(default_factory=dict, compare=False)  # the documents of chunks that were found
     ahead: dict[int, Row] = field(default_factory=dict, compare=False)  # documents that were read with their chunks
+    held: dict[str, pa.Table] = field(default_factory=dict, compare=False)  # HELD of fragments by file, "": of all
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
         """The columns of the rows that are meant; `_rowaddr` is the address."""
@@ -138,6 +146,9 @@ class LanceSnapshot:
         names = [*columns, *filter(None, [wanted.order.removeprefix("-")])]
         if wanted.kind == STAGED:
             names = ["staged" if name == "vector" else name for name in names]
+        held = self._find_held(wanted, names)
+        if held is not None:
+            return held
         if (numbers := wanted.get_values("row")) and wanted == select(wanted.kind, row=numbers):
             found = self._find_hits(wanted.kind, numbers, names)
             if found is not None:
@@ -146,6 +157,47 @@ class LanceSnapshot:
         if len(parts) == 1:
             return self._scan(to_sql(wanted), names, order=wanted.order, limit=wanted.limit)
         return wanted.arrange(row for part in parts for row in self._scan(to_sql(part), names))
+
+    def _find_held(self, wanted: Select, names: Sequence[str]) -> list[Row] | None:
+        """The rows that are meant, found in memory as far as that has the columns of the conditions; None if not.
+
+        A message is found by many reads, each of which would scan what no index of Lance has yet. What is held of a
+        fragment stays right: the file does not change, and of rows that were deleted since none is read.
+        """
+        order = wanted.order.removeprefix("-")
+        by = {name for name, _, _ in wanted.where}
+        is_held = self.head.chunks <= MAX_HELD and (self.held or by & _OF_MESSAGE)  # a search needs nothing of it
+        if (
+            not is_held
+            or not by
+            or (wanted.is_filtered and wanted.limit is not None)
+            or not {*by, *filter(None, [order])} <= {*HELD}
+        ):
+            return None
+        with translate_errors(self.place):
+            found = _filter(self._hold(), wanted)
+            if wanted.limit is None and found.num_rows > MAX_TAKEN:
+                return None
+            if order:
+                found = found.sort_by([(order, "descending" if wanted.order.startswith("-") else "ascending")])
+            addresses, rows = found["_rowaddr"].to_pylist(), list[Row]()
+            filtered = ("facets", "seconds") if wanted.is_filtered else ()
+            columns = list(dict.fromkeys(["kind", *names, *filtered, "_rowaddr"]))
+            while addresses and len(rows) < (wanted.limit or len(addresses) + len(rows)):
+                size = MAX_TAKEN if wanted.limit is None else 2 * wanted.limit
+                rows += read_rows(self.dataset._take_rows(addresses[:size], columns), self.head.dim)
+                del addresses[:size]
+        return [row for row in rows if not filtered or _admits_row(row, wanted.alternatives or ())][: wanted.limit]
+
+    def _hold(self) -> pa.Table:
+        """HELD of all fragments; only those are read that an earlier version did not have."""
+        whole = self.held.get("")
+        if whole is None:
+            fragments = {each.metadata.files[0].path: each for each in self.dataset.get_fragments()}
+            for file in fragments.keys() - self.held.keys():
+                self.held[file] = fragments[file].to_table(columns=[*HELD], with_row_address=True)
+            whole = self.held[""] = pa.concat_tables([self.held[file] for file in fragments])
+        return whole
 
     def _find_hits(self, kind: int, numbers: Collection[int], columns: Sequence[str]) -> list[Row] | None:
         """Chunks that a search has found, read in one scan with their documents, and these then; None for others."""
@@ -180,6 +232,16 @@ class LanceSnapshot:
             yield read_rows(batch, self.head.dim)
 
 
+def _filter(table: pa.Table, wanted: Select) -> pa.Table:
+    """The rows for which the conditions hold."""
+    mask = pc.equal(table["kind"], wanted.kind)
+    for name, op, given in wanted.where:
+        values = table[name]
+        test = pc.is_in(values, pa.array(set(given), values.type)) if op == "in" else _COMPARE[op](values, given)
+        mask = pc.and_(mask, test)
+    return table.filter(mask)
+
+
 def to_sql(wanted: Select) -> str:
     """The conditions as Lance reads them."""
     parts = [f"kind = {wanted.kind}", *(_compare(*each) for each in wanted.where)]
@@ -203,8 +265,6 @@ def _compare(name: str, op: str, given: Any) -> str:
 
 def _condition_to_sql(condition: Condition) -> str:
     parts = [_has_any(group) for group in condition.groups]
-    if condition.forbidden:
-        parts.append(f"NOT {_has_any(condition.forbidden)}")
     if condition.since is not None:
         parts.append(f"seconds >= {condition.since!r}")
     if condition.until is not None:
@@ -235,7 +295,9 @@ def read_snapshot(
     fragments = dataset.get_fragments()
     head, address = _read_head(dataset, fragments, place)
     if head.chunks >= exact_below:
-        return LanceSnapshot(dataset, place, head, address, None, model)
+        files = {each.metadata.files[0].path for each in fragments} if before is not None else set()
+        held = {file: table for file, table in before.held.items() if file in files} if before is not None else {}
+        return LanceSnapshot(dataset, place, head, address, None, model, held=held)
     known = before.segments if before is not None and before.segments is not None else {}
     by_file = {file: segment for (file, _), segment in known.items()}
     segments: dict[tuple[str, str], Segment] = {}

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from psycopg import Connection, DataError
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
-from xxhash import xxh3_64_intdigest
 
 from clew.core.types import Matrix, Vector
 
 BIGINT, INT, TEXT, FLOAT = 20, 23, 25, 701  # object ids of the types, the same on every server
 _LONG, _SHORT = (np.dtype([("size", ">i4"), ("body", body)]) for body in (">i8", ">i4"))
 _NULL = struct.pack(">i", -1)
-FACET_SEED = 1  # of the hashes of facets, so that they differ from those of words
 
 
 class BinaryParam(bytes):
@@ -95,12 +93,6 @@ def decode_vectors(data: Sequence[bytes], dim: int) -> Matrix:
     """Vectors in binary format, as rows."""
     rows = np.frombuffer(b"".join(data), ">f4").reshape(len(data), dim + 1)  # each is preceded by its width
     return rows[:, 1:].astype(np.float32)
-
-
-def hash_facet(facet: str) -> int:
-    """The signed 64-bit hash of a facet."""
-    digest = xxh3_64_intdigest(facet.encode("utf-8", "surrogatepass"), seed=FACET_SEED)
-    return digest - (1 << 64) if digest >> 63 else digest
 
 
 def _encode_array(numbers: NDArray[np.integer] | Sequence[int], form: np.dtype[np.void], oid: int) -> BinaryParam:

@@ -18,6 +18,7 @@ from clew.core.errors import SettingsError
 from clew.core.facets import make_label_facets
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.errors import CommitUnknown, describe_address, translate_errors
+from clew.drivers.store.rows import hash_facet
 
 MAX_CONNECTIONS: Final = 16  # of one store, hence concurrent searches; others wait
 TIMEOUT = 10.0  # seconds to wait for a free connection, and for a server that restarts
@@ -331,7 +332,7 @@ def limit_to_labels(connection: Connection, access: Sequence[str], *, is_local: 
     hidden messages, by which places in a thread are added up. A superuser is free of row-level security; it keeps the
     tables, and only the filter of the engine holds.
     """
-    labels = ",".join(str(binary.hash_facet(facet)) for facet in sorted(make_label_facets(access)))
+    labels = ",".join(str(hash_facet(facet)) for facet in sorted(make_label_facets(access)))
     connection.execute(
         "SELECT set_config('clew.access', %(labels)s, %(local)s), set_config(%(read_only)s, 'on', %(local)s),"
         " set_config('search_path',"

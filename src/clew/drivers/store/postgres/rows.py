@@ -35,6 +35,7 @@ from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.postgres import binary, pool
 from clew.drivers.store.postgres.pool import fetch_rows
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
+from clew.drivers.store.rows import hash_facet
 
 BATCH = 1000  # chunks per statement, some megabytes
 _TYPES: Final = {
@@ -197,9 +198,6 @@ def _build_condition(condition: Condition, table: str) -> SqlFragment:
     for group in condition.groups:
         parts.append(f"{table}.facets && %s::bigint[]")
         params.append(_encode_facets(group))
-    if condition.forbidden:
-        parts.append(f"NOT {table}.facets && %s::bigint[]")
-        params.append(_encode_facets(condition.forbidden))
     timed = _bound_time(condition)
     return SqlFragment(" AND ".join(filter(None, [*parts, timed.sql])), (*params, *timed.params))
 
@@ -227,7 +225,7 @@ def _bound_time(condition: Condition) -> SqlFragment:
 
 
 def _encode_facets(group: frozenset[str]) -> binary.BinaryParam:
-    return binary.encode_bigints([binary.hash_facet(facet) for facet in sorted(group)])
+    return binary.encode_bigints([hash_facet(facet) for facet in sorted(group)])
 
 
 def apply_changes(
@@ -468,4 +466,4 @@ def _insert_staged(connection: Connection, collection: OpenCollection, rows: Seq
 @lru_cache(1024)  # the chunks of a document mostly have the same
 def hash_facets(facets: str) -> Hashes:
     """The numbers of facets, given as a JSON list, in its order."""
-    return np.array([binary.hash_facet(facet) for facet in json.loads(facets)], np.int64)
+    return np.array([hash_facet(facet) for facet in json.loads(facets)], np.int64)

@@ -12,7 +12,7 @@ from clew.drivers.store.postgres import pool
 from clew.drivers.store.postgres.errors import describe_address, translate_errors
 
 MIN_SERVER, MIN_PGVECTOR = 15, (0, 7)
-FORMAT = 17  # of schema.sql
+FORMAT = 18  # of schema.sql
 SETUP_LOCK = 0x636C6577  # "clew"
 
 

@@ -22,10 +22,8 @@ from xxhash import xxh3_64
 
 from clew.drivers.store.sqlite.files import BLOCK, read_blocks
 
-FORMAT = 1
+FORMAT = 2
 FILE = "mark.json"
-_KEYS = {"collection_id": "birth", "unindexed": "loose"}  # fields whose key in the file differs
-_FIELDS = {key: field for field, key in _KEYS.items()}
 SEAL = "seal.json"
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
 _REWRITTEN = ("id_tracker.versions", "mutable_id_tracker.versions")  # … once after points were removed
@@ -53,8 +51,7 @@ class Checkpoint:
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """The checkpoint in a folder; None if there is none of this format."""
     try:
-        stored = json.loads((folder / FILE).read_text("utf-8"))
-        checkpoint = Checkpoint(**{_FIELDS.get(key, key): value for key, value in stored.items()})
+        checkpoint = Checkpoint(**json.loads((folder / FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError, AttributeError):
         return None
     return checkpoint if checkpoint.format == FORMAT else None
@@ -64,7 +61,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Replaces the checkpoint in a folder, atomically."""
     new = folder / f"{FILE}.new"
     with new.open("w", encoding="utf-8") as file:
-        json.dump({_KEYS.get(field, field): value for field, value in asdict(checkpoint).items()}, file)
+        json.dump(asdict(checkpoint), file)
         file.flush()
         os.fsync(file.fileno())
     new.replace(folder / FILE)

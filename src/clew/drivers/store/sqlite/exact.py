@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import compute_cosines
+from clew.core.candidates import Gone, compute_cosines
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
@@ -100,6 +100,7 @@ class View:
     postings: Postings = NO_POSTINGS
     removed: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     kept: dict[Any, NDArray[Any]] = field(default_factory=dict)  # the slots of filters, and length normalisations
+    is_whole: bool = True  # no chunk was removed from the database before it was read
 
     def admit(self, where: Filter) -> NDArray[np.intp] | None:
         """Return the slots that a filter admits; None for all but the removed ones."""
@@ -126,8 +127,6 @@ class View:
         admitted, at = np.ones(self.used, bool), self.seconds[: self.used]
         for group in condition.groups:
             admitted &= self._mark_having(group)
-        if condition.forbidden:
-            admitted &= ~self._mark_having(condition.forbidden)
         if condition.since is not None:
             admitted &= at >= condition.since
         if condition.until is not None:
@@ -223,12 +222,12 @@ class ExactIndex:
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """The k rows of greatest cosine; always exact."""
-        view = self._view
+        view = self._get_whole_view()
         return view.to_rows(view.find_nearest(vector, k, view.admit(where)))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a head."""
-        view = self._view
+        view = self._get_whole_view()
         (scored,) = view.score_terms(head, [terms])
         return view.to_rows(view.find_matching(view.sum_up(scored), k, view.admit(where)))
 
@@ -236,7 +235,8 @@ class ExactIndex:
         """What the rankings of each query find; every vector is compared once, as one product of matrices."""
         vectors, terms, rankings, chunk_ids, _ = queries
         with self._lock:
-            view, given = self._view, list(self._view.find_slots(chunk_ids).values())
+            view = self._get_whole_view()
+            given = list(view.find_slots(chunk_ids).values())
         every, found = view.vectors[: view.used], []
         admitted = [view.admit(each.where) for each in rankings]
         is_wide = any(slots is None or len(slots) * GATHER_SHARE >= view.used for slots in admitted)
@@ -258,6 +258,13 @@ class ExactIndex:
                 )
             )
         return found
+
+    def _get_whole_view(self) -> View:
+        """The view to search; Gone if it lacks chunks, which the next state has."""
+        view = self._view
+        if not view.is_whole:
+            raise Gone("a row that was removed while it was followed")
+        return view
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
         """The vectors of those of the chunks that exist; None if this is not the index of that head."""
@@ -288,7 +295,7 @@ class ExactIndex:
             is_whole = view.used - len(view.removed) == state.chunks
             if not is_whole and self._database.read_state().change == state.change:
                 raise damaged_error("the table of the vectors and terms")
-            self._view, self._is_torn = view, False
+            self._view, self._is_torn = replace(view, is_whole=is_whole), False
 
     def _apply_changes(self, view: View, state: CollectionState) -> View | None:
         """Adds and removes chunks up to a state; None if tombstones that this would need have been pruned."""

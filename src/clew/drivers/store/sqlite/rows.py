@@ -221,9 +221,6 @@ def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
         else:
             parts.append(f"EXISTS ({_FACETS_AMONG})")
             params.append(to_json(sorted(group)))
-    if condition.forbidden:
-        parts.append(f"NOT EXISTS ({_FACETS_AMONG})")
-        params.append(to_json(sorted(condition.forbidden)))
     for operator, at in ((">=", condition.since), ("<", condition.until)):
         if at is not None:
             parts.append(f"s.seconds {operator} ?")

@@ -18,7 +18,7 @@ from clew.drivers.store.embed import other_model_error
 from clew.drivers.store.sqlite.files import PRIVATE_FILE, make_private_folder
 
 FILE = "clew.db"
-VERSION = 13
+VERSION = 14
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
 

@@ -24,6 +24,7 @@ from clew.core.types import Vector
 from clew.drivers.store import bm25, scan
 from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.rows import hash_facet
 from clew.drivers.store.scan import PrefixCache, join_rankings, search_rankings
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.checkpoint import FILE as MARK
@@ -123,8 +124,9 @@ class ShardIndex:
         self._check_room()
         with self._database.reader as db:
             made = edge.EdgeShard.create(str(place), make_config(dim, is_half=stores_half(db, dim)))
-        for name, kind in (("facets", edge.KeywordIndexParams), ("at", edge.FloatIndexParams)):
-            made.update(edge.UpdateOperation.create_field_index(name, kind(memory=edge.Memory.Cached)))
+        facets = edge.IntegerIndexParams(lookup=True, range=False, memory=edge.Memory.Cached)
+        for name, params in (("facets", facets), ("at", edge.FloatIndexParams(memory=edge.Memory.Cached))):
+            made.update(edge.UpdateOperation.create_field_index(name, params))
         return made
 
     # -- following
@@ -197,6 +199,7 @@ class ShardIndex:
                 break
             limit *= 4
         read = self._rows.load_rows(head, [int(point.id) for point in near])
+        _check_none_gone(len(read), near, k)
         cosines = compute_cosines(stack_vectors(read, self._database.dim), vector)
         return scan.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
 
@@ -212,6 +215,7 @@ class ShardIndex:
         while True:
             near = self._find(request)
             read = join_terms(self._rows.load_rows(head, [int(point.id) for point in near]))
+            _check_none_gone(len(read.ids), near, k)
             scored = read.score(read.find_terms(terms.hashes), weights, head.average_length)
             scores = scored.sum_up(len(read.ids)).round(bm25.DIGITS)
             is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > near[-1].score * growth
@@ -394,6 +398,12 @@ class ShardIndex:
                 self._seal.write(self._lock, self._seal.breaks)
 
 
+def _check_none_gone(read: int, near: Sequence[edge.ScoredPoint], k: int) -> None:
+    """Gone where fewer rows than were found, and than are wanted, are still there."""
+    if read < min(k, len(near)):
+        raise Gone("a row that was found")
+
+
 # -- chunks, filters and words as the shard takes them
 
 
@@ -420,7 +430,7 @@ def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
     for at, (row, size) in enumerate(zip(terms.rows.tolist(), sizes, strict=True)):
         start, end = end, end + size
         merged = dict(zip(words[start:end].tolist(), weights[start:end].tolist(), strict=True))
-        payload: dict[str, object] = {"facets": batch.facets[at]}
+        payload: dict[str, object] = {"facets": list(map(hash_facet, batch.facets[at]))}
         if not np.isnan(batch.seconds[at]):
             payload["at"] = float(batch.seconds[at])
         sparse = edge.SparseVector(list(merged), list(merged.values()))
@@ -439,11 +449,12 @@ def make_filter(alternatives: tuple[Condition, ...]) -> edge.Filter | None:
 
 
 def _make_condition_filter(condition: Condition) -> edge.Filter:
-    must = [edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in condition.groups]
+    must = [
+        edge.FieldCondition("facets", match=edge.MatchAny(list(map(hash_facet, group)))) for group in condition.groups
+    ]
     if condition.is_timed:
         must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=condition.since, lt=condition.until)))
-    forbidden = [edge.FieldCondition("facets", match=edge.MatchAny(sorted(condition.forbidden)))]
-    return edge.Filter(must=list(must) or None, must_not=list(forbidden) if condition.forbidden else None)
+    return edge.Filter(must=list(must))
 
 
 def request_nearest(vector: Vector, limit: int, where: Filter, effort: Effort) -> Request:

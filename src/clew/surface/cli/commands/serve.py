@@ -1,6 +1,7 @@
 """The commands that serve: serve, keys for who may ask, mcp for an assistant here, tools for other agents."""
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -206,7 +207,6 @@ def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
 
 def _build_filter(seen: Seen) -> "Filter":
     """The filter of a key; documents by id or address, as the collection may not be there yet."""
-    from dataclasses import replace
     from pathlib import Path
 
     from clew.index.walk.uri import resolve_document_ids
@@ -215,6 +215,12 @@ def _build_filter(seen: Seen) -> "Filter":
     names = seen.values["where_documents"]
     if not names:
         return made
+    for name in names:
+        if any(sign in name for sign in "*?[") or name.endswith("/") or Path(name).is_dir():
+            raise SettingsError(
+                f"--document is {name!r}; a key takes ids and addresses of documents, no folders or patterns, since "
+                "what they match may change; give those documents a label or --meta, and the key that"
+            )
     return replace(made, documents=frozenset(each for name in names for each in resolve_document_ids(name, Path.cwd())))
 
 
@@ -234,7 +240,9 @@ def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> 
     for name in known:
         if not only or name in only:
             with Engine.open(start.path, collection=name, settings=start.settings, create=False) as engine:
-                unknown.append({each.partition(";")[0]: each for each in engine.unknown_names(where)})
+                is_named = where.documents and any(engine.opened.store.documents(Filter(documents=where.documents)))
+                asked = replace(where, documents=None) if is_named else where  # an address stands for several ids
+                unknown.append({each.partition(";")[0]: each for each in engine.unknown_names(asked)})
     return (
         found + [each for missing, each in unknown[0].items() if all(missing in one for one in unknown)]
         if unknown

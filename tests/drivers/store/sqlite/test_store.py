@@ -55,8 +55,8 @@ def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM) -> None:
-    seed = sum(name.encode())
+def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM, seed: int = 0) -> None:
+    seed = seed or sum(name.encode())
     drawn = np.random.default_rng(seed)
     texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
     chunks = [Chunk(f"{name}-{n}", name, n, many, text, 0, len(text)) for n, text in enumerate(texts)]
@@ -552,3 +552,24 @@ def test_a_collection_that_can_only_be_read_is_searched(folder: Path, monkeypatc
         assert run_searches(store) == wanted
         with pytest.raises(DriverFailed, match="cannot be opened for writing"):
             put(store, "more")
+
+
+@pytest.mark.parametrize("config", [SHARD, StoreConfig()], ids=["shard", "exact"])
+def test_a_document_that_is_replaced_while_the_index_follows_is_found(
+    folder: Path, config: StoreConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old rows are gone before the index reads them, and the new ones are of a later state."""
+    with closing(open_store(folder, config)) as store, closing(open_store(folder, StoreConfig())) as other:
+        put(store, "kept")
+        assert store.search_vectors(rows(1, 1)[0], 9)
+        put(store, "page")
+        read, waiting = signals.read_rows_in_batches, ["page"]
+
+        def replace_first(*given: Any) -> Any:
+            if waiting:
+                put(other, waiting.pop(), seed=5)
+            return read(*given)
+
+        monkeypatch.setattr(signals, "read_rows_in_batches", replace_first)
+        found = store.search_vectors(rows(1, 1)[0], 9)
+    assert {hit.document.id for hit in found} == {"kept", "page"}

@@ -107,6 +107,7 @@ class ShardIndex:
         self._lock = threading.RLock()
         self._seal = Seal(folder)
         self._known, self._version = PrefixCache[edge.ScoredPoint](), 0
+        self._missed = frozenset[int]()  # rows of the state it follows that were removed before it read them
         with translate_errors():
             if not checkpoint.counts:
                 self.counts, self._shard = WordCounts(), self._create_shard()
@@ -151,12 +152,14 @@ class ShardIndex:
             removed = [terms for row, terms in tombstones if row <= self.checkpoint.row]
             self.counts.update(np.empty(0, np.int64), removed)
             self._upsert(filled)
+            self._missed = self._missed.difference(rows)
             change = max(self.checkpoint.change, state.change)
             self._advance_checkpoint(len(rows) + len(filled.facets), self.checkpoint.row, change)
             for row, batch, gone in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
                 self._check_room()
                 self._upsert(batch)
-                self.counts.update(np.concatenate([batch.terms.hashes, *gone]))
+                self.counts.update(np.concatenate([batch.terms.hashes, *(terms for _, terms in gone)]))
+                self._missed = self._missed.union(each for each, _ in gone)
                 self._advance_checkpoint(len(batch.facets), row, change)
             self._forget_searches()
 
@@ -297,7 +300,9 @@ class ShardIndex:
         return version, expand_filter(request.where), request.breadth, request.is_exact
 
     def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
-        """The points for requests; none where a filter admits nothing."""
+        """The points for requests, none where a filter admits nothing; Gone if rows are missed, as what replaced them."""
+        if self._missed:
+            raise Gone("a row that was removed while it was followed")
         alternatives = [expand_filter(each.where) for each in requests]
         made = [make_query(each, make_filter(own)) for each, own in zip(requests, alternatives, strict=True) if own]
         with translate_errors():

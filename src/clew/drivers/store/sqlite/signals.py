@@ -94,9 +94,9 @@ class ChunkSignals:
 
 def read_rows_in_batches(
     database: Database, row: int, upto: CollectionState
-) -> Iterator[tuple[int, ChunkSignals, list[Hashes]]]:
+) -> Iterator[tuple[int, ChunkSignals, list[Tombstone]]]:
     """The signals of all rows after one that existed at a state, in batches: the last row, those that still exist, and
-    the terms of those removed since.
+    those removed since.
     """
     while row < upto.last:
         with database.read_transaction() as (db, _):
@@ -105,7 +105,7 @@ def read_rows_in_batches(
             last = read[-1][0] if len(read) == BATCH else upto.last
             removed = _read_gone(db, "change > ? AND row > ? AND row <= ?", (upto.change, row, last))
         _check_signals(database, read)
-        yield last, _parse_signals(read, database.dim), [terms for _, terms in removed]
+        yield last, _parse_signals(read, database.dim), removed
         row = last
 
 

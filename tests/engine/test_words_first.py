@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Extensions, Filter, Progress, Settings, SettingsError, record
+from clew import Document, Engine, Extensions, Filter, Message, Progress, Settings, SettingsError, record
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig, IngestionConfig
@@ -143,12 +143,27 @@ def test_a_few_texts_that_cannot_be_embedded_are_stored_all_the_same(place: str,
 
     model = Failing(works=0)
     with Engine.open(place, embedder=model) as engine:
-        with suppress(KeyboardInterrupt, RuntimeError):
+        with suppress(KeyboardInterrupt):
             engine.add_documents(PAGES[:3])
         assert (engine.status().documents, engine.status().pending) == (3, 3)
         model.works = None
         assert engine.add_documents(PAGES[:3]).embedded == 3
         assert len(model.texts) == 3
+
+
+def test_messages_are_kept_whatever_a_model_of_ones_own_raises(place: str) -> None:
+    class Failing(Watched):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            if role == "passage":
+                raise RuntimeError("no memory")
+            return super().embed(texts, role=role)
+
+    with Engine.open(place, embedder=Failing()) as engine:
+        report = engine.add_messages([Message("The gauge is read at noon.", id="m", channel="yard")])
+        assert (report.added, engine.status().pending) == (("m",), 1)
+        (note,) = report.noted
+        assert "failed with RuntimeError: no memory" in note.reason
+        assert [hit.chunk.meta["message"] for hit in engine.search("gauge")] == ["m"]
 
 
 @pytest.mark.parametrize("bad", [np.full((3, 256), math.nan, np.float32), np.ones((3, 256), np.float32)])

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from clew.core.errors import CostLimit
+from clew.core.errors import ClewError, CostLimit, DriverFailed
 from clew.core.protocols import LLM, Embedder, LLMFailure, Role
 from clew.core.types import Matrix
 from clew.core.usage import CostBudget, Usage, UsageMeter, record_usage
@@ -39,7 +39,10 @@ def settle_call(budget: Budget, model: str, reserved: float) -> Iterator[UsageMe
 
 
 class MeteredEmbedder:
-    """An embedder; a call that could exceed the cost limit raises CostLimit and is not made."""
+    """An embedder; a call that could exceed the cost limit raises CostLimit and is not made.
+
+    Whatever a model of somebody's own raises is DriverFailed: what was to be written is kept, without vectors.
+    """
 
     def __init__(self, embedder: Embedder, budget: CostBudget) -> None:
         self._embedder = embedder
@@ -52,15 +55,23 @@ class MeteredEmbedder:
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """One unit vector per text, in order."""
         if self._budget.is_free(self.name):
-            return self._embedder.embed(texts, role=role)
+            return self._embed(texts, role)
         reserved = self._budget.reserve(self.name, list(texts))
         tokens = 0
         try:
-            vectors = self._embedder.embed(texts, role=role)
+            vectors = self._embed(texts, role)
             tokens = sum(self._embedder.count(texts))
             return vectors
         finally:
             self._budget.settle(reserved, self.name, Usage(input_tokens=tokens))
+
+    def _embed(self, texts: Sequence[str], role: Role) -> Matrix:
+        try:
+            return self._embedder.embed(texts, role=role)
+        except ClewError:
+            raise
+        except Exception as error:
+            raise DriverFailed(f"{self.name} failed with {type(error).__name__}: {error}") from error
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of the model's tokens in each text."""

@@ -78,3 +78,42 @@ def test_deep_nesting_is_read_to_the_end() -> None:
 
 def test_a_page_of_nothing_but_a_directive_is_read_as_it_is_written() -> None:
     assert read_page(".. include:: ../NEWS.txt\n").text == ".. include:: ../NEWS.txt\n"
+
+
+def test_versions_short_rules_and_lists_that_are_tables() -> None:
+    found = read_page(
+        """Vault
+====
+
+.. versionadded:: 2.1
+   The ``ttl`` option.
+
+.. versionchanged:: 3.0 It is in seconds.
+
+.. deprecated:: 4
+
+Options of the vault
+----
+
+.. list-table:: Options
+   :header-rows: 1
+
+   * - Name
+     - Meaning
+   * - ``ttl``
+     - How long
+       it lasts:
+
+       - in seconds
+
+Not
+--
+a title
+"""
+    )
+    assert found.text == (
+        "# Vault\n\nAdded in version 2.1:\nThe `ttl` option.\n\nChanged in version 3.0: It is in seconds.\n\n"
+        "Deprecated since version 4\n\n## Options of the vault\n\nOptions\n\n| Name | Meaning |\n| - | - |\n"
+        "| `ttl` | How long it lasts: - in seconds |\n\nNot\n\\--\na title"
+    )
+    assert found.title == "Vault"

@@ -300,7 +300,7 @@ class ShardIndex:
         return version, expand_filter(request.where), request.breadth, request.is_exact
 
     def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
-        """The points for requests, none where a filter admits nothing; Gone if rows are missed, as what replaced them."""
+        """The points for requests, none where a filter admits nothing; Gone while rows are missed, and what is new."""
         if self._missed:
             raise Gone("a row that was removed while it was followed")
         alternatives = [expand_filter(each.where) for each in requests]

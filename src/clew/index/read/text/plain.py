@@ -16,11 +16,13 @@ from clew.index.read.blocks import (
     build_document,
     build_sections_from_headings,
     make_title_from_file_name,
+    split_large_table,
 )
 from clew.index.read.text.markdown import find_line_starts
 
 _RULE = re.compile(r"""([=\-~^"'#*+`:.])\1{2,}""")
 _MAX_TITLE_CHARS = 120  # characters of a title
+_SHORTEST = 4  # characters of the rule below a title in reStructuredText, where it may be shorter than the title
 MAX_DEPTH = 12  # of directives inside one another; deeper ones are read as paragraphs
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,80}\|[ \t]+)?([\w.+:-]{1,60})::(?:[ \t]+(.*))?")
 _EXPLICIT = re.compile(r"\.\.(?:[ \t]+|$)")  # a comment or a target
@@ -38,10 +40,17 @@ _WITHOUT_TEXT = frozenset({"toctree", "contents", "meta", "index", "raw", "image
 _WITH_TEXT = frozenset(
     (
         *("note", "warning", "tip", "hint", "important", "caution", "attention", "danger", "error", "seealso", "todo"),
-        *("admonition", "topic", "rubric", "sidebar", "versionadded", "versionchanged", "deprecated", "centered"),
+        *("admonition", "topic", "rubric", "sidebar", "centered"),
         *("function", "class", "method", "attribute", "data", "exception", "module", "option", "envvar", "describe"),
     )
 )
+_OF_VERSIONS = {
+    "versionadded": "Added in version",
+    "versionchanged": "Changed in version",
+    "versionremoved": "Removed in version",
+    "deprecated": "Deprecated since version",
+}
+_CELL = re.compile(r"([*+-]?[ \t]+)[*+-](?:[ \t]+(.*))?")  # of a list-table; the first of a row has two marks
 
 
 class UnderlinedTitle(NamedTuple):
@@ -69,10 +78,11 @@ def read_plain_text(text: str, *, uri: str, name: str) -> Document:
 
 
 @lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
-def find_underlined_titles(text: str) -> tuple[UnderlinedTitle, ...]:
+def find_underlined_titles(text: str, *, shortest: int = _MAX_TITLE_CHARS) -> tuple[UnderlinedTitle, ...]:
     """Find the underlined titles in order; the first style of underline is level 1, the next new one level 2.
 
-    A title is at the margin after a blank line. The rule below it is at least as long; a rule above it must equal it.
+    A title is at the margin after a blank line. The rule below it is at least as long, or `shortest`; a rule above it
+    must equal it.
     """
     starts = find_line_starts(text)
     lines = [text[start:stop].rstrip() for start, stop in pairwise(starts)]
@@ -84,7 +94,9 @@ def find_underlined_titles(text: str) -> tuple[UnderlinedTitle, ...]:
         label = lines[number - 1].strip()
         over = number > 1 and lines[number - 2] == under
         first = number - 2 if over else number - 1
-        if not 0 < len(label) <= min(len(under), _MAX_TITLE_CHARS) or not any(map(str.isalnum, label)):
+        if not 0 < len(label) <= _MAX_TITLE_CHARS or not any(map(str.isalnum, label)):
+            continue
+        if len(under) < min(len(label), shortest):
             continue
         if (first and lines[first - 1]) or (not over and lines[number - 1][0].isspace()):
             continue
@@ -111,7 +123,7 @@ def _find_titles(text: str) -> Mapping[int, tuple[int, UnderlinedTitle]]:
     """Find the underlined titles by their first line, each with the number of its lines."""
     found: dict[int, tuple[int, UnderlinedTitle]] = {}
     line = at = 0
-    for title in find_underlined_titles(text):
+    for title in find_underlined_titles(text, shortest=_SHORTEST):
         line += text.count("\n", at, title.start)
         at = title.start
         found[line] = (text.count("\n", title.start, title.end) + 1, title)
@@ -184,11 +196,34 @@ def _read_directive(lines: Sequence[str], *, depth: int) -> Iterator[SourceBlock
     if name in _CODE:
         yield SourceBlock("code", _dedent(body), marker=argument)
         return
+    if name in _OF_VERSIONS:
+        version, _, text = argument.partition(" ")
+        mark = ": " if text or has_body else ""
+        body, argument, has_body = [f"{_OF_VERSIONS[name]} {version}{mark}{text}", _dedent(body)], "", True
     if argument and (name in _WITH_TEXT or (has_body and name != "figure")):
         yield from _make_paragraph([argument])
-    if has_body:
+    if name == "list-table" and (rows := list(_read_list_table(_dedent(body).split("\n")))):
+        yield from split_large_table(rows)
+    elif has_body:
         inside = _dedent(body).split("\n")
         yield from _parse(inside, {}, depth=depth + 1) if depth < MAX_DEPTH else _make_paragraph(inside)
+
+
+def _read_list_table(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the rows of a table that is written as a list of lists."""
+    row, width = list[str](), 0
+    for line in lines:
+        cell = _CELL.fullmatch(line)
+        if cell and not cell[1].isspace():
+            if row:
+                yield row
+            row, width = [], len(cell[1])
+        if cell and len(cell[1]) == width:
+            row.append(_to_plain(cell[2] or ""))
+        elif row:
+            row[-1] = f"{row[-1]} {_to_plain(line.strip())}".strip()
+    if row:
+        yield row
 
 
 def _dedent(lines: Sequence[str]) -> str:

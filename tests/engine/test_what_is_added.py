@@ -248,6 +248,19 @@ def test_a_moved_file_whose_old_document_stays_is_named(tmp_path: Path, open_eng
     assert engine.add(folder, sync=True).noted == ()  # it was dropped at once
 
 
+def test_files_that_are_gone_are_named_and_their_documents_stay(open_engine: OpenEngine, tmp_path: Path) -> None:
+    engine = open_engine(embedder="hashed")
+    folder = write(tmp_path / "notes", **{f"{n:02}_md": f"# Note {n}" for n in range(30)})
+    engine.add(folder)
+    for n in range(25):
+        (folder / f"{n:02}.md").unlink()
+    report = engine.add(folder)
+    assert report.noted[0].reason == "is gone; its document stays; add its folder with --sync (sync=True) to drop it"
+    assert [each.reason for each in report.noted[20:]] == ["is gone, as are 4 more; their documents stay"]
+    assert (report.dropped, report.held_back, engine.status().documents) == (0, (), 30)
+    assert engine.add(folder / "29.md").noted == ()
+
+
 # -- sync
 
 

@@ -32,6 +32,13 @@ expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "413", "41
 include-path = "/v1/documents"
 include-method = "POST"
 checks.negative_data_rejection.enabled = false
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "5xx"]
+
+# A question may be empty or name nothing that is relevant, and there may be no model to make questions.
+[[operations]]
+include-path-regex = "^/v1/evaluations"
+include-method = "POST"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "5xx"]
 """
 NAMED = """
 [parameters]

@@ -200,9 +200,10 @@ def add_sources(
     dropped, added = tracker.drop_stale(context.store, report), frozenset(report.added)
     walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over)
     vanished = Vanished()
-    if sync and not report.stopped:
-        vanished = walked.find_vanished(allow_mass_drop=allow_mass_drop, added=added)
-        dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
+    if not report.stopped:
+        vanished = walked.find_vanished(allow_mass_drop=allow_mass_drop or not sync, added=added)
+    if sync and vanished.dropped:
+        dropped += context.store.drop([record.id for record in vanished.dropped])
     changes = walked.note_changes(vanished, added=added, is_sync=sync, is_upload=context.is_upload)
     unmatched = [] if report.stopped or not walked.folders else rules.note_unmatched()
     return replace(

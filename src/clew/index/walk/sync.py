@@ -183,17 +183,27 @@ class WalkedFolders:
     def note_changes(
         self, vanished: Vanished, *, added: Set[str], is_sync: bool, is_upload: bool
     ) -> list[SourceFailure]:
-        """Name the files that are empty, ignored or moved now and whose documents stay, and dropped ignored ones."""
+        """Name the files that are gone, empty, ignored or moved and whose documents stay, and dropped ignored ones."""
         ignored, skipped = self._list_kept_out(_BY_FILES), self._list_kept_out(BY_DEFAULT)
         notes = self._note_emptied({get_source_uri(record) for record in vanished.held_back}, is_upload=is_upload)
-        notes += _note_each(vanished.dropped, ignored, "its document was dropped", "were dropped")
-        if not is_sync and not vanished.held_back:
+        if is_sync:
+            notes += _note_each(vanished.dropped, ignored, "its document was dropped", "were dropped")
+        else:
             outcome = "the earlier version stays; add its folder with --sync (sync=True) to drop it"
             notes += _note_each(self._list_stored(ignored), ignored, outcome, "stay")
+            notes += self._note_gone(vanished.dropped, ignored)
         outcome = "the earlier version stays, also with --sync; `clew drop` (Engine.drop) removes it"
         notes += _note_each(self._list_stored(skipped), skipped, outcome, "stay", verb="passed over")
-        gone = {record.id for record in (*vanished.dropped, *vanished.held_back)}
+        gone = {record.id for record in (*vanished.dropped, *vanished.held_back)} if is_sync else frozenset[str]()
         return notes + self.moved.note_former_files(added=added, dropped=gone)
+
+    def _note_gone(self, records: Iterable[DocumentRecord], ignored: IgnoredFiles) -> list[SourceFailure]:
+        """Name the files that are nowhere any more: neither empty, ignored nor moved."""
+        moved = {*self.moved.former.values()}
+        files = {get_source_uri(record) for record in records if record.id not in moved} - self._list_empty()
+        outcome = "is gone; its document stays; add its folder with --sync (sync=True) to drop it"
+        notes = [SourceFailure(uri, outcome) for uri in sorted(files) if not ignored.find_reason(uri)]
+        return _name_first(notes, "is gone, as are {:,} more; their documents stay")
 
     def _note_emptied(self, held_back: Set[str], *, is_upload: bool) -> list[SourceFailure]:
         """Name the empty files of which an earlier version is stored and not held back."""

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Gone, compute_cosines
+from clew.core.candidates import Gone
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.parallel import run_parallel
@@ -36,8 +36,18 @@ from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.read import read_vectors_by_chunk_id
 
 SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
+COSINE_DIGITS = 6  # vectors are stored in single precision
 MAX_KNOWN = 512  # searches whose results are kept: those of a batch, and what is asked for each of them
 T = TypeVar("T")
+
+
+def compute_cosines(vectors: Matrix, vector: Vector) -> NDArray[np.float64]:
+    """The cosine of each unit row with a unit vector, in double precision and rounded, within -1 and 1.
+
+    In single precision the product of a row depends on its place among the others, which differs between stores.
+    """
+    exact: NDArray[np.float64] = vectors.astype(np.float64) @ vector.astype(np.float64)
+    return np.minimum(np.maximum(exact.round(COSINE_DIGITS), -1.0), 1.0)
 
 
 def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:

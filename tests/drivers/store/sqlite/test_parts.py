@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.candidates import compute_cosines
 from clew.drivers.store import bm25, scan
 from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite import checkpoint, exact
@@ -129,7 +128,7 @@ def test_a_search_for_more_answers_one_for_fewer(monkeypatch: pytest.MonkeyPatch
 def test_cosines_do_not_depend_on_the_place() -> None:
     row = np.random.default_rng(1).normal(size=(1, 384)).astype(np.float32)
     row /= np.linalg.norm(row)
-    assert set(compute_cosines(np.repeat(row, 101, axis=0), row[0]).tolist()) == {1.0}
+    assert set(scan.compute_cosines(np.repeat(row, 101, axis=0), row[0]).tolist()) == {1.0}
 
 
 def test_a_lock_has_one_holder(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.candidates import compute_cosines
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
@@ -31,7 +30,7 @@ from clew.drivers.store.postgres import binary, pool, rows, upkeep
 from clew.drivers.store.postgres.pool import Pool, Row, fetch_rows
 from clew.drivers.store.postgres.rows import SqlFragment
 from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchanged
-from clew.drivers.store.scan import ScanIndex
+from clew.drivers.store.scan import ScanIndex, compute_cosines
 
 Found = tuple[str, int, float]  # the id of a chunk or document, its row, its cosine
 BREADTH = 160  # candidates that a search in the graph keeps

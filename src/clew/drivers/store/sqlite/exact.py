@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.candidates import Gone, compute_cosines
+from clew.core.candidates import Gone
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Hashes, PackedTerms
@@ -19,7 +19,7 @@ from clew.drivers.store import bm25, scan
 from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.scan import join_rankings, rank_nearest
+from clew.drivers.store.scan import compute_cosines, join_rankings, rank_nearest
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.signals import ChunkSignals

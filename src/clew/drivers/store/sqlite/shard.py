@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.candidates import Gone, compute_cosines
+from clew.core.candidates import Gone
 from clew.core.errors import DriverFailed
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
@@ -25,7 +25,7 @@ from clew.drivers.store import bm25, scan
 from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.rows import hash_facet
-from clew.drivers.store.scan import PrefixCache, join_rankings, search_rankings
+from clew.drivers.store.scan import PrefixCache, compute_cosines, join_rankings, search_rankings
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.checkpoint import FILE as MARK
 from clew.drivers.store.sqlite.checkpoint import SEAL, Checkpoint, Seal, has_right_seal, write_checkpoint

@@ -65,7 +65,7 @@ a     b
     assert found.text == (
         "# Guide\n\nSee the keys and the vault (https://vault.example), `max_skew` too.\n\n## Options\n\nAsk Ada.\n\n"
         "She knows:\n\n- one\n  more\n- two\n\nRun:\n\n```\n# not a heading\nvault rotate\n```\n\n```sh\nvault lock\n"
-        "```\n\nopen(key)\n\nOpens it.\n\na     b\n1     2"
+        "```\n\nopen(key)\n\nOpens it.\n\n| a | b |\n| - | - |\n| 1 | 2 |"
     )
     assert [found.heading_path(at) for at in range(len(found.sections))] == [("Guide",), ("Guide", "Options")]
     assert found.title == "Guide"
@@ -117,3 +117,43 @@ a title
         "| `ttl` | How long it lasts: - in seconds |\n\nNot\n\\--\na title"
     )
     assert found.title == "Vault"
+
+
+def test_tables_that_are_drawn_with_rules() -> None:
+    found = read_page(
+        """\
+=====  =====  ======
+   Inputs     Output
+------------  ------
+  A      B    A or B
+=====  =====  ======
+False  False  ``no``
+True   False  yes,
+              always
+=====  =====  ======
+
+.. table:: Ports
+
+   +---------------+-------+------+
+   | Service       | Port  | TLS  |
+   | (all of them) |       |      |
+   +===============+=======+======+
+   | vault         | 8200  | yes  |
+   +---------------+-------+------+
+   | mirror        | shared with  |
+   +---------------+-------+------+
+
+====  ====
+not a table, since no rule ends it
+"""
+    )
+    assert found.text == (
+        "| Inputs |  | Output |\n| - | - | - |\n| A | B | A or B |\n| False | False | `no` |\n"
+        "| True | False | yes, always |\n\nPorts\n\n"
+        "| Service (all of them) | Port | TLS |\n| - | - | - |\n| vault | 8200 | yes |\n| mirror | shared with |\n\n"
+        "not a table, since no rule ends it"
+    )
+
+
+def test_a_role_that_names_a_standard_keeps_its_name() -> None:
+    assert read_page(":pep:`8`, :rfc:`2822 <mail>` and :func:`~os.path`").text == "PEP 8, RFC 2822 and os.path"

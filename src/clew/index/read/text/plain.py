@@ -4,7 +4,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import dropwhile, pairwise
+from itertools import dropwhile, islice, pairwise, zip_longest
 from typing import NamedTuple
 
 from clew.core.ids import make_document_id
@@ -31,7 +31,9 @@ _OPTION = re.compile(r"[ \t]+:[\w-]{1,60}:(?:[ \t]|$)")
 _FIELD = re.compile(r":[\w-]{1,60}:\s*$")
 _ITEM = re.compile(r"([ \t]*)([-*+•]|\d{1,9}[.)]|#[.)])[ \t]+(\S.*)")
 _TABLE_RULE = re.compile(r"\s*(?:=+(?:[ \t]+=+)+|\+[-=+]+\+)\s*")
-_ROLE = re.compile(r":[\w:.+-]{1,60}:`([^`\n]{1,300})`")
+_COLUMN = re.compile(r"[=-]+")
+_SIMPLE_RULE = re.compile(r"[=-]+(?:[ \t]+[=-]+)*\s*")
+_ROLE = re.compile(r":([\w:.+-]{1,60}):`([^`\n]{1,300})`")
 _LINK = re.compile(r"`([^`<\n]{1,300}?)\s*<([^>\s]{1,300})>`_{0,2}")
 _LITERAL = re.compile(r"``([^`\n]{1,300})``")
 _CODE = frozenset({"code", "code-block", "sourcecode", "parsed-literal", "doctest", "testcode", "prompt", "math"})
@@ -155,6 +157,9 @@ def _parse(
             inside = textwrap.dedent("\n".join(lines[at:end])).split("\n")
             yield from _parse(inside, {}, depth=depth + 1) if depth < MAX_DEPTH else _make_paragraph(inside)
             at = end
+        elif _TABLE_RULE.fullmatch(line) and (end := _find_end_of_table(lines, at)):
+            yield from split_large_table(list(_read_table(lines[at:end])))
+            at = end
         else:
             end = _find_end_of_paragraph(lines, at + 1, titles)
             yield from _make_paragraph(lines[at:end])
@@ -226,6 +231,41 @@ def _read_list_table(lines: Sequence[str]) -> Iterator[list[str]]:
         yield row
 
 
+def _find_end_of_table(lines: Sequence[str], at: int) -> int:
+    """Find the line after a table that begins with a rule; 0 if no rule ends it."""
+    if lines[at].startswith("+"):
+        end = next((n for n in range(at, len(lines)) if not lines[n].startswith(("+", "|"))), len(lines))
+        return end if end > at + 1 and _TABLE_RULE.fullmatch(lines[end - 1]) else 0
+    rules = (number for number in range(at + 1, len(lines)) if _TABLE_RULE.fullmatch(lines[number]))
+    last = islice(rules, 2)  # below the header and at the end, or at the end alone
+    return next((number + 1 for number in last if not "".join(lines[number + 1 : number + 2]).strip()), 0)
+
+
+def _read_table(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the rows of a table that is drawn with rules, around each cell or only above and below."""
+    is_grid = lines[0].startswith("+")
+    rule = _TABLE_RULE if is_grid else _SIMPLE_RULE
+    starts = [run.start() for run in _COLUMN.finditer(lines[0])]
+    ends = [start - 1 for start in starts[1:]] + [-1 if is_grid else None]
+    row: list[str] = []
+    for line in lines:
+        cells = list[str]()
+        for start, end in zip(starts, ends, strict=True):
+            if line[start - 1 : start] not in ("+|" if is_grid else " "):  # one cell across two columns
+                cells[-1] += line[start - 1 : end]
+                cells.append("")
+            else:
+                cells.append(line[start:end])
+        is_rule = rule.fullmatch(line)
+        if any(row) and (is_rule or (not is_grid and cells[0].strip())):
+            yield [_to_plain(cell) for cell in row]
+            row = []
+        if not is_rule:
+            row = [f"{above} {cell.strip()}".strip() for above, cell in zip_longest(row, cells, fillvalue="")]
+    if any(row):
+        yield [_to_plain(cell) for cell in row]
+
+
 def _dedent(lines: Sequence[str]) -> str:
     return textwrap.dedent("\n".join(lines)).strip("\n")
 
@@ -248,5 +288,10 @@ def _make_paragraph(lines: Sequence[str]) -> Iterator[SourceBlock]:
 
 def _to_plain(text: str) -> str:
     """Return the text of inline markup: of a role its text, of a link its text and its address."""
-    text = _ROLE.sub(lambda found: found[1].partition(" <")[0].lstrip("~!"), text)
+    text = _ROLE.sub(_name_role, text)
     return _LITERAL.sub(r"`\1`", _LINK.sub(r"\1 (\2)", text))
+
+
+def _name_role(found: re.Match[str]) -> str:
+    text = found[2].partition(" <")[0].lstrip("~!")
+    return f"{found[1].upper()} {text}" if found[1] in ("pep", "rfc", "cve", "cwe") else text

@@ -43,7 +43,7 @@ def make_rows(first: int, many: int = 6) -> dict[Key, Row]:
             "length": 2,
             "channel": f"c{row % 3}",
         }
-        arrays = {"terms": np.array([1, row << 40]), "counts": np.array([1, 2], np.uint16)}
+        arrays = {"terms": np.array([1, 2**63 - row]), "counts": np.array([1, 2], np.uint16)}
         vector = np.array([0.6, 0.8], np.float32) if row % 2 else None
         facets = {"facets": f'["k {row % 2}", "x"]', "seconds": float(row) if row % 3 else None}
         made: list[Row] = [doc, piece, {**chunk, **arrays, **facets, "vector": vector}]
@@ -143,6 +143,7 @@ CONDITIONS: list[Select] = [
     select(PIECE, doc=[3], message=["m3"]),
     Select(DOCUMENT, (("row", ">", 2), ("row", "<", 6)), order="-row", limit=2),
     Select(CHUNK, (("doc", "in", [1, 2, 3, 4]),), order="row", limit=3),
+    Select(DOCUMENT, (("row", ">", 1),), (Condition((frozenset({"k 1"}),)),), order="row", limit=2),
     select(DOCUMENT, [Condition()]),
     select(DOCUMENT, [Condition((frozenset({"k 1"}),))]),
     select(CHUNK, [Condition((frozenset({"k 1", "k 7"}), frozenset({"x"})), since=2.0)], channel=["c0", "c2"]),

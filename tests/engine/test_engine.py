@@ -353,15 +353,19 @@ def test_vectors_that_cannot_be_are_refused(tmp_path: Path, pages: Path, spoil: 
         assert engine.status().pending == engine.status().chunks > 0
 
 
-def test_too_few_vectors_stop_the_work_and_none_is_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("passed_over", "pending"), [("", 0), ("Another", 1)])
+def test_too_few_vectors_are_an_error_and_cost_only_the_texts_without_one(
+    tmp_path: Path, passed_over: str, pending: int
+) -> None:
     class Short(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-            return super().embed(texts[:1], role=role)
+            kept = [text for text in texts if passed_over not in text] if passed_over else texts[:1]
+            return super().embed(kept, role=role)
 
     with Engine.open(tmp_path / "team.clew", embedder=Short()) as engine:
         with pytest.raises(DriverFailed, match="count mismatch"):
-            engine.add_documents([Document("a", "One text."), Document("b", "Another text.")])
-        assert (engine.status().documents, engine.status().pending) == (2, 2)
+            engine.add_documents([Document("a", "One text."), Document("b", "Another text."), Document("c", "A third.")])
+        assert (engine.status().documents, engine.status().pending) == (3, pending)
 
 
 def test_odd_documents_cost_only_themselves(engine: Engine) -> None:

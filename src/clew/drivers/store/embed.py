@@ -61,6 +61,7 @@ class _Run:
     chunks: int = 0  # of those that are done
     failures: int = 0  # in a row
     failed: dict[int, str] = field(default_factory=dict)  # why there is no vector, by row
+    mismatch: CountMismatch | None = None  # raised when all is done that can be
     owner: str = field(default_factory=make_worker_name)
 
     def report(self) -> None:
@@ -156,6 +157,8 @@ def _make_vectors(run: _Run) -> None:
         left = [(kind, rest) for kind, numbers in left if (rest := _make_window(run, kind, numbers))]
         if left:  # others are at work on the rest, or have been killed
             time.sleep(WAIT_SECONDS)
+    if run.mismatch:
+        raise run.mismatch
 
 
 def _make_window(run: _Run, kind: int, numbers: Sequence[int]) -> list[int]:
@@ -247,9 +250,8 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
     """Embeds rows in one call and stores the vectors; if it fails, or costs too much, in two calls, and so on."""
     try:
         vectors = _embed_texts(run, rows)
-    except CountMismatch:
-        raise
     except (DriverFailed, CostLimit) as error:
+        run.mismatch = error if isinstance(error, CountMismatch) else run.mismatch
         if half := len(rows) // 2:
             _embed_rows(run, kind, rows[:half])
             _embed_rows(run, kind, rows[half:])
@@ -272,7 +274,7 @@ def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
     embedded = embedder.embed(texts, role="passage")
     if len(embedded) != len(rows):
         raise CountMismatch(f"count mismatch: {embedder.name} gave {len(embedded)} vectors for {len(rows)} texts")
-    return checks.check_unit(np.ascontiguousarray(embedded, np.float32), embedder.dim, "nothing was stored")
+    return checks.check_unit(np.ascontiguousarray(embedded, np.float32), embedder.dim, "no vector was stored")
 
 
 def _count_chars(row: Row) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import lance
 import numpy as np
 import pytest
+from lance.fragment import write_fragments
 from typer.testing import CliRunner
 
 from clew import (
@@ -446,3 +447,25 @@ def test_an_endpoint_without_encryption_says_what_it_needs() -> None:
 )
 def test_the_cause_is_read_from_the_error_and_not_from_addresses_and_times(text: str, said: str) -> None:
     assert said in str(explain_error("s3://bucket", OSError(text)))
+
+
+def test_a_file_that_was_not_written_to_its_end_is_refused_and_nothing_is_lost(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"lance://{tmp_path}"
+    engine = open_engine(place)
+    engine.add_documents([Document("a", "The anchor weighs 21 tons.")])
+
+    def cut(rows: Any, *given: Any, **options: Any) -> Any:
+        made = write_fragments(rows, *given, **options)
+        (file,) = tmp_path.rglob(f"data/{made[0].files[0].path}")
+        file.write_bytes(file.read_bytes()[:-100])
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr("clew.drivers.store.lance.table.write_fragments", cut)
+        report = engine.add_documents([Document("b", "The mast is high.")])
+        assert "the disk is full" in report.failed[0].reason
+    with Engine.open(place, embedder="hashed:32") as again:
+        assert [record.id for record in again.list()] == ["a"]
+        assert again.add_documents([Document("b", "The mast is high.")]).added

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -142,7 +143,7 @@ class Table:
             operation = lance.LanceOperation.Update(
                 removed_fragment_ids=gone,
                 updated_fragments=changed,
-                new_fragments=write_fragments(change.added, dataset, storage_options=self._options),
+                new_fragments=self._write_files(change.added, dataset),
                 fields_modified=[],
             )
             made = lance.LanceDataset.commit(
@@ -157,7 +158,7 @@ class Table:
 
     def replace(self, dataset: lance.LanceDataset, batches: Any, schema: pa.Schema) -> bool:
         """Whether all rows of this version could be replaced by others, of another schema perhaps."""
-        fragments = write_fragments(batches, self.uri, schema=schema, mode="overwrite", storage_options=self._options)
+        fragments = self._write_files(batches, self.uri, schema=schema, mode="overwrite")
         operation = lance.LanceOperation.Overwrite(schema, fragments)
         try:
             made = lance.LanceDataset.commit(
@@ -168,6 +169,15 @@ class Table:
         with self._lock:
             self._dataset = made
         return True
+
+    def _write_files(self, rows: Any, target: lance.LanceDataset | str, **options: Any) -> list[Any]:
+        """The fragments of new files; OSError if one in a folder is shorter than it was written, as on a full disk."""
+        made = write_fragments(rows, target, storage_options=self._options, **options)
+        for file in (file for each in made for file in each.files) if "://" not in self.uri else ():
+            size = Path(self.uri, "data", file.path).stat().st_size
+            if size != file.file_size_bytes:
+                raise OSError(f"{file.path} has {size} of {file.file_size_bytes} bytes: no space left")
+        return list(made)
 
     def forget_versions(self, older_than: timedelta = KEPT) -> None:
         """Removes old versions with all files that no later one uses.

@@ -8,7 +8,7 @@ from hashlib import sha256
 from threading import Event, Thread
 from time import monotonic
 
-from clew.core.errors import ClewError
+from clew.core.errors import ClewError, DriverFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,12 @@ def flush_after(flush: Callable[[], None], on_progress: OnProgress | None = None
             flush()
         raise
     with _report_seconds(on_progress):
-        flush()
+        try:
+            flush()
+        except DriverFailed as error:
+            raise DriverFailed(
+                f"everything is stored, but the indexes could not be brought up to date: {error}"
+            ) from error
 
 
 @contextmanager

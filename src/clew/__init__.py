@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from clew.core.report import PassedOver as PassedOver
     from clew.core.report import Plan as Plan
     from clew.core.report import Progress as Progress
-    from clew.core.report import Purge as Purge
     from clew.core.report import Receipt as Receipt
     from clew.core.report import Report as Report
     from clew.core.report import SourceFailure as SourceFailure
@@ -177,7 +176,7 @@ _HOMES = {
         "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict "
         "Verifier"
     ),
-    "clew.core.report": "OnProgress PassedOver Plan Progress Purge Receipt Report SourceFailure",
+    "clew.core.report": "OnProgress PassedOver Plan Progress Receipt Report SourceFailure",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
         "HistoryConfig IngestionConfig JobConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig "

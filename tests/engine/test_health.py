@@ -265,7 +265,7 @@ def test_sources_that_are_gone_or_changed_are_named(open_engine: OpenEngine, tmp
 
 def test_messages_that_wait_for_one_that_is_there_or_come_twice_are_named() -> None:
     sections = (Section(0, 1, id="a"), Section(1, 2, id="b", awaits="a"), Section(2, 3, id="b"))
-    found = list(inspect_thread(Document("t", "abc", sections, kind="thread"), gap=timedelta(hours=1)))
+    found = list(inspect_thread(Document("t", "abc", sections, kind="thread")))
     assert [("more than once" in each.problem, "waits for" in each.problem) for each in found] == [
         (True, False),
         (False, True),

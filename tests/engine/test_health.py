@@ -272,6 +272,17 @@ def test_messages_that_wait_for_one_that_is_there_or_come_twice_are_named() -> N
     ]
 
 
+def test_a_guess_over_a_long_silence_is_named() -> None:
+    def guess(hours: int) -> list[str]:
+        asked = Section(0, 1, id="a", at=datetime(2026, 5, 1, 9, tzinfo=UTC))
+        reply = Section(1, 2, id="b", parent=0, guessed=True, at=asked.at and asked.at + timedelta(hours=hours))
+        return [each.problem for each in inspect_thread(Document("t", "ab", (asked, reply), kind="thread"))]
+
+    assert guess(12) == []
+    assert guess(13) == ["1 guessed reply of the thread 't' bridge more than twelve hours"]
+    assert guess(-1) == ["1 guessed reply of the thread 't' answer one that was written later"]
+
+
 def test_room_on_the_disk() -> None:
     assert list(check_room(10 << 30, 1 << 30)) == []
     (found,) = check_room(1 << 30, 2 << 30)

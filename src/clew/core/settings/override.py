@@ -9,7 +9,7 @@ from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type
 from clew.core.suggest import HIDDEN, format_suggestion, mask_secrets
 
-# Settings that nobody changed: each is what its default was.
+# Settings that became constants.
 _CONSTANTS = (
     "agent.guided context.neighbour_worth context.section_share flow.after flow.before flow.each_kind "
     "jobs.max_attempts scoring.chain_share scoring.related_channels scoring.style_messages scoring.style_threads "

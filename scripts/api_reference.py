@@ -20,6 +20,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import clew
+import clew.evaluation
 from clew.client.client import Client, Method, Verbs
 from clew.core.filter import EVERYTHING
 
@@ -30,7 +31,8 @@ USED_TYPES = "Types used above"
 HEAD = """# API reference
 
 Every public name, generated from the docstrings by `make docs`. All are imported from `clew`, except those of
-[clew.compat](#clewcompat) and [clew.aio](#clewaio). [Using Clew from Python](python.md) is the introduction.
+[clew.evaluation](#clewevaluation), [clew.compat](#clewcompat) and [clew.aio](#clewaio). [Using Clew from
+Python](python.md) is the introduction.
 """
 METHODS_OF = {"QueryTransformer": "Transformer"}  # a class whose methods are those of a base class
 MADE_OF_REQUESTS = "Client"  # whose methods have the fields of the requests as parameters
@@ -57,16 +59,19 @@ def render_page() -> str:
     groups: dict[str, list[Item]] = {title: [] for title in titles}
     for item in items:
         groups[classify(item)].append(item)
+    evaluation = [find_item(name, "clew.evaluation") for name in dir(clew.evaluation)]
     compat = find_compat_items()
-    contents = ["Engine", *groups, "clew.compat", "clew.aio", USED_TYPES]
+    contents = ["Engine", *groups, "clew.evaluation", "clew.compat", "clew.aio", USED_TYPES]
     links = [f"[{title}](#{title.lower().replace('.', '').replace(' ', '-')})" for title in contents]
     parts = [HEAD, " ·\n".join(links) + "\n", render_engine(engine)]
     for title, members in groups.items():
         parts.append(f"## {title}\n")
         parts += [render_error_table(members)] if title == "Errors" else map(render_item, members)
-    parts += [f"## clew.compat\n\n{ast.get_docstring(parse_module('clew.compat'))}\n", *map(render_item, compat), AIO]
+    for module, members in {"clew.evaluation": evaluation, "clew.compat": compat}.items():
+        parts += [f"## {module}\n\n{ast.get_docstring(parse_module(module))}\n", *map(render_item, members)]
+    parts.append(AIO)
     parts.append(f"## {USED_TYPES}\n\nThey appear in signatures and are not exported.\n")
-    used = find_used_types([engine, *items, *compat])
+    used = find_used_types([engine, *items, *evaluation, *compat])
     parts.append(fence(render_statement(item.node, item.module) for item in used))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
 

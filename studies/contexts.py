@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from statistics import fmean
+from unittest.mock import patch
 
 from clew import Document, Engine, Filter, Settings, drivers
 from clew.core.cite import MergedChunk
@@ -20,7 +21,7 @@ from clew.core.filter import EVERYTHING
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import estimate_tokens
 from clew.core.types import Hit, Query
-from clew.query.context.assemble import build_context
+from clew.query.context import assemble
 from clew.query.context.format import RENDERERS, ContextFormatter
 from clew.query.context.merge import as_merged_chunk
 from studies.conversations import load_meetings
@@ -44,12 +45,13 @@ class ContextQuestion:
 
 SYSTEMS: Mapping[str, ContextConfig] = {
     "merged": ContextConfig(grow="none"),
-    "neighbours in the room left": ContextConfig(grow="neighbours", neighbour_worth=0.0),
-    "neighbours worth 0.8": ContextConfig(grow="neighbours", neighbour_worth=0.8),
-    "neighbours first": ContextConfig(grow="neighbours", neighbour_worth=1.0),
+    "neighbours in the room left": ContextConfig(grow="neighbours"),
+    "neighbours worth 0.8": ContextConfig(grow="neighbours"),
+    "neighbours first": ContextConfig(grow="neighbours"),
     "sections in the room left": ContextConfig(grow="section"),
     "the default: neighbours in conversations": ContextConfig(),
 }
+WORTHS = {"neighbours in the room left": 1e-9, "neighbours first": 1.0}  # of their hit's score, in place of 0.8
 ContextBuilder = Callable[[Engine, Sequence[Hit], int], dict[str, list[Span]]]  # the spans shown, by document
 
 
@@ -66,22 +68,23 @@ def list_hits(_engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, li
     return shown
 
 
-def make_builder(config: ContextConfig) -> ContextBuilder:
-    """A builder that assembles contexts as the engine does."""
+def make_builder(config: ContextConfig, worth: float = assemble.NEIGHBOUR_WORTH) -> ContextBuilder:
+    """A builder that assembles contexts as the engine does, at that worth of neighbours."""
     settings = Settings(context=config)
 
     def build(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
         store = engine.opened.store
-        context = build_context(
-            Query("-"),
-            hits,
-            {hit.document.id: hit.document for hit in hits},
-            read=store.document,
-            chunks=store.chunks,
-            tokens=tokens,
-            render=RENDERERS["numbered"],
-            settings=settings,
-        )
+        with patch.object(assemble, "NEIGHBOUR_WORTH", worth):
+            context = assemble.build_context(
+                Query("-"),
+                hits,
+                {hit.document.id: hit.document for hit in hits},
+                read=store.document,
+                chunks=store.chunks,
+                tokens=tokens,
+                render=RENDERERS["numbered"],
+                settings=settings,
+            )
         shown: dict[str, list[Span]] = {}
         for passage in context.passages:
             shown.setdefault(passage.chunks[0].chunk.doc_id, []).extend(passage.spans)
@@ -120,7 +123,7 @@ def measure_coverage(
     """The share of its gold that the context of each question shows, by system and budget."""
     builders: Mapping[str, ContextBuilder] = {
         "raw": list_hits,
-        **{name: make_builder(config) for name, config in SYSTEMS.items()},
+        **{name: make_builder(config, WORTHS.get(name, assemble.NEIGHBOUR_WORTH)) for name, config in SYSTEMS.items()},
     }
     values: dict[tuple[str, int], list[float]] = {(name, tokens): [] for name in builders for tokens in BUDGETS}
     for each in questions:

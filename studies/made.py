@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from clew import Engine, Evaluation, JudgedQuestion, Settings, drivers, evaluate, make_questions, read_questions
+from clew import Engine, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, SearchConfig
 from clew.core.settings.override import override_settings
-from clew.evaluation.questions.make import QuestionSource
+from clew.evaluation import Evaluation, JudgedQuestion, QuestionSource, evaluate, make_questions, read_questions
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MEASURES = ("nDCG@10", "evidence@10")

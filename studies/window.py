@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
+from unittest.mock import patch
 
 from clew import Engine, Filter, Message, drivers
 from clew.core.protocols import Embedder
@@ -18,6 +19,7 @@ from clew.core.settings import EmbedderConfig, IngestionConfig, ScoringConfig, S
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND, Thread
 from clew.index.thread.threads import build_threads as made_threads
+from clew.query.messages import window as windows
 from studies.measures import bootstrap
 from studies.sets import MissingSet, read_jsonl, report_missing_set
 
@@ -31,11 +33,16 @@ SETTINGS = Settings(
 )
 VARIANTS = {
     "context_window": SETTINGS.scoring,
-    "hits without reply chains": replace(SETTINGS.scoring, chain_share=0.0),
-    "with reply chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
-    "with reply chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
+    "hits without reply chains": SETTINGS.scoring,
+    "with reply chains up to a quarter of the budget": SETTINGS.scoring,
+    "with reply chains of any length": SETTINGS.scoring,
     "scored by the cosine alone": replace(SETTINGS.scoring, base="similarity"),
     "age without a floor": replace(SETTINGS.scoring, time_floor=0.0),
+}
+CHAIN_SHARES = {  # of the budget, in place of a twentieth
+    "hits without reply chains": 0.0,
+    "with reply chains up to a quarter of the budget": 0.25,
+    "with reply chains of any length": 1.0,
 }
 Shares = dict[str, dict[int, list[float]]]  # of the evidence in the window, by variant and budget
 
@@ -166,13 +173,14 @@ def _measure_windows(
     for question in questions:
         for variant, config in variants.items():
             for tokens in BUDGETS:
-                window = engine.window(
-                    question.channel,
-                    question.text,
-                    tokens=tokens,
-                    now=channels.ends[question.channel],
-                    settings=replace(SETTINGS, scoring=config),
-                )
+                with patch.object(windows, "CHAIN_SHARE", CHAIN_SHARES.get(variant, windows.CHAIN_SHARE)):
+                    window = engine.window(
+                        question.channel,
+                        question.text,
+                        tokens=tokens,
+                        now=channels.ends[question.channel],
+                        settings=replace(SETTINGS, scoring=config),
+                    )
                 _record_share(shares, variant, tokens, question, {each.id for each in window.messages})
 
 

@@ -1,9 +1,12 @@
 """Clew finds the right context for a language model in documents and conversations, and shows where it came from.
 
-Every public name is here: `Engine`, the types that its verbs return, the driver protocols, the settings, the errors.
+Its public names: `Engine`, the types that its verbs return, the driver protocols, the settings, the errors. Those of
+evaluation and tuning are in `clew.evaluation`, those of the design documents in `clew.compat`.
 """
 
 from typing import TYPE_CHECKING, Any
+
+from clew.core.lazy import import_name, list_names
 
 if TYPE_CHECKING:
     from clew.client.client import AsyncClient as AsyncClient
@@ -23,8 +26,6 @@ if TYPE_CHECKING:
     from clew.core.cite import MergedChunk as MergedChunk
     from clew.core.doctor import Defect as Defect
     from clew.core.doctor import DoctorReport as DoctorReport
-    from clew.core.doctor import Inspectable as Inspectable
-    from clew.core.doctor import Inspection as Inspection
     from clew.core.errors import ClewError as ClewError
     from clew.core.errors import CollectionDamaged as CollectionDamaged
     from clew.core.errors import CollectionLost as CollectionLost
@@ -55,18 +56,15 @@ if TYPE_CHECKING:
     from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
     from clew.core.protocols import LLM as LLM
-    from clew.core.protocols import AnswerReader as AnswerReader
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
     from clew.core.protocols import Fuse as Fuse
-    from clew.core.protocols import JobQueue as JobQueue
     from clew.core.protocols import Judge as Judge
     from clew.core.protocols import LLMFailure as LLMFailure
     from clew.core.protocols import Reader as Reader
     from clew.core.protocols import Reranker as Reranker
     from clew.core.protocols import Rewrite as Rewrite
-    from clew.core.protocols import SessionStore as SessionStore
     from clew.core.protocols import Step as Step
     from clew.core.protocols import Store as Store
     from clew.core.protocols import Strategy as Strategy
@@ -76,7 +74,6 @@ if TYPE_CHECKING:
     from clew.core.report import PassedOver as PassedOver
     from clew.core.report import Plan as Plan
     from clew.core.report import Progress as Progress
-    from clew.core.report import Purge as Purge
     from clew.core.report import Receipt as Receipt
     from clew.core.report import Report as Report
     from clew.core.report import SourceFailure as SourceFailure
@@ -104,10 +101,6 @@ if TYPE_CHECKING:
     from clew.core.stored import CollectionRecord as CollectionRecord
     from clew.core.stored import DroppedCollection as DroppedCollection
     from clew.core.stored import Manifest as Manifest
-    from clew.core.stored import NewDocument as NewDocument
-    from clew.core.stored import StagedModel as StagedModel
-    from clew.core.stored import StoredDocument as StoredDocument
-    from clew.core.stored import StoredSession as StoredSession
     from clew.core.thread import Thread as Thread
     from clew.core.trace import Trace as Trace
     from clew.core.trace import record as record
@@ -122,7 +115,6 @@ if TYPE_CHECKING:
     from clew.core.types import StoreStats as StoreStats
     from clew.core.types import Vector as Vector
     from clew.core.usage import Usage as Usage
-    from clew.core.usage import UsageMeter as UsageMeter
     from clew.core.usage import record_usage as record_usage
     from clew.core.window import ContextMessage as ContextMessage
     from clew.core.window import ContextWindow as ContextWindow
@@ -132,38 +124,9 @@ if TYPE_CHECKING:
     from clew.core.window import WindowThread as WindowThread
     from clew.drivers.llm.scripted import ScriptedLLM as ScriptedLLM
     from clew.drivers.store.base import BaseBackend as BaseBackend
-    from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
     from clew.engine.opened import Extensions as Extensions
     from clew.engine.sessions import ChatSession as ChatSession
-    from clew.evaluation.evaluate import enqueue_evaluation as enqueue_evaluation
-    from clew.evaluation.evaluate import evaluate as evaluate
-    from clew.evaluation.measures import Interval as Interval
-    from clew.evaluation.questions.judged import Evidence as Evidence
-    from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
-    from clew.evaluation.questions.judged import read_beir_documents as read_beir_documents
-    from clew.evaluation.questions.judged import read_questions as read_questions
-    from clew.evaluation.questions.judged import write_questions as write_questions
-    from clew.evaluation.questions.make import QuestionSource as QuestionSource
-    from clew.evaluation.questions.make import make_questions as make_questions
-    from clew.evaluation.report import merge_runs as merge_runs
-    from clew.evaluation.report import score_run as score_run
-    from clew.evaluation.runs import export_trec as export_trec
-    from clew.evaluation.runs import find_grade_factor as find_grade_factor
-    from clew.evaluation.runs import list_runs as list_runs
-    from clew.evaluation.runs import read_run as read_run
-    from clew.evaluation.tune import Promotion as Promotion
-    from clew.evaluation.tune import TriedSetting as TriedSetting
-    from clew.evaluation.tune import Tuning as Tuning
-    from clew.evaluation.tune import list_tunings as list_tunings
-    from clew.evaluation.tune import rollback_tuning as rollback_tuning
-    from clew.evaluation.tune import tune as tune
-    from clew.evaluation.types import Comparison as Comparison
-    from clew.evaluation.types import EvaluatedSystem as EvaluatedSystem
-    from clew.evaluation.types import Evaluation as Evaluation
-    from clew.evaluation.types import EvaluationRun as EvaluationRun
-    from clew.evaluation.types import QuestionResult as QuestionResult
-    from clew.evaluation.types import SystemScore as SystemScore
     from clew.index.read.sections import split_into_sections as split_into_sections
     from clew.query.agent import Toolbox as Toolbox
     from clew.query.agent import ToolResult as ToolResult
@@ -196,10 +159,8 @@ _HOMES = {
     "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck Context DroppedPassage MergedChunk",
-    "clew.core.stored": (
-        "CollectionRecord DroppedCollection Manifest NewDocument StagedModel StoredDocument StoredSession"
-    ),
-    "clew.core.doctor": "Defect DoctorReport Inspectable Inspection",
+    "clew.core.stored": "CollectionRecord DroppedCollection Manifest",
+    "clew.core.doctor": "Defect DoctorReport",
     "clew.core.errors": (
         "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing "
         "LimitReached ModelSwitched NotFound ReadOnlyStore SettingsError SourceError StoreMismatch "
@@ -212,10 +173,10 @@ _HOMES = {
     "clew.core.filter": "EVERYTHING Filter",
     "clew.core.jobs": "Job",
     "clew.core.protocols": (
-        "AnswerReader Chunker Embedder Enricher Fuse JobQueue Judge LLM LLMFailure Reader Reranker Rewrite "
-        "SessionStore Step Store Strategy Verdict Verifier"
+        "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict "
+        "Verifier"
     ),
-    "clew.core.report": "OnProgress PassedOver Plan Progress Purge Receipt Report SourceFailure",
+    "clew.core.report": "OnProgress PassedOver Plan Progress Receipt Report SourceFailure",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
         "HistoryConfig IngestionConfig JobConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig "
@@ -224,22 +185,13 @@ _HOMES = {
     "clew.core.thread": "Thread",
     "clew.core.trace": "Trace record",
     "clew.core.types": "Chunk Document DocumentRecord Hit Matrix Message Query Section StoreStats Vector",
-    "clew.core.usage": "Usage UsageMeter record_usage",
+    "clew.core.usage": "Usage record_usage",
     "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",
     "clew.drivers.llm.scripted": "ScriptedLLM",
     "clew.drivers.store.base": "BaseBackend",
-    "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
     "clew.engine.opened": "Extensions",
     "clew.engine.sessions": "ChatSession",
-    "clew.evaluation.evaluate": "enqueue_evaluation evaluate",
-    "clew.evaluation.questions.make": "QuestionSource make_questions",
-    "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_beir_documents read_questions write_questions",
-    "clew.evaluation.report": "merge_runs score_run",
-    "clew.evaluation.runs": "export_trec find_grade_factor list_runs read_run",
-    "clew.evaluation.measures": "Interval",
-    "clew.evaluation.tune": "Promotion TriedSetting Tuning list_tunings rollback_tuning tune",
-    "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",
     "clew.query.agent": "ToolResult Toolbox",
     "clew.query.context.format.renderers": "Render RenderInput",
@@ -257,22 +209,19 @@ _REMOVED = {
     "late": "late interaction is gone; the strategy rerank gains more",
     "Upgrade": "every `add` stores words first; `StoreStats.pending` counts the vectors that follow",
     "Finding": "an erasure searches for nothing; `Receipt.overwritten` and `Receipt.undone` say what was done",
-    "enqueue_tuning": "`clew.tune` tunes in this process, `clew tune` on the command line",
+    "enqueue_tuning": "`clew.evaluation.tune` tunes in this process, `clew tune` on the command line",
     "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",
 }
-__all__ = sorted(name for names in _HOMES.values() for name in names.split())
+__all__ = list_names(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported on first use: `clew --help` then loads nothing heavy."""
     from importlib import import_module
 
-    for home, names in _HOMES.items():
-        if name in names.split():
-            value = globals()[name] = getattr(import_module(home), name)
-            return value
-    instead = f"; it was removed: {_REMOVED[name]}" if name in _REMOVED else ""
-    raise AttributeError(f"module 'clew' has no attribute {name!r}{instead}")
+    hint = f"; it was removed: {_REMOVED[name]}" if name in _REMOVED else ""
+    if name in import_module("clew.evaluation").__all__:  # what only evaluation and tuning use
+        hint = f"; it is in clew.evaluation: from clew.evaluation import {name}"
+    return import_name(globals(), _HOMES, name, hint=hint)
 
 
 def __dir__() -> list[str]:

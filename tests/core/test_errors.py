@@ -16,7 +16,7 @@ from clew import ClewError, Document, Engine, Message, NotFound, SearchConfig, S
         ("`clew why-not`", "`Engine.why_not`"),
         ("`clew doctor --repair` mends it", "`Engine.doctor(repair=True)` mends it"),
         ("(`clew reembed --discard`)", "(`Engine.reembed(discard=True)`)"),
-        ("`clew evaluate make` writes some", "`clew.make_questions` writes some"),
+        ("`clew evaluate make` writes some", "`clew.evaluation.make_questions` writes some"),
         ("`clew --path a/b collections drop x` and", "`Engine.drop_collection` and"),
         ("`clew serve` starts it", "`clew serve` starts it"),
         ("`search.k` is a setting", "`search.k` is a setting"),

@@ -12,7 +12,7 @@ import pytest
 
 from clew import Document, Engine, Filter, Message
 from clew.core.errors import ClewError, NotFound, SettingsError
-from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
+from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, Settings, StoreConfig
 from clew.core.types import Section
 from clew.drivers import make_embedder
 from clew.drivers.store.postgres import pool
@@ -29,7 +29,6 @@ def settings(access: tuple[str, ...] | None = None) -> Settings:
     return Settings(
         ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4, summaries="extractive"),
         reranker=RerankerConfig(name="overlap"),
-        scoring=ScoringConfig(style_messages=1),
         store=StoreConfig(access=access),
     )
 

@@ -16,7 +16,7 @@ import pytest
 from clew import Document, Engine, Extensions, Filter, Message
 from clew.compat import find_similar_messages, message_with_context, query_rag_for_context
 from clew.core.errors import ClewError, NotFound, SettingsError
-from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
+from clew.core.settings import IngestionConfig, RerankerConfig, Settings, StoreConfig
 from clew.core.trace import record
 from clew.core.types import Chunk, Section
 from clew.drivers.llm.scripted import ScriptedLLM
@@ -27,10 +27,14 @@ from tests.soak import choose_runs
 SETTINGS = Settings(
     ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4),
     reranker=RerankerConfig(name="overlap"),
-    scoring=ScoringConfig(style_messages=1),
 )
 STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost", "multi_query", "rerank")
 RUNS = choose_runs(few=3, many=1000)  # on each store
+
+
+@pytest.fixture(autouse=True)
+def styles_of_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.query.messages.style.MIN_MESSAGES", 1)
 
 
 def fill(engine: Engine, history: History) -> None:

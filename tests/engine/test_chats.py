@@ -210,29 +210,25 @@ def test_untangling_live_is_the_same_as_at_once() -> None:
 
 
 def test_found_links_do_not_reach_over_a_long_silence() -> None:
-    late = said(
-        0, "Ann: the key of the boat house hangs by the door", id="late", author="Bo", at=START + timedelta(hours=5)
-    )
-    for hours, threads in ((12.0, 1), (2.0, 2)):
-        with Engine.open(
-            ":memory:", embedder="hashed", settings=Settings(threads=ThreadConfig(gap_hours=hours))
-        ) as engine:
+    for hours, threads in ((5, 1), (13, 2)):
+        at = START + timedelta(hours=hours)
+        late = said(0, "Ann: the key of the boat house hangs by the door", id="late", author="Bo", at=at)
+        with Engine.open(":memory:", embedder="hashed") as engine:
             engine.add_messages([flat()[0], late])
             assert engine.status().documents == threads
 
 
 def test_how_much_is_said_before_a_message() -> None:
     contexts = {}
-    for before, chars in ((0, 300), (1, 300), (2, 300), (2, 10)):
-        settings = Settings(threads=ThreadConfig(untangle=False, before=before, before_chars=chars))
+    for before in (0, 1, 2):
+        settings = Settings(threads=ThreadConfig(untangle=False, before=before))
         with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
             engine.add_messages(TALK)
-            contexts[before, chars] = engine.search("bearing", k=1)[0].chunk.context
-    assert "grease" not in contexts[0, 300]
-    assert "grease" in contexts[1, 300]
-    assert "winch" not in contexts[1, 300]
-    assert "winch" in contexts[2, 300]
-    assert "winch of crane" not in contexts[2, 10]
+            contexts[before] = engine.search("bearing", k=1)[0].chunk.context
+    assert "grease" not in contexts[0]
+    assert "grease" in contexts[1]
+    assert "winch" not in contexts[1]
+    assert "winch" in contexts[2]
 
 
 # -- exports

@@ -79,7 +79,6 @@ def test_a_document_keeps_its_number_in_a_session(engine: Engine) -> None:
     ("config", "left"),
     [
         (SessionConfig(max_sessions=1), [{}, {"x": 1}]),
-        (SessionConfig(max_documents=1), [{"a": 1}, {"x": 1}]),
         (SessionConfig(), [{"a": 1, "b": 2}, {"x": 1}]),
     ],
 )

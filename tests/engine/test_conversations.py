@@ -340,7 +340,7 @@ def test_the_chain_comes_in_order_and_the_thread_where_there_is_room(chat: Chat)
     assert window.text == "\n  ↪ ".join([*exchange, "thanks"])
     assert window.threads[0].whole
     assert len({each.thread for each in window.messages}) == 1  # a reply to a reply is in the root's thread
-    tight = chat.window(replace(EXACT, chain_share=1.0), min_similarity=0.5, tokens=window.total_tokens - 1)
+    tight = chat.window(min_similarity=0.5, tokens=window.total_tokens - 1)
     assert ids(tight) == ["0", "1", "2", "3"]
     assert not tight.threads[0].whole
     assert ids(chat.window(min_similarity=0.5, tokens=16)) == ["2", "3"]  # and what is nearest where there is little
@@ -351,11 +351,9 @@ def test_a_chain_within_its_share_comes_before_other_hits(chat: Chat) -> None:
         said = 0.9 if place == 3 else -0.1
         chat.say(f"{place}" * 40, said, ago=4 - place, name=f"m{place}", reply=f"m{place - 1}" if place else None)
     chat.say("4" * 40, 0.6, name="other")
-    window = chat.window(replace(EXACT, chain_share=1.0), min_similarity=0.5, tokens=45)
+    window = chat.window(min_similarity=0.5, tokens=45)
     assert ids(window) == ["m0", "m1", "m2", "m3"]
     assert [each.found for each in window.messages] == [True] * 4  # the search saw them all
-    none = replace(EXACT, chain_share=0.0)  # which is a share of what was guessed
-    assert ids(chat.window(none, min_similarity=0.5, tokens=45)) == ["m0", "m1", "m2", "m3"]
 
 
 def test_best_threads_come_first(chat: Chat) -> None:
@@ -379,7 +377,6 @@ def test_related_channels(chat: Chat) -> None:
     chat.say("hush", 0.2, at="quiet")
     assert chat.window().channels == {"ops"}
     assert chat.window(include_related_channels=True).channels == {"ops", "quiet", "one", "two"}
-    assert chat.window(replace(EXACT, related_channels=1), include_related_channels=True).channels == {"ops", "quiet"}
 
 
 def test_related_channels_are_found_however_much_the_own_channel_says(chat: Chat) -> None:
@@ -459,9 +456,7 @@ def test_similar_messages_are_of_the_channel_and_best_first(chat: Chat) -> None:
         {"scoring": "sum"},
         {"time_decay": -1},
         {"time_floor": 1.5},
-        {"chain_share": 2},
         {"tokens": 0},
-        {"style_messages": 0},
         {"thread_boost": float("nan")},
     ],
 )
@@ -490,7 +485,6 @@ def test_a_profile_needs_enough_messages_of_a_known_person(chat: Chat) -> None:
         chat.say(f"sure thing, no worries {n}", 0.5)
     with pytest.raises(SettingsError, match="ada has 4 messages here; a style needs at least 5"):
         chat.engine.profile("ada")
-    assert chat.engine.profile("ada", settings=settings(replace(EXACT, style_messages=4))).messages == 4
     for n in range(4, 10):
         chat.say(f"sure thing, no worries {n}", 0.5)
     found = chat.engine.profile("ada")
@@ -513,8 +507,6 @@ def test_a_reply_prompt_shows_the_two_best_threads(chat: Chat) -> None:
     first, reply = "ada, 2026-05-01 09:00: Thread 1 first message", "ada, 2026-05-01 10:00: Thread 1 reply"
     assert f"{first}\n  ↪ {reply}\n\nada, undated: Thread 2 message" in prompt
     assert "Thread 3" not in prompt
-    three = settings(replace(EXACT, style_threads=3, time_decay=0.0))
-    assert "Thread 3" in chat.engine.style_prompt("ada", PROMPT, now=NOW, settings=three)
     with pytest.raises(SettingsError, match="the message is empty"):
         chat.engine.style_prompt("ada", "  ")
     with pytest.raises(NotFound, match="no message by 'bob'"):

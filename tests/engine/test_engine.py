@@ -498,7 +498,6 @@ def test_k(filled: Engine) -> None:
         (lambda _: Settings(search=SearchConfig(fusion="sum")), "search.fusion"),  # type: ignore[arg-type]
         (lambda _: Settings(search=SearchConfig(overfetch=0)), "search.overfetch"),
         (lambda _: Settings(search=SearchConfig(nprobe=0)), "search.nprobe"),
-        (lambda _: Settings(search=SearchConfig(rrf_k=0)), "search.rrf_k"),
         (lambda _: Settings(search=SearchConfig(min_similarity=2)), "search.min_similarity"),
         (lambda _: Settings(ingestion=IngestionConfig(chunk_size=100, chunk_overlap=100)), "chunk_overlap"),
         (lambda _: Settings(context=ContextConfig(render="prose")), "context.render"),  # type: ignore[arg-type]
@@ -540,7 +539,6 @@ def search_with(engine: Engine, text: str, strategy: str, **search: object) -> l
         ("semantic", {"min_similarity": 0.0}, {"min_similarity": 0.99}),
         ("hybrid", {"fusion": "convex"}, {"fusion": "rrf"}),
         ("hybrid", {"semantic_weight": 1.0}, {"semantic_weight": 0.0}),
-        ("hybrid", {"fusion": "rrf", "rrf_k": 1}, {"fusion": "rrf", "rrf_k": 60}),
         ("hybrid", {"depth": 1, "k": 1}, {"depth": 50, "k": 5}),
     ],
 )

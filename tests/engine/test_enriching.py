@@ -274,7 +274,7 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tmp_path: Path, page: P
     (page.parent / "bad.md").write_bytes(b"\xff\xfe\xfa")
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
         asking = replace(CONTEXTUAL, ingestion=replace(CONTEXTUAL.ingestion, summaries="llm"))
-        priced = replace(asking, embedder=EmbedderConfig(price=1.0), llm=LLMConfig(input_price=10.0, output_price=20.0))
+        priced = replace(asking, embedder=EmbedderConfig(price=1.0), llm=LLMConfig(prices=("scripted 10 20",)))
         planned = engine.plan(page.parent, settings=priced)
         assert model.usage.calls == 0
         assert engine.status().documents == 0
@@ -326,7 +326,7 @@ def test_a_ceiling_of_cost_is_never_passed_and_the_next_run_goes_on(tmp_path: Pa
     folder.mkdir()
     for number in range(20):
         (folder / f"{number:02}.md").write_text(long_page(4).replace("story", f"tale{number}"), encoding="utf-8")
-    prices = LLMConfig(input_price=1000.0, output_price=1000.0)
+    prices = LLMConfig(prices=("scripted 1000 1000",))
     settings = replace(CONTEXTUAL, llm=prices, embedder=EmbedderConfig(price=100.0))
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(describe)) as engine:
         whole = engine.plan(folder, settings=settings).cost

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import clew
+import clew.evaluation
 from clew import (
     Chunk,
     Document,
@@ -49,14 +50,27 @@ def test_every_public_name_is_listed_and_there() -> None:
         assert getattr(clew, name) is not None
     with pytest.raises(AttributeError, match="Enigne"):
         clew.Enigne  # noqa: B018
-    with pytest.raises(AttributeError, match=r"enqueue_tuning.* was removed: `clew\.tune` tunes"):
+    with pytest.raises(AttributeError, match=r"enqueue_tuning.* was removed: `clew\.evaluation\.tune` tunes"):
         clew.enqueue_tuning  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'tune'; it is in clew\.evaluation: from clew\.evaluation im"):
+        clew.tune  # noqa: B018
 
 
-def test_type_checkers_are_told_the_same_names() -> None:
-    source = Path(clew.__file__).read_text("utf-8").partition("_HOMES")[0]
+@pytest.mark.parametrize("package", [clew, clew.evaluation])
+def test_type_checkers_are_told_the_same_names(package: types.ModuleType) -> None:
+    source = Path(str(package.__file__)).read_text("utf-8").partition("_HOMES = ")[0]
     told = {line.rpartition(" as ")[2].rstrip(",") for line in source.splitlines() if " as " in line}
-    assert told == set(dir(clew))
+    assert told == set(dir(package))
+
+
+def test_the_functions_of_evaluation_are_imported_on_first_use() -> None:
+    code = (
+        "import sys, clew.evaluation as e; assert 'clew.engine' not in sys.modules; from clew.evaluation import tune\n"
+        "import clew.evaluation.evaluating; assert e.tune is tune and callable(e.evaluate) and callable(e.tune)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    for name in dir(clew.evaluation):
+        assert getattr(clew.evaluation, name) is not None
 
 
 def verbs() -> dict[str, Callable[..., Any]]:

@@ -253,7 +253,7 @@ def test_a_price_stops_an_agent_before_it_is_passed(server: Server, engine: Engi
     from clew.core.settings import AgentConfig
 
     server.replies = [SEARCH]
-    prices = LLMConfig(input_price=1000.0, output_price=1000.0)
+    prices = LLMConfig(prices=("m 1000 1000",))
     paid = replace(PLAIN, llm=prices, agent=AgentConfig(max_cost=10.0))
     answer = engine.agent(QUESTION, settings=paid)
     assert "the limit is 10.0000" in answer.reason

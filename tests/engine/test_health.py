@@ -265,11 +265,22 @@ def test_sources_that_are_gone_or_changed_are_named(open_engine: OpenEngine, tmp
 
 def test_messages_that_wait_for_one_that_is_there_or_come_twice_are_named() -> None:
     sections = (Section(0, 1, id="a"), Section(1, 2, id="b", awaits="a"), Section(2, 3, id="b"))
-    found = list(inspect_thread(Document("t", "abc", sections, kind="thread"), gap=timedelta(hours=1)))
+    found = list(inspect_thread(Document("t", "abc", sections, kind="thread")))
     assert [("more than once" in each.problem, "waits for" in each.problem) for each in found] == [
         (True, False),
         (False, True),
     ]
+
+
+def test_a_guess_over_a_long_silence_is_named() -> None:
+    def guess(hours: int) -> list[str]:
+        asked = Section(0, 1, id="a", at=datetime(2026, 5, 1, 9, tzinfo=UTC))
+        reply = Section(1, 2, id="b", parent=0, guessed=True, at=asked.at and asked.at + timedelta(hours=hours))
+        return [each.problem for each in inspect_thread(Document("t", "ab", (asked, reply), kind="thread"))]
+
+    assert guess(12) == []
+    assert guess(13) == ["1 guessed reply of the thread 't' bridge more than twelve hours"]
+    assert guess(-1) == ["1 guessed reply of the thread 't' answer one that was written later"]
 
 
 def test_room_on_the_disk() -> None:

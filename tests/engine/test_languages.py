@@ -102,8 +102,9 @@ def test_a_status_beside_another_process_counts_languages_without_an_index_of_it
         assert second.status().languages == first.status().languages == expected
 
 
-def test_a_status_leaves_the_index_to_those_who_search(tmp_path: Path) -> None:
-    settings = Settings(store=StoreConfig(exact_below=0, exact_limit=1))
+def test_a_status_leaves_the_index_to_those_who_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.drivers.store.sqlite.index.EXACT_LIMIT", 1)
+    settings = Settings(store=StoreConfig(exact_below=0))
     documents = [Document(code, text) for code, text in PAGES.items()]
     with Engine.open(tmp_path, embedder="hashed:8", settings=settings) as first:
         first.add_documents(documents)

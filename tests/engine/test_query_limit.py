@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from clew import Engine, Settings
+from clew import Engine
 from clew.core.errors import SettingsError
-from clew.core.settings import SearchConfig
 
-VERBS: dict[str, Callable[[Engine, str, Settings], object]] = {
-    "search": lambda engine, text, settings: engine.search(text, settings=settings),
-    "multi_query": lambda engine, text, settings: engine.search(text, strategy="multi_query", settings=settings),
-    "auto": lambda engine, text, settings: engine.search(text, strategy="auto", settings=settings),
-    "search_many": lambda engine, text, settings: engine.search_many(["keys", text], settings=settings),
-    "context": lambda engine, text, settings: engine.context(text, settings=settings),
-    "ask": lambda engine, text, settings: engine.ask(text, settings=settings),
+VERBS: dict[str, Callable[[Engine, str], object]] = {
+    "search": lambda engine, text: engine.search(text),
+    "multi_query": lambda engine, text: engine.search(text, strategy="multi_query"),
+    "auto": lambda engine, text: engine.search(text, strategy="auto"),
+    "search_many": lambda engine, text: engine.search_many(["keys", text]),
+    "context": lambda engine, text: engine.context(text),
+    "ask": lambda engine, text: engine.ask(text),
 }
 
 
@@ -29,12 +28,13 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.slow
-def test_a_query_that_is_too_long_is_an_error_that_says_what_to_do(engine: Engine, verb: str) -> None:
-    settings = Settings(search=SearchConfig(max_query_chars=20))
-    advice = r"the query has 21 characters, and the limit is 20; shorten it, or raise search\.max_query_chars"
-    with pytest.raises(SettingsError, match=advice):
-        VERBS[verb](engine, "x" * 21, settings)
-    VERBS[verb](engine, "when do keys rotate?", settings)
+def test_a_query_that_is_too_long_is_an_error_that_says_what_to_do(
+    engine: Engine, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.query.search.find.MAX_QUERY_CHARS", 20)
+    with pytest.raises(SettingsError, match="the query has 21 characters, and the limit is 20; shorten it"):
+        VERBS[verb](engine, "x" * 21)
+    VERBS[verb](engine, "when do keys rotate?")
 
 
 def test_a_query_as_long_as_the_default_limit_is_answered(engine: Engine) -> None:

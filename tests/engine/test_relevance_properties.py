@@ -18,9 +18,9 @@ from clew import Engine, Extensions, Filter, Message, Settings, record
 from clew.core.candidates import ThreadPlace
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
-from clew.core.settings import ConversationConfig, FlowConfig, SearchConfig, StoreConfig
+from clew.core.settings import ConversationConfig, SearchConfig, StoreConfig
 from clew.core.types import Hit, Query
-from clew.query.rank.thread_smoothing import add_neighbours
+from clew.query.rank.thread_smoothing import AFTER, add_neighbours
 from clew.query.search.strategies import Drivers
 from tests.engine.chosen import OpenEngine
 from tests.engine.drawn import QUESTION, Draw, MarkedEmbedder, fill, list_filters
@@ -96,7 +96,7 @@ def test_threads_may_have_any_number() -> None:
     """On a server the number of a row may be near the greatest."""
     said = [ThreadPlace(2**62 + 1, number, f"m{number}", "", "the anchor is painted") for number in range(2)]
     elsewhere = ThreadPlace(2**62 + 2, 1, "other", "", "the anchor is painted")
-    gained = add_neighbours(np.array([0.0, 1.0, 0.0]), [*said, elsewhere], FlowConfig())
+    gained = add_neighbours(np.array([0.0, 1.0, 0.0]), [*said, elsewhere], 5)
     assert gained.tolist() == [0.5, 1.0, 0.0]
 
 
@@ -228,7 +228,7 @@ def test_one_or_two_more_messages_hardly_move_those_of_other_threads(open_engine
 
 
 def test_in_its_own_thread_a_message_gives_no_more_than_its_share(open_engine: OpenEngine, kind: str) -> None:
-    """The next message is the question once more: those before it gain up to `flow.after` of its relevance."""
+    """The next message is the question once more: those before it gain up to AFTER of its relevance."""
     around, apart = (Movements(f"{kind}: one more in the same thread{where}") for where in ("", ", far away"))
     for seed in choose_seeds(kind, 30):
         draw = Draw(seed)
@@ -242,7 +242,7 @@ def test_in_its_own_thread_a_message_gives_no_more_than_its_share(open_engine: O
         apart.add({id_: before[id_] for id_ in far}, after)
     for each in (around, apart):
         each.show()
-    assert around.greatest <= BASE.flow.after + MOST_BY_ONE
+    assert around.greatest <= AFTER + MOST_BY_ONE
     check_goal(apart.greatest, MOST_BY_ONE, ONE_NOW)
 
 

@@ -262,7 +262,8 @@ def test_a_file_system_that_does_not_lock_is_named_for_what_it_is(
     def refuse(*_: object) -> None:  # as the client of a network file system does
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    tight = Settings(store=replace(Settings().store, exact_below=0, exact_limit=1))
+    tight = Settings(store=replace(Settings().store, exact_below=0))
+    monkeypatch.setattr("clew.drivers.store.sqlite.index.EXACT_LIMIT", 1)
     with Engine.open(shared, embedder="hashed:32", settings=tight) as engine:
         monkeypatch.setattr(fcntl, "flock", refuse)
         put_version(engine, 1)

@@ -211,7 +211,7 @@ def test_a_ceiling_of_cost_keeps_what_was_done_and_is_as_far_as_one_call_at_a_ti
     for at_once in (1, 4):
         settings = Settings(
             ingestion=IngestionConfig(summaries="llm", max_concurrent=at_once),
-            llm=LLMConfig(input_price=1000.0, output_price=1000.0),
+            llm=LLMConfig(prices=("scripted 1000 1000",)),
         )
         engine = open_engine(embedder="hashed", llm=ScriptedLLM("About a harbour."), settings=settings)
         if fill == "add":

@@ -96,12 +96,12 @@ def test_a_sentence_that_introduces_gets_no_citation() -> None:
 
 
 def test_an_agent_that_is_stopped_says_so() -> None:
+    llm = ModelLLM.wrap(FunctionModel(lambda *_: ModelResponse([TextPart("x")])))
     config = Settings(
         agent=AgentConfig(max_cost=0.0),
-        llm=LLMConfig(input_price=5.0),
+        llm=LLMConfig(prices=(f"{llm.name} 5 5",)),
         ingestion=IngestionConfig(),
     )
-    llm = ModelLLM.wrap(FunctionModel(lambda *_: ModelResponse([TextPart("x")])))
     with Engine.open(":memory:", embedder="hashed", llm=llm, settings=config) as engine:
         answer = engine.agent("who pays?")
     assert answer.text.startswith("The agent was stopped before it could answer: ")

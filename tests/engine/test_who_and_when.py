@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, Message, ScoringConfig, ScriptedLLM, Settings, ThreadConfig
+from clew import Document, Engine, Filter, Message, ScriptedLLM, Settings, ThreadConfig
 from clew.core.settings import ContextConfig, IngestionConfig, MergerConfig
 
 AT = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
@@ -329,8 +329,6 @@ def test_a_style_prompt_shows_what_was_answered_within_its_budget() -> None:
         few = engine.style_prompt("ben", "Which berth is free 7?", now=AT, tokens=300)
         assert len(few) / 4 <= 300
         assert "Tone: " in few
-        more = replace(SETTINGS, scoring=ScoringConfig(style_tokens=4000, style_threads=9))
-        assert len(engine.style_prompt("ben", "Which berth is free 7?", now=AT, settings=more)) > len(prompt)
 
 
 def test_a_style_prompt_shows_once_what_was_answered_twice() -> None:

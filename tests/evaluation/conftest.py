@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clew import Document, Engine, Evidence, JudgedQuestion
+from clew import Document, Engine
+from clew.evaluation import Evidence, JudgedQuestion
 
 THINGS = [
     "anchor",

@@ -5,19 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clew import (
-    Document,
-    Engine,
-    Filter,
-    Message,
-    NotFound,
-    ScriptedLLM,
-    SettingsError,
-    evaluate,
-    make_questions,
-    read_questions,
-    write_questions,
-)
+from clew import Document, Engine, Filter, Message, NotFound, ScriptedLLM, SettingsError
+from clew.evaluation import evaluate, make_questions, read_questions, write_questions
 from clew.evaluation.questions.make import find_longest_run, is_leaking, phrase_heading, says_something
 
 PAGE = """# Key rotation

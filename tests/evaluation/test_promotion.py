@@ -7,8 +7,8 @@ deviation of .28, so that the deviation over all is .14 (`hybrid` at two fusion 
 import numpy as np
 import pytest
 
-from clew import JudgedQuestion
-from clew.evaluation.tune import TRAIN_SHARE, decide_promotion, split_questions
+from clew.evaluation import JudgedQuestion
+from clew.evaluation.tuning import TRAIN_SHARE, decide_promotion, split_questions
 from tests.soak import choose_runs
 
 QUESTIONS = [JudgedQuestion(f"question number {at}?", {"a": 1.0}, id=f"q{at}") for at in range(300)]

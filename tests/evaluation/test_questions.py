@@ -6,19 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clew import (
-    Engine,
-    Evidence,
-    JudgedQuestion,
-    Message,
-    NotFound,
-    SettingsError,
-    SourceError,
-    evaluate,
-    read_beir_documents,
-    read_questions,
-    write_questions,
-)
+from clew import Engine, Message, NotFound, SettingsError, SourceError
+from clew.evaluation import Evidence, JudgedQuestion, evaluate, read_beir_documents, read_questions, write_questions
 from tests.evaluation.conftest import QUESTIONS
 
 

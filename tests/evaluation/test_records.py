@@ -20,6 +20,9 @@ from clew import (
     Settings,
     SettingsError,
     StoreConfig,
+)
+from clew.engine.explain import trim_feedback
+from clew.evaluation import (
     evaluate,
     list_runs,
     list_tunings,
@@ -29,10 +32,9 @@ from clew import (
     score_run,
     tune,
 )
-from clew.engine.explain import trim_feedback
 from tests.evaluation.conftest import QUESTIONS, THINGS, make_page
-from tests.evaluation.test_tune import CANDIDATES, COUNT, broken
-from tests.evaluation.test_tune import QUESTIONS as BOXES
+from tests.evaluation.test_tuning import CANDIDATES, COUNT, broken
+from tests.evaluation.test_tuning import QUESTIONS as BOXES
 
 
 @pytest.fixture(params=["folder", "postgres"])

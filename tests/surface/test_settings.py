@@ -31,13 +31,13 @@ def test_without_anything_all_is_default(tmp_path: Path) -> None:
 
 
 def test_flag_over_environment_over_file_over_default(tmp_path: Path) -> None:
-    text = "[search]\nk = 2\ndepth = 20\nrrf_k = 30"
+    text = "[search]\nk = 2\ndepth = 20\nrounds = 3"
     start = load_from(
         tmp_path, text, {"CLEW_SEARCH__K": "3", "CLEW_SEARCH__DEPTH": "33"}, search__k=4, search__mode=None
     )
     search = start.settings.search
-    assert (search.k, search.depth, search.rrf_k, search.overfetch) == (4, 33, 30, DEFAULTS.search.overfetch)
-    origins = [start.origins[f"search.{name}"] for name in ("k", "depth", "rrf_k", "overfetch", "mode")]
+    assert (search.k, search.depth, search.rounds, search.overfetch) == (4, 33, 3, DEFAULTS.search.overfetch)
+    origins = [start.origins[f"search.{name}"] for name in ("k", "depth", "rounds", "overfetch", "mode")]
     assert origins == ["flag", "environment", "file", "default", "default"]
 
 
@@ -66,12 +66,10 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "conversation.mmr": 0.5,
         "scoring.min_similarity": 0.5,
         "agent.max_cost": 0.5,
-        "agent.guided": True,
         "session.idle": 60.5,
         "store.access": ["hr", "staff"],
         "store.as_of": "2025-05-31",
         "server.max_body": 2048,
-        "server.max_json": 2048,
         "server.hosts": ["clew.test"],
         "server.origins": ["https://app.test"],
     }
@@ -148,6 +146,7 @@ def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[search]\ndepht = 5", "search.depht in {file} is not a setting; did you mean search.depth?"),
+        ("[threads]\ngap_hours = 3", "threads.gap_hours in {file} is not a setting; it always has the value that was"),
         ("[ingestion]\nlate = true", "ingestion.late in {file} is not a setting; late interaction was removed; use"),
         ("[store]\nreplica = 'x'", "store.replica in {file} is not a setting; give the collection an address"),
         ("[serach]\nk = 5", "serach in {file} is not a setting; did you mean search?"),

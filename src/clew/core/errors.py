@@ -30,10 +30,10 @@ from typing import Final, Self
 _COMMAND: Final = re.compile(r"`clew (?:--\w+ \S+ )?([a-z-]+)( [a-z]+)?([^`]*)`")
 _FUNCTIONS: Final = {
     "collections drop": "Engine.drop_collection",
-    "evaluate": "clew.evaluate",
-    "evaluate make": "clew.make_questions",
+    "evaluate": "clew.evaluation.evaluate",
+    "evaluate make": "clew.evaluation.make_questions",
     "jobs maintain": "Engine.enqueue_maintenance",
-    "tune": "clew.tune",
+    "tune": "clew.evaluation.tune",
 }
 _COMMANDS_ONLY: Final = frozenset({"config", "keys", "mcp", "models", "serve"})
 

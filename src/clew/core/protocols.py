@@ -172,7 +172,7 @@ class LLM(Protocol):
     To use a model of your own, subclass this and provide `name` and `complete`; the other methods have defaults. Any
     object with all of these methods will do, too. A failed call raises DriverFailed, an invalid option SettingsError.
 
-    Report each call with `clew.core.usage.record_usage`, so that answers and reports show their usage; the limits of a
+    Report each call with `clew.record_usage`, so that answers and reports show their usage; the limits of a
     run or an agent estimate what is not reported. An agent describes its tools in the prompt, unless the LLM has native
     tool calls in a method `as_agent_model` (see `clew.drivers.llm.agent_model`), or wraps such an LLM as `wrapped`.
     """

@@ -82,12 +82,10 @@ class Price:
 
 
 def look_up_price(config: LLMConfig, model: str) -> Price:
-    """The price of a language model: the one in the settings if set, else its line in the price table, else zero.
+    """The price of a language model: its line in the price table, else zero.
 
     A line may name the model with or without its address.
     """
-    if config.input_price or config.output_price:
-        return Price(config.input_price, config.output_price)
     table = {name: Price(float(read), float(written)) for name, read, written in map(str.split, config.prices)}
     return table.get(model) or table.get(model.partition("@")[0], Price())
 

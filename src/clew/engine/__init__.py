@@ -226,7 +226,6 @@ def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
     return Sessions(
         store.sessions,
         max_sessions=config.max_sessions,
-        max_documents=config.max_documents,
         max_idle=config.idle,
     )
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 STOPPED = "The agent was stopped before it could answer:"
+GUIDED = "local:"  # models in this process, which are small: they run the tools that fit the question first
 NO_SESSION = "one question"  # the session of a question that belongs to none
 Span = tuple[int, int]
 
@@ -76,7 +77,6 @@ def agent(
     if opened.llm is None:
         raise SettingsError("an agent needs a language model; name one (llm.name, --llm), or use `ask`")
     query = make_query_from_text_or_table(question, 1, where, history, settings)
-    guided = opened.llm.name.startswith("local:") if settings.agent.guided is None else settings.agent.guided
     budget = AgentBudget(opened.llm, settings.agent, look_up_price(settings.llm, opened.llm.name))
     chosen = route_question(question, history_length=0)
     sessions, name = (opened.sessions, session) if session else (Sessions(), NO_SESSION)
@@ -95,7 +95,7 @@ def agent(
             budget=budget,
             max_calls=settings.agent.max_calls,
             max_tokens=settings.answer.max_tokens,
-            first_tools=choose_first_tools(chosen) if guided else (),
+            first_tools=choose_first_tools(chosen) if opened.llm.name.startswith(GUIDED) else (),
             on_event=emit,
         )
         trace.out = len(outcome.results)

@@ -67,7 +67,7 @@ def profile(
     opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     texts = _read_messages_by_author(opened, person)
-    return style.profile_style(person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm)
+    return style.profile_style(person, texts, llm=opened.llm)
 
 
 def style_prompt(
@@ -90,18 +90,15 @@ def style_prompt(
     settings = opened.resolve_settings(settings)
     if not message.strip():
         raise SettingsError("the message is empty; give the message to answer")
-    budget = check_positive_count("tokens", settings.scoring.style_tokens if tokens is None else tokens)
+    budget = check_positive_count("tokens", style.TOKENS if tokens is None else tokens)
     texts = _read_messages_by_author(opened, person)
-    manner = style.profile_style(
-        person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm, or_measured=True
-    )
+    manner = style.profile_style(person, texts, llm=opened.llm, or_measured=True)
     theirs = Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))
     found = _score_similar_messages(opened, message, theirs, channel=None, now=now, settings=settings)
     return build_style_prompt(
         manner,
         found.messages,
         found.threads,
-        max_threads=settings.scoring.style_threads,
         tokens=budget,
         count=get_token_counter(settings.context.tokenizer),
     )

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from itertools import compress, islice
 from pathlib import Path
@@ -38,6 +37,7 @@ from clew.index.chunk.build import count_document_terms
 from clew.index.enrich.summary import Summariser, Summary
 from clew.index.read.load import is_there
 from clew.index.read.sections import get_source_uri
+from clew.index.thread.threads import MAX_GAP
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -205,7 +205,7 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
     for stored in _read_documents(opened, ids):
         document = stored.document
         if is_thread(document):
-            yield from inspect_thread(document, gap=timedelta(hours=opened.settings.threads.gap_hours))
+            yield from inspect_thread(document)
         if not stored.chunks and any(map(str.isalnum, document.text)):
             problem = f"no search finds the document {document.id!r}: it has no chunks"
             yield Defect("sizes", problem, document.id, "rechunk")
@@ -304,7 +304,7 @@ def _inspect_sizes(sample: Sequence[StoredDocument], opened: "Opened") -> Iterat
         yield _advise("sizes", problem, next_step=advice)
 
 
-def inspect_thread(document: Document, *, gap: timedelta) -> Iterator[Defect]:
+def inspect_thread(document: Document) -> Iterator[Defect]:
     """What speaks against how messages were joined: answers before their question, guesses over a long silence."""
     name, sections = f"the thread {document.id!r}", document.sections
     ids = Counter(section.id for section in sections if section.id)
@@ -320,8 +320,8 @@ def inspect_thread(document: Document, *, gap: timedelta) -> Iterator[Defect]:
         if section.guessed and section.parent is not None and 0 <= section.parent < len(sections)
         if section.at is not None and (parent := sections[section.parent]).at is not None
     ]
-    early, late = sum(each < 0 for each in silences), sum(each > gap.total_seconds() for each in silences)
-    for count, what in ((early, "answer one that was written later"), (late, "bridge more than threads.gap_hours")):
+    early, late = sum(each < 0 for each in silences), sum(each > MAX_GAP.total_seconds() for each in silences)
+    for count, what in ((early, "answer one that was written later"), (late, "bridge more than twelve hours")):
         if count:
             problem = f"{format_count(count, 'guessed reply', 'guessed replies')} of {name} {what}"
             advice = "add its messages again with the settings that are in use"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 
+MAX_ATTEMPTS = 3  # workers that may end without finishing a job before it is given up: it may be what ends them
 POLL_SECONDS = 1.0  # between two looks for a new job
 MAX_KEPT_PASSED_OVER = 1000  # files passed over that are named in the result of a job; all are counted
 OnJob = Callable[[Job], None]
@@ -120,7 +121,7 @@ def run_jobs(
         job = queue.claim(
             make_worker_name(),
             lease=jobs.lease,
-            max_attempts=jobs.max_attempts,
+            max_attempts=MAX_ATTEMPTS,
             host=host or platform.node(),
             alone=alone,
             dead=find_dead_workers(queue.all()),

@@ -75,7 +75,7 @@ def test_a_minimal_llm_is_enough_for_an_agent_with_tools() -> None:
 
 
 def test_the_limits_of_an_agent_hold_for_a_minimal_llm() -> None:
-    prices = LLMConfig(input_price=1e6, output_price=1e6)  # a token costs 1
+    prices = LLMConfig(prices=("mine 1000000 1000000",))  # a token costs 1
     for limit, reason in ((AgentConfig(max_calls=1), ""), (AgentConfig(max_tokens=1500), "agent.max_tokens")):
         llm = MinimalLLM(SEARCH)
         with open_engine(llm, Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=limit)) as engine:

@@ -9,6 +9,7 @@ import pytest
 from clew import Engine, Hit, Message, Settings
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
+from clew.core.types import QUOTE
 
 SAID = tuple(
     Message(text, author, datetime(2026, *at, tzinfo=UTC), id_, "yard", reply_to)
@@ -53,6 +54,17 @@ def test_what_a_message_answers_comes_before_what_merely_stands_there() -> None:
         find("b", few).chunk.index_text
         == "#yard, Bo, 2 March 2026\nThe winch squeaks.\n\nGreased   it with tallow before lunch today?"
     )
+
+
+def test_of_a_long_message_its_beginning_is_quoted() -> None:
+    said = (replace(SAID[0], text="The winch squeaks. " + "It is loud. " * 40), SAID[2])
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Thread("a", "yard", said).document()])
+        hits = engine.search("fresh tallow", k=2)
+        (context,) = (hit.chunk.context for hit in hits if hit.chunk.meta["message"] == "c")
+    quote = context.splitlines()[-1]
+    assert quote.removeprefix(QUOTE).startswith("The winch squeaks. It is loud.")
+    assert (len(quote.removeprefix(QUOTE)), quote[-1]) == (300, "…")
 
 
 def test_a_message_that_begins_with_a_quote_is_embedded_with_it() -> None:

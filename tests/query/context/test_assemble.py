@@ -219,24 +219,21 @@ def test_neighbours_fill_the_room_that_is_left() -> None:
 def test_a_neighbour_comes_before_hits_that_are_worth_less() -> None:
     hits = [Hit(CHUNKS[2], RECORDS["d"], 1.0), Hit(CHUNKS[0], RECORDS["d"], 0.5), Hit(CHUNKS[5], RECORDS["d"], 0.45)]
 
-    def shown(tokens: int, **config: Any) -> list[str]:
-        context = made(hits, tokens, chunks=lambda _: CHUNKS, grow="neighbours", **config)
+    def shown(tokens: int) -> list[str]:
+        context = made(hits, tokens, chunks=lambda _: CHUNKS, grow="neighbours")
         return sorted(one.chunk.id for passage in context.passages for one in passage.chunks)
 
     assert shown(180) == ["c1", "c2", "c3"]
-    assert shown(180, neighbour_worth=0.48) == ["c0", "c2", "c3"]  # between the two
-    assert shown(180, neighbour_worth=0.1) == ["c0", "c2", "c5"]
-    assert shown(180, neighbour_worth=0.0) == ["c0", "c2", "c5"]
-    below = [replace(hit, score=hit.score - 2) for hit in hits]  # as a reranker may score
-    context = made(below, 180, chunks=lambda _: CHUNKS, grow="neighbours", neighbour_worth=0.6)
-    assert sorted(one.chunk.id for passage in context.passages for one in passage.chunks) == ["c0", "c2", "c5"]
+    hits = [replace(hits[0], score=0.6), *hits[1:]]
+    assert shown(180) == ["c0", "c2", "c3"]  # .8 · .6 is between the two
+    hits = [replace(hit, score=score) for hit, score in zip(hits, (-1.0, -1.2, -1.22), strict=True)]
+    assert shown(180) == ["c0", "c2", "c5"]  # as a reranker may score: a neighbour has -1 / .8
 
 
 def test_a_section_is_completed_when_most_of_it_was_found() -> None:
     assert grown([0, 3], "section")[0] == ["c0", "c1", "c2", "c3"]
     assert SECTION in grown([0, 3], "section")[1].passages[0].chunks[1].scores
     assert grown([1], "section")[0] == ["c1"]
-    assert grown([1], "section", section_share=0.25)[0] == ["c0", "c1", "c2", "c3"]
     assert grown([4], "section")[0] == ["c4", "c5"]
 
 

@@ -47,8 +47,9 @@ def test_the_least_used_goes_first() -> None:
     assert [sessions.get_document_numbers(name) for name in "abc"] == [{"x": 1}, {}, {"x": 1}]
 
 
-def test_a_conversation_holds_so_many_numbers() -> None:
-    sessions = Sessions(max_documents=2)
+def test_a_conversation_holds_so_many_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.query.context.session.MAX_DOCUMENTS", 2)
+    sessions = Sessions()
     assert sessions.set_document_index("s", ["a", "b", "c"]) == {"a": 1, "b": 2}
 
 

@@ -76,7 +76,6 @@ def test_few_messages_are_refused() -> None:
     with pytest.raises(SettingsError, match="4 messages here; a style needs at least 5"):
         profile_style("ada", ["a", "b", "c", "d", "  "])
     assert profile_style("ada", ["a", "b", "c", "d", "e"]).messages == 5
-    assert profile_style("ada", ["a", "b"], min_messages=2).messages == 2
 
 
 def test_addresses_are_nobodys_style() -> None:

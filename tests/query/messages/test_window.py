@@ -20,7 +20,7 @@ from clew.core.types import Chunk, DocumentRecord, Hit, Message
 from clew.core.window import ContextWindow
 from clew.query.context.budget import Count
 from clew.query.messages.similar import score_messages, sort_messages_by_score
-from clew.query.messages.window import WindowRequest, WindowSources, build_window
+from clew.query.messages.window import CHAIN_SHARE, WindowRequest, WindowSources, build_window
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN = ScoringConfig(base="similarity", authors=False)
@@ -47,6 +47,7 @@ class Chat:
         hits: Sequence[Hit] | None = None,
         context: ContextConfig = ANY,
         count: Count = estimate_tokens,
+        chain_share: float = CHAIN_SHARE,
     ) -> ContextWindow:
         documents = {document.id: document for document in (thread.document() for thread in self.threads)}
         found = self.hits() if hits is None else list(hits)
@@ -62,7 +63,9 @@ class Chat:
         channels = {thread.channel for thread in self.threads}
         sources = WindowSources(search, lambda: nullcontext(read), channels.__contains__, lambda: sorted(channels))
         asked = WindowRequest("ops", prompt, tokens, related, NOW)
-        return build_window(asked, sources, settings=Settings(scoring=config, context=context), count=count)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("clew.query.messages.window.CHAIN_SHARE", chain_share)
+            return build_window(asked, sources, settings=Settings(scoring=config, context=context), count=count)
 
     def _hit(self, id_: str, score: float) -> Hit:
         thread = next(each for each in self.threads if any(message.id == id_ for message in each.messages))
@@ -146,12 +149,11 @@ def chain_of(chat: Chat, id_: str) -> list[str]:
 def test_hits_come_with_their_whole_chains_while_those_of_the_best_fit_together(
     chat: Chat, tokens: int, share: float
 ) -> None:
-    config = replace(PLAIN, chain_share=share)
-    window = chat.window(tokens, config=config)
+    window = chat.window(tokens, chain_share=share)
     ranked = [*(each for each in window.messages if each.found), *(each.message for each in window.dropped)]
     shown = set(ids(window))
     together: set[str] = set()
-    for hit in sort_messages_by_score(ranked, config):
+    for hit in sort_messages_by_score(ranked, PLAIN):
         together.update(chain_of(chat, hit.id))
         if estimate_tokens(text_of(chat, together)) > tokens:
             break
@@ -164,7 +166,7 @@ def test_hits_come_with_their_whole_chains_while_those_of_the_best_fit_together(
 @given(chats(), st.integers(1, 300), st.sampled_from([0.0, 0.25, 1.0]))
 def test_nothing_is_missing_that_would_still_fit(chat: Chat, tokens: int, share: float) -> None:
     """Neither a hit, alone, nor a message of a thread that is shown: so of a chain only what has no room."""
-    window = chat.window(tokens, config=replace(PLAIN, chain_share=share))
+    window = chat.window(tokens, chain_share=share)
     shown = set(ids(window))
     cut = {each.id: each.text for each in window.messages if each.cut}
     whole = {message.id for each in chat.threads for message in each.messages if shown & set(members(each))}
@@ -201,7 +203,7 @@ def test_a_hit_brings_the_exchange_before_it() -> None:
     )
     noise = [thread(said(f"n{n}", "noise " * 20, n, channel="ops")) for n in range(20)]
     chat = Chat([exchange, *noise], {"4": 0.9, **{f"n{n}": 0.5 for n in range(20)}})
-    window = chat.window(220, config=replace(PLAIN, chain_share=0.25))
+    window = chat.window(220, chain_share=0.25)
     assert ids(window)[:4] == ["1", "2", "3", "4"]
     assert len(window.messages) > 6
     assert ids(chat.window(1000))[:4] == ["1", "2", "3", "4"]  # at the default share, in a budget of the usual size
@@ -216,7 +218,7 @@ def test_a_chain_that_was_guessed_ends_at_its_share_of_the_budget() -> None:
     assert ids(marked.window(60)) == ["0", "1", "2", "3", "4"]
     assert ids(found_out.window(60))[-2:] == ["4", "x"]  # room is left for the other hit, and then for the thread
     assert "0" not in ids(found_out.window(60))
-    assert "x" not in ids(found_out.window(60, config=replace(PLAIN, chain_share=0.8)))
+    assert "x" not in ids(found_out.window(60, chain_share=0.8))
     half = Chat([Thread("0", "ops", tuple(exchange), guessed={"2"}), other], hits)
     assert ids(half.window(60))[-3:] == ["3", "4", "x"]  # what was said to be answered
 
@@ -344,8 +346,6 @@ def test_related_channels_are_mentioned_or_similar_and_at_most_three() -> None:
     chat = Chat([own, *others], {"1": 0.9, "b1": 0.8, "a1": 0.7, "d1": 0.6, "e1": 0.2})
     assert chat.window().channels == {"ops"}
     assert chat.window(related=True, prompt="as said in #c").channels == {"ops", "c", "e", "b"}
-    assert chat.window(related=True, config=replace(PLAIN, related_channels=1)).channels == {"ops", "e"}
-    assert chat.window(related=True, config=replace(PLAIN, related_channels=0)).channels == {"ops"}
     assert "b1" in ids(chat.window(related=True, prompt="as said in #c"))
 
 
@@ -357,10 +357,14 @@ def count_exactly(text: str) -> int:
     return estimate_tokens(text)
 
 
+COUNTS = (estimate_tokens, count_exactly)
+
+
 @given(chats(), st.integers(1, 300), st.booleans(), st.sampled_from([0.0, 0.2, 1.0]))
 @pytest.mark.slow
 def test_what_is_told_from_the_size_of_messages_changes_no_window(
     chat: Chat, tokens: int, authors: bool, share: float
 ) -> None:
-    config = replace(PLAIN, authors=authors, chain_share=share)
-    assert chat.window(tokens, config=config) == chat.window(tokens, config=config, count=count_exactly)
+    config = replace(PLAIN, authors=authors)
+    told, parsed = (chat.window(tokens, config=config, count=count, chain_share=share) for count in COUNTS)
+    assert told == parsed

@@ -164,12 +164,14 @@ def test_relevance_is_compared_with_all_that_may_be_seen() -> None:
 def test_a_message_gains_from_those_that_are_seen() -> None:
     numbers = {"a": 0, "b": 1}
     whole = MadeUp({"a": 0.4, "b": 0.7}, {"b": (1.0, 0.9)}, numbers)
-    settings = weigh(after=0.5, before=0.0, reach=1)
+    settings = weigh(reach=1)
     found = whole.source(settings).judge(ASKED)
     own, relevance = (
         dict(zip(found.candidates.ids, each.tolist(), strict=True)) for each in (found.own, found.relevance)
     )
-    assert relevance == pytest.approx({"b": own["b"], "a": 1 - (1 - own["a"]) * (1 - 0.5 * own["b"])})
+    assert relevance == pytest.approx(
+        {"b": 1 - (1 - own["b"]) * (1 - 0.3 * own["a"]), "a": 1 - (1 - own["a"]) * (1 - 0.5 * own["b"])}
+    )
     shown = whole.source(settings, shown=Filter(documents={"a"})).judge(ASKED)
     places = shown.list_places()
     assert [(shown.candidates.ids[each], shown.relevance[each]) for each in places] == [("a", relevance["a"])]

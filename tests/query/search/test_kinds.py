@@ -67,9 +67,7 @@ def test_messages_do_not_crowd_the_pages_out_of_a_ranking(engine: Engine) -> Non
     engine.add_documents(PAGES)
     engine.add_messages(MANY)
     apart = replace(BARE, search=SearchConfig(cache=0, depth=8))
-    together = replace(apart, flow=FlowConfig(each_kind=False))
-    assert sum(count_ranked(engine, "semantic", together)) == 8
-    assert count_ranked(engine, "semantic", together)[0] < count_ranked(engine, "semantic", apart)[0]
+    assert count_ranked(engine, "semantic", apart) == (4, 8)
 
 
 def test_one_kind_is_all_there_is_where_it_is_asked_for(engine: Engine) -> None:
@@ -98,7 +96,7 @@ def test_words_count_more_for_messages_than_for_pages(engine: Engine) -> None:
 @pytest.mark.parametrize("strategy", ["semantic", "lexical", "hybrid"])
 def test_a_collection_of_pages_is_searched_as_if_there_were_no_messages(engine: Engine, strategy: str) -> None:
     engine.add_documents(PAGES)
-    settings = (BARE, replace(BARE, flow=FlowConfig(each_kind=False, semantic_weight=0.1, after=1, before=1, reach=9)))
+    settings = (BARE, replace(BARE, flow=FlowConfig(semantic_weight=0.1, reach=9)))
     first, second = (engine.search(ASKED, strategy=strategy, settings=each) for each in settings)
     assert first == second
     assert all("flow" not in each.scores for each in first)

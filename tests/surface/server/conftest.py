@@ -30,6 +30,14 @@ MESSAGES = [
 ]
 
 
+LIMITS = {  # constants by the name that `serving` takes
+    "body_timeout": "guard.BODY_TIMEOUT",
+    "max_connections": "run.MAX_CONNECTIONS",
+    "max_json": "guard.MAX_JSON",
+    "max_waiting": "state.MAX_WAITING",
+}
+
+
 class Running:
     """A server that runs: its address, its state, and a client of its own."""
 
@@ -47,10 +55,10 @@ class Running:
 
 @contextmanager
 def serving(path: str | Path, **settings: Any) -> Iterator[Running]:
-    """A server over a folder or a database, on any free port."""
+    """A server over a folder or a database, on any free port, with settings, and limits that are none."""
     start = load_invocation(environ={}, overrides={"path": str(path), "embedder.name": "hashed"}, folder=Path("/"))
+    limits = {LIMITS[name]: settings.pop(name) for name in LIMITS.keys() & settings.keys()}
     config = replace(ServerConfig(), **{"port": 0, "rate": 0.0, **settings})
-    server = Server(replace(start, settings=replace(start.settings, server=config)))
     started = threading.Event()
     address: list[str] = []
 
@@ -58,18 +66,22 @@ def serving(path: str | Path, **settings: Any) -> Iterator[Running]:
         address.append(given)
         started.set()
 
-    running = make_uvicorn(server, on_start)
-    thread = threading.Thread(target=running.run, name="test-server")
-    thread.start()
-    try:
-        assert started.wait(30)
-        made = Running(address[0].replace("0.0.0.0", "127.0.0.1"), server)
-        with made.http:
-            yield made
-    finally:
-        running.should_exit = True
-        thread.join(30)
-        assert not thread.is_alive()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in limits.items():
+            patch.setattr(f"clew.surface.server.{name}", value)
+        server = Server(replace(start, settings=replace(start.settings, server=config)))
+        running = make_uvicorn(server, on_start)
+        thread = threading.Thread(target=running.run, name="test-server")
+        thread.start()
+        try:
+            assert started.wait(30)
+            made = Running(address[0].replace("0.0.0.0", "127.0.0.1"), server)
+            with made.http:
+                yield made
+        finally:
+            running.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def fill(path: str | Path, collection: str = "default") -> None:

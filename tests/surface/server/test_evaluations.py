@@ -7,19 +7,8 @@ from typing import cast
 import pytest
 from typer.testing import CliRunner
 
-from clew import (
-    ClewError,
-    Client,
-    Document,
-    Engine,
-    Filter,
-    JudgedQuestion,
-    NotFound,
-    SettingsError,
-    enqueue_evaluation,
-    list_runs,
-    read_questions,
-)
+from clew import ClewError, Client, Document, Engine, Filter, NotFound, SettingsError
+from clew.evaluation import JudgedQuestion, enqueue_evaluation, list_runs, read_questions
 from clew.surface.cli.app import app
 from tests.surface.server.conftest import serving
 from tests.surface.server.test_guard import bearer

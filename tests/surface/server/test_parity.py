@@ -11,19 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clew import (
-    AsyncClient,
-    Client,
-    Engine,
-    JudgedQuestion,
-    Message,
-    evaluate,
-    list_runs,
-    read_run,
-    score_run,
-)
+from clew import AsyncClient, Client, Engine, Message
 from clew.core.requests import Search
 from clew.core.trace import Trace
+from clew.evaluation import JudgedQuestion, evaluate, list_runs, read_run, score_run
 from clew.surface.cli.app import app
 from clew.surface.to_json import answer_to_json, context_to_json, evaluation_to_json, hits_to_json, run_to_json, to_json
 from clew.surface.verbs import search_with_reason

@@ -23,7 +23,7 @@ ROOT = str(Path(__file__).parents[3])
 log = logging.getLogger(__name__)
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 CONFIG = """
-# A body that is beyond server.max_json is refused as such, whatever else is wrong with it.
+# A body that is too long is refused as such, whatever else is wrong with it.
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429", "5xx"]
 

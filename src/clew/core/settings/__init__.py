@@ -52,11 +52,9 @@ class LLMConfig:
     max_concurrent: int = 8  # simultaneous requests of the whole process
     window: int = 24_000  # characters of a document in one prompt
     prices: tuple[str, ...] = ()  # the price table: "openai:gpt-4o-mini 0.15 0.60" is model, input, output
-    input_price: float = 0.0  # with output_price, instead of the table
-    output_price: float = 0.0
 
     def __post_init__(self) -> None:
-        check_table("llm", self, {0: "retries input_price output_price", 1: "max_concurrent", 1000: "window"})
+        check_table("llm", self, {0: "retries", 1: "max_concurrent", 1000: "window"})
         if not self.timeout > 0:
             raise SettingsError(f"llm.timeout is {self.timeout}; it must be more than 0 seconds")
         for line in self.prices:
@@ -76,7 +74,6 @@ class StoreConfig:
 
     vectors: Precision = "float32"  # of a new collection: four bytes a number, or two ("half")
     exact_below: int = 10_000  # below this every search is exact and in memory
-    exact_limit: int = 200_000  # maximum that is searched in memory while the index is another process's, or is built
 
     access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
     pooler: str = field(default="", repr=False)  # address of a pooler in transaction mode before the PostgreSQL server
@@ -84,7 +81,7 @@ class StoreConfig:
     keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then
 
     def __post_init__(self) -> None:
-        check_table("store", self, {0: "keep_versions exact_below", 1: "exact_limit"})
+        check_table("store", self, {0: "keep_versions exact_below"})
         if isinstance(self.access, str):  # its letters would be the labels
             raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
         if self.access is not None:
@@ -97,14 +94,13 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    """When a job is taken from a worker that is gone, and when it is given up."""
+    """When a job is taken from a worker that is gone, and by which machines."""
 
     lease: float = 60.0  # seconds without a sign of life after which another worker may take the job
-    max_attempts: int = 3  # workers that may end without finishing it
     any_host: bool = False  # files that a job reads are on a share that all machines have, so any may take it
 
     def __post_init__(self) -> None:
-        check_table("jobs", self, {0.1: "lease", 1: "max_attempts"})
+        check_table("jobs", self, {0.1: "lease"})
 
 
 Summaries = Literal["none", "extractive", "llm"]
@@ -152,12 +148,10 @@ class ThreadConfig:
     """How the messages of a channel are grouped into threads, and what is indexed with each."""
 
     untangle: bool = True  # whether messages without a reply mark are assigned to threads
-    gap_hours: float = 12.0  # the longest silence that a guessed reply may bridge
     before: int = 2  # earlier messages whose words are indexed with a message
-    before_chars: int = 300  # of each of those
 
     def __post_init__(self) -> None:
-        check_table("threads", self, {0: "gap_hours before", 1: "before_chars"})
+        check_table("threads", self, {0: "before"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +168,12 @@ class SearchConfig:
     min_relevance: float = 0.0  # chance that the chunk answers
     fusion: Literal["confident", "convex", "rrf", "round_robin"] = "confident"
     semantic_weight: float = 0.4  # of pages; the rest is the lexical weight
-    rrf_k: int = 60
     document_strategy: str = "semantic"  # whose chunks document_boost weighs by their documents
     document_weight: float = 0.3  # weight of the document's similarity in document_boost
     document_min_similarity: float | None = None  # of a summary that counts; None: any counts
     candidates: int = 20  # minimum number of hits that are re-ranked
     variations: int = 3  # queries that multi_query adds to the question
     rounds: int = 2  # maximum number of searches of self_reflective
-    max_query_chars: int = 100_000
     cache: int = 256  # size of the LRU cache of results, valid until the collection changes; 0: none
 
     @property
@@ -194,7 +186,7 @@ class SearchConfig:
             "search",
             self,
             {
-                1: "k depth nprobe overfetch rrf_k candidates rounds max_query_chars",
+                1: "k depth nprobe overfetch candidates rounds",
                 (-1, 1): "min_similarity document_min_similarity",
                 (0, 1): "min_relevance semantic_weight document_weight",
                 0: "variations cache",
@@ -275,14 +267,11 @@ class ConversationConfig:
 class FlowConfig:
     """How messages are ranked among pages, and how much they gain from the messages around them in their thread."""
 
-    each_kind: bool = True  # also search each kind by itself, so that neither crowds out the other
     semantic_weight: float = 0.4  # of messages; the rest is the lexical weight
-    after: float = 0.5  # share of the next message's score
-    before: float = 0.3  # share of the previous one's, whose words are indexed with it already
     reach: int = 5  # messages to either side, their shares falling linearly; 0: no smoothing
 
     def __post_init__(self) -> None:
-        check_table("flow", self, {(0, 1): "semantic_weight after before", 0: "reach"})
+        check_table("flow", self, {(0, 1): "semantic_weight", 0: "reach"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +298,7 @@ class ScoringConfig:
     completeness_weight: float = 0.0
     min_similarity: float | None = None
     tokens: int = 4000  # of a window
-    related_channels: int = 3  # maximum number besides the requested channel
-    chain_share: float = 0.05  # of the budget, for chains of replies that are guessed, not marked
     authors: bool = True  # whether the text of a window names the author and time of each message
-    style_messages: int = 5  # minimum number for a style profile
-    style_threads: int = 2  # past threads shown in a style prompt
-    style_tokens: int = 1000  # of a style prompt
 
     def __post_init__(self) -> None:
         check_table(
@@ -322,10 +306,9 @@ class ScoringConfig:
             self,
             {
                 0: "time_decay channel_boost thread_boost flow_boost completeness_boost score_equality semantic_weight "
-                "time_weight channel_weight thread_weight flow_weight completeness_weight related_channels "
-                "style_threads",
-                1: "tokens style_messages style_tokens",
-                (0, 1): "time_floor chain_share",
+                "time_weight channel_weight thread_weight flow_weight completeness_weight",
+                1: "tokens",
+                (0, 1): "time_floor",
                 (-1, 1): "min_similarity",
             },
         )
@@ -375,13 +358,11 @@ class ContextConfig:
     tag: str = "knowledge_base"  # name of the wrapping element
     order: Literal["score", "reading"] = "score"  # best first; or documents by their best hit, each in reading order
     grow: Literal["none", "threads", "neighbours", "section"] = "threads"  # how hits are expanded
-    neighbour_worth: float = 0.8  # factor on the hit's score: a neighbour comes before hits that score less
-    section_share: float = 0.5  # of a section that must be found before the rest is added
     cut: bool = False  # whether a passage that does not fit may be cut after a sentence
     tokenizer: str = ""  # tokenizer.json of the model that reads the prompt; empty: four characters per token
 
     def __post_init__(self) -> None:
-        check_table("context", self, {1: "tokens k", (0, 1): "min_relevance min_chance neighbour_worth section_share"})
+        check_table("context", self, {1: "tokens k", (0, 1): "min_relevance min_chance"})
         if not re.fullmatch(r"[^\W\d][\w.-]*", self.tag):
             raise SettingsError(f"context.tag is {self.tag!r}; it must be a plain name, as in an XML tag")
 
@@ -391,11 +372,10 @@ class SessionConfig:
     """How many sessions are kept, and for how long; a session numbers the documents cited in a conversation."""
 
     max_sessions: int = 1000  # the least recently used are dropped first, named chats never
-    max_documents: int = 1000  # numbered documents per session
     idle: float = 86_400.0  # seconds after which an unused session is dropped; named chats are kept
 
     def __post_init__(self) -> None:
-        check_table("session", self, {1: "max_sessions max_documents idle"})
+        check_table("session", self, {1: "max_sessions idle"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +405,6 @@ class AgentConfig:
     max_calls: int = 10  # of tools; then it must answer with what it has
     max_tokens: int = 100_000  # input and output
     max_cost: float | None = None  # by the prices of the language model; None: no limit
-    guided: bool | None = None  # run the tools that fit the question first; None: only for models in this process
 
     def __post_init__(self) -> None:
         check_table("agent", self, {1: "max_calls max_tokens", 0: "max_cost"})
@@ -442,14 +421,10 @@ class ServerConfig:
     origins: tuple[str, ...] = ()  # of web pages elsewhere that may call it
     read_only: bool = False  # nothing is added or removed, whatever the key
     max_body: int = 64 * 1024 * 1024  # bytes of an upload
-    max_json: int = 4 * 1024 * 1024  # bytes of any other request
-    max_connections: int = 800  # open at a time; a process may usually have 1024 files open
-    body_timeout: float = 15.0  # seconds for the head of a request, and for a body; for a long one 1 s more a kilobyte
     timeout: float = 60.0  # seconds for an answer, and for the next event of a stream
     rate: float = 100.0  # requests a second from one key or address; 0: no limit
     max_concurrent: int = 8  # searches at a time; the others wait in order
     max_answers: int = 8  # answers at a time: asks, chats and agents; and as many uploads
-    max_waiting: int = 1000  # requests that may wait
 
     def __post_init__(self) -> None:
         check_table(
@@ -457,10 +432,10 @@ class ServerConfig:
             self,
             {
                 (0, 65535): "port",
-                1024: "max_body max_json",
-                0.1: "body_timeout timeout",
+                1024: "max_body",
+                0.1: "timeout",
                 0: "rate",
-                1: "max_connections max_concurrent max_answers max_waiting",
+                1: "max_concurrent max_answers",
             },
         )
         if not self.host:

@@ -9,8 +9,19 @@ from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type
 from clew.core.suggest import HIDDEN, format_suggestion, mask_secrets
 
+# Settings that became constants.
+_CONSTANTS = (
+    "agent.guided context.neighbour_worth context.section_share flow.after flow.before flow.each_kind "
+    "jobs.max_attempts scoring.chain_share scoring.related_channels scoring.style_messages scoring.style_threads "
+    "search.max_query_chars search.rrf_k server.body_timeout server.max_connections server.max_json "
+    "server.max_waiting session.max_documents store.exact_limit threads.before_chars threads.gap_hours"
+)
 # What takes the place of a setting that was removed.
 REMOVED: Mapping[str, str] = {
+    **dict.fromkeys(_CONSTANTS.split(), "it always has the value that was its default"),
+    "llm.input_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
+    "llm.output_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
+    "scoring.style_tokens": "give `tokens` to style_prompt",
     "ingestion.late": "late interaction was removed; use the strategy rerank",
     "ingestion.summary": 'who makes summaries is said by ingestion.summaries: "extractive" or "llm"',
     "embedder.dim": 'shorter vectors were removed; store.vectors = "half" makes a collection smaller',
@@ -74,9 +85,9 @@ def mask_setting(name: str, value: Any) -> Any:
 # No model, address, key, path or text for a prompt: values come from callers that may not read or set these, and from
 # files that came with a folder.
 _FIELDS: Final = {
-    "search": "strategy k depth mode nprobe overfetch min_similarity min_relevance fusion semantic_weight rrf_k "
+    "search": "strategy k depth mode nprobe overfetch min_similarity min_relevance fusion semantic_weight "
     "document_strategy document_weight document_min_similarity candidates variations rounds",
-    "context": "k min_relevance min_chance order grow neighbour_worth section_share cut",
+    "context": "k min_relevance min_chance order grow cut",
     "merger": "max_merged_size preserve_order require_adjacent",
     "conversation": "strategy single_below max_tokens overlap_tokens chunks_per_query dedup_strategy dedup_max_per_doc "
     "dedup_threshold order topics global_query mmr",
@@ -84,7 +95,7 @@ _FIELDS: Final = {
     "query_transformer": "num_queries",
     "scoring": "base scoring time_decay time_floor channel_boost thread_boost flow_boost completeness_boost "
     "score_equality semantic_weight time_weight channel_weight thread_weight flow_weight completeness_weight "
-    "min_similarity related_channels chain_share",
+    "min_similarity",
 }
 TUNABLE: Final = frozenset(f"{table}.{field}" for table, names in _FIELDS.items() for field in names.split())
 

@@ -19,6 +19,8 @@ from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
 from clew.index.chunk.pages import find_paragraph_spans
 
+MAX_QUOTED_CHARS = 300  # of an earlier message: what it is about
+
 
 def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: TokenCounter) -> Chunker:
     """Make a chunker of threads; a message of more than `chunk_size` tokens becomes several chunks that overlap."""
@@ -73,7 +75,7 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
     channel = f"#{document.meta['channel']}" if document.meta.get("channel") else ""
     head = ", ".join(part for part in (channel, section.author, date) if part)
     lines = [
-        QUOTE + _shorten_message(document, earlier, config.before_chars)
+        QUOTE + _shorten_message(document, earlier)
         for earlier in _find_context_messages(document, position, before)
         if _is_seen_with(document, document.sections[earlier], section)
     ]
@@ -99,9 +101,9 @@ def _is_seen_with(document: Document, earlier: Section, section: Section) -> boo
     return before is None or (own is not None and own <= before)
 
 
-def _shorten_message(document: Document, position: int, max_chars: int) -> str:
+def _shorten_message(document: Document, position: int) -> str:
     text = " ".join(get_message_text(document, document.sections[position]).split())
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
+    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[: MAX_QUOTED_CHARS - 1].rstrip()}…"
 
 
 def _build_message_meta(document: Document, section: Section) -> dict[str, object]:

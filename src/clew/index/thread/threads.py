@@ -24,6 +24,8 @@ from clew.core.time import EARLIEST, assume_utc, to_timestamp
 from clew.core.types import Document, Message
 from clew.index.thread.untangle import infer_reply_parents
 
+MAX_GAP = timedelta(hours=12)  # the longest silence that a guessed reply may bridge: a night
+
 
 def find_reply_parents(
     messages: Sequence[Message],
@@ -35,7 +37,7 @@ def find_reply_parents(
     """Find the parent (stated or inferred) that each message replies to, or None where it starts a thread.
 
     A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
-    same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`; a message
+    same parent join. An inferred parent is never later than its reply, nor earlier by more than MAX_GAP; a message
     with a stated reply starts its thread, whatever it seems to reply to; `awaited` are others that have one.
     """
     everything = [*before, *messages]
@@ -54,7 +56,7 @@ def find_reply_parents(
         elif message.reply_to or message.id in answered or guess is None:
             parents.append(None)
         else:
-            is_apart = _exceeds_time_gap(everything[guess], message, config.gap_hours)
+            is_apart = _exceeds_time_gap(everything[guess], message)
             parents.append(None if is_apart else everything[guess])
     return parents
 
@@ -183,11 +185,11 @@ def explain_id_clash(message: str, *, home: str, channel: str) -> str:
     return f"a message of #{home} has the same id as {message} of #{channel}; {hint}"
 
 
-def _exceeds_time_gap(earlier: Message, later: Message, hours: float) -> bool:
-    """Return whether two messages are out of order, or further apart than so many hours."""
+def _exceeds_time_gap(earlier: Message, later: Message) -> bool:
+    """Return whether two messages are out of order, or further apart than a guessed reply may bridge."""
     if earlier.at is None or later.at is None:
         return False
-    return not timedelta(0) <= assume_utc(later.at) - assume_utc(earlier.at) <= timedelta(hours=hours)
+    return not timedelta(0) <= assume_utc(later.at) - assume_utc(earlier.at) <= MAX_GAP
 
 
 def _move_replies_after_parents(messages: Sequence[Message]) -> list[Message]:

@@ -360,9 +360,7 @@ class Toolbox:
     def _assign_document_number(self, record: DocumentRecord) -> int:
         numbers = self._backend.sessions.set_document_index(self._backend.session, [record.id])
         if record.id not in numbers:
-            raise SettingsError(
-                "this conversation has too many documents already; begin another (session.max_documents)"
-            )
+            raise SettingsError("this conversation has too many documents already; begin another")
         return numbers[record.id]
 
     def _make_citable_passage(self, record: DocumentRecord, number: int, spans: Sequence[Span]) -> NumberedPassage:

@@ -134,6 +134,8 @@ ReadChunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in ord
 NEIGHBOUR, SECTION = "neighbour", "section"  # the score names of expansions
 NO_NUMBERS: Mapping[str, int] = {}
 NO_MATCH = "nothing in the collection matches the query"
+NEIGHBOUR_WORTH = 0.8  # of its hit's score: before hits that score much less (`make study ARGS=contexts`)
+SECTION_SHARE = 0.5  # of a section's text that must be found before the rest is added
 MIN_COPY_CHARS = 40  # a shorter text ("None.", "See above.") may mean another thing in another document
 Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of the chunk, so that a chunk that was cut has none
 
@@ -151,10 +153,8 @@ def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
     return read_chunks
 
 
-def add_neighbours(
-    hits: Sequence[Hit], chunks: ReadChunks, *, worth: float, doc_ids: Container[str]
-) -> list[Candidate]:
-    """Add the neighbours of hits in the given documents, by score; a neighbour has `worth` times its hit's.
+def add_neighbours(hits: Sequence[Hit], chunks: ReadChunks, doc_ids: Container[str]) -> list[Candidate]:
+    """Add the neighbours of hits in the given documents, by score; a neighbour has a share of its hit's.
 
     A neighbour that is a hit too takes the better of both ranks; any other is read only when its turn comes.
     """
@@ -168,7 +168,7 @@ def add_neighbours(
         candidates.setdefault(chunk.id, hit)
         if chunk.doc_id not in doc_ids:
             continue
-        share = hit.score * worth if hit.score > 0 or not worth else hit.score / worth
+        share = hit.score * NEIGHBOUR_WORTH if hit.score > 0 else hit.score / NEIGHBOUR_WORTH
         for place, index in enumerate((chunk.index + 1, chunk.index - 1)):
             if not 0 <= index < chunk.total:
                 continue
@@ -182,8 +182,8 @@ def add_neighbours(
     return list(candidates.values())
 
 
-def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
-    """Make an expansion by the missing chunks of sections of which the hits hold at least that share."""
+def complete_sections(chunks: ReadChunks) -> Expand:
+    """Make an expansion by the missing chunks of sections of which the hits hold at least half."""
 
     def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
         taken = {hit.chunk.id for hit in hits}
@@ -192,7 +192,7 @@ def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
                 continue
             members = _find_section_chunks(chunks(hit.chunk.doc_id), hit.chunk)
             found = sum(len(each.text) for each in members if each.id in taken)
-            if found >= share * sum(len(each.text) for each in members):
+            if found >= SECTION_SHARE * sum(len(each.text) for each in members):
                 for each in members:
                     if each.id not in taken:
                         taken.add(each.id)
@@ -284,12 +284,12 @@ def _choose_expansion(
 ) -> tuple[Sequence[Candidate], Expand]:
     """Return the hits with their neighbours, and the expansion after them, as `context.grow` asks for."""
     if config.grow == "section":
-        return hits, complete_sections(chunks, share=config.section_share)
+        return hits, complete_sections(chunks)
     kinds = {"neighbours": {each.kind for each in records.values()}, "threads": {THREAD_KIND}}.get(config.grow, ())
     doc_ids = {each.id for each in records.values() if each.kind in kinds}
     if not doc_ids:
         return hits, expand_nothing
-    return add_neighbours(hits, chunks, worth=config.neighbour_worth, doc_ids=doc_ids), expand_nothing
+    return add_neighbours(hits, chunks, doc_ids), expand_nothing
 
 
 def _cache_text_reads(read: Callable[[str], Document]) -> Callable[[str], str]:

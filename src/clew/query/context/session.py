@@ -13,6 +13,7 @@ from clew.core.protocols import SessionStore
 from clew.core.stored import ChangeSession, StoredSession
 from clew.core.types import Message
 
+MAX_DOCUMENTS = 1000  # that a session numbers
 MAX_MESSAGES = 40  # of a session; the oldest are dropped
 MAX_TOUCH_SECONDS = 60.0  # a stored session that was used more recently is not written for being used again
 
@@ -78,17 +79,15 @@ class Sessions:
         store: SessionStore | None = None,
         *,
         max_sessions: int = 1000,
-        max_documents: int = 1000,
         max_idle: float = 86_400,
         clock: Callable[[], float] = time,
     ) -> None:
-        for name, value in (("max_sessions", max_sessions), ("max_documents", max_documents), ("max_idle", max_idle)):
+        for name, value in (("max_sessions", max_sessions), ("max_idle", max_idle)):
             if value <= 0:
                 raise SettingsError(f"{name} is {value}; it must be more than 0")
         self._store = store
         self._memory = MemorySessions()
         self._max_sessions = max_sessions
-        self._max_documents = max_documents
         self._max_idle = max_idle
         self._clock = clock
         self._answer_lock = threading.RLock()  # a renderer may ask the engine for another context
@@ -117,7 +116,7 @@ class Sessions:
             if known is not None and len(session.documents) != known:
                 raise ConcurrentChange("another program has numbered documents in this session; try again")
             new = [doc_id for doc_id in wanted if doc_id not in session.documents]
-            return replace(session, documents=(*session.documents, *new)[: self._max_documents])
+            return replace(session, documents=(*session.documents, *new)[:MAX_DOCUMENTS])
 
         stored = self._load(session)
         if stored is None or add_documents(stored).documents != stored.documents:

@@ -30,6 +30,10 @@ from clew.query.messages.similar import group_by_thread
 log = logging.getLogger("clew")
 LEVELS = ("simple", "moderate", "advanced")
 LENGTHS = ("short", "medium", "long")
+MIN_MESSAGES = 5  # fewer do not show a style
+TOO_FEW = f"a style needs at least {MIN_MESSAGES}"
+MAX_THREADS = 2  # past threads in a prompt
+TOKENS = 1000  # of a prompt
 FULL_CONFIDENCE = 20  # messages from which on the confidence is 1
 MAX_SHOWN = 50  # messages that a model sees, the latest
 EXCERPT = 400  # characters of each
@@ -61,19 +65,16 @@ class InvalidStyleAnalysis(DriverFailed):
 
 
 def profile_style(
-    person: str, texts: Sequence[str], *, min_messages: int = 5, llm: LLM | None = None, or_measured: bool = False
+    person: str, texts: Sequence[str], *, llm: LLM | None = None, or_measured: bool = False
 ) -> StyleProfile:
     """Profile the style of the author of the texts, oldest first: judged by the model, or else measured.
 
-    Raises SettingsError for fewer than `min_messages` texts, and InvalidStyleAnalysis for an answer of the model that
+    Raises SettingsError for fewer than MIN_MESSAGES texts, and InvalidStyleAnalysis for an answer of the model that
     cannot be used; with `or_measured` it warns instead, and the style is measured.
     """
     own = [text.strip() for text in (_URL.sub(" ", text) for text in texts) if text.strip()]
-    if len(own) < min_messages:
-        raise SettingsError(
-            f"{person} has {format_count(len(own), 'message')} here; "
-            f"a style needs at least {min_messages} (scoring.style_messages)"
-        )
+    if len(own) < MIN_MESSAGES:
+        raise SettingsError(f"{person} has {format_count(len(own), 'message')} here; {TOO_FEW}")
     counted = measure_style(person, own)
     if llm is None:
         return counted
@@ -230,16 +231,15 @@ def build_style_prompt(
     messages: Sequence[ContextMessage],
     open_threads: Mapping[str, ThreadView],
     *,
-    max_threads: int,
     tokens: int,
     count: Count,
 ) -> str:
     """Build the system prompt: a person's style, and the best of their messages that fit, with the ones they answer.
 
-    The messages are given best first; only those of the first `max_threads` threads are shown, each thread by time.
+    The messages are given best first; only those of the first two threads are shown, each thread by time.
     """
     head = _describe_style(style)
-    threads = list(dict.fromkeys(each.thread for each in messages))[:max_threads]
+    threads = list(dict.fromkeys(each.thread for each in messages))[:MAX_THREADS]
     room = int(_MESSAGE_SHARE * tokens)
     chosen: list[ContextMessage] = []
     prompt = head

@@ -38,6 +38,8 @@ _SLACK = 3  # tokens that a message may take less within the text than by itself
 _PARENT_SHARE = 0.25  # of the budget, for the beginning and end of a message that is too long to be shown whole
 _MIN_CUT_CHARS = 40  # less of a message tells nothing
 BELOW_MINIMUM = "below the minimum"  # the reason of a message that is not near enough, nor in a thread with one that is
+CHAIN_SHARE = 0.05  # of the budget, for a chain of replies that are guessed, not marked (`make study ARGS=window`)
+MAX_RELATED_CHANNELS = 3  # that a window also searches; more are hardly about the same
 _MAX_MISSES = 64  # messages in a row for which there is no room, after which no others are looked at
 _BOTH_WAYS: tuple[Literal[-1], Literal[1]] = (-1, 1)
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
@@ -51,7 +53,7 @@ class Selection:
         self._hits = {each.id: each for each in found.messages}
         self._taken: dict[str, set[int]] = {}
         self._budget = tokens
-        self._chain_budget = int(config.chain_share * tokens)  # for a chain of guessed replies
+        self._chain_budget = int(CHAIN_SHARE * tokens)  # for a chain of guessed replies
         self._remaining = tokens
         self._is_exact = True  # whether the remaining tokens were counted on the whole text, not message by message
         self._count = count
@@ -287,8 +289,8 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
     config = settings.scoring
     hits = sources.search(_make_channel_filter({request.channel}))
     channels = {request.channel}
-    if request.include_related and config.related_channels:
-        channels |= set(find_related_channels(request, hits, sources, max_channels=config.related_channels))
+    if request.include_related:
+        channels |= set(find_related_channels(request, hits, sources, max_channels=MAX_RELATED_CHANNELS))
         hits = sources.search(_make_channel_filter(channels)) if len(channels) > 1 else hits
     with sources.open_threads() as read:
         with step("score") as trace:

@@ -80,7 +80,7 @@ def fuse_two(rankings: Sequence[Ranking[K]], weight: float, config: SearchConfig
     """The fusion of the settings, with that weight for the first ranking and the rest for the second."""
     weights = weight, 1 - weight
     if config.fusion == "rrf":
-        return sum_reciprocal_ranks(rankings, weights, k=config.rrf_k)
+        return sum_reciprocal_ranks(rankings, weights)
     if config.fusion == "round_robin":
         return take_turns(rankings, weights_to_turn_counts(*weights))
     return sum_normalised_scores(rankings, weights)

@@ -168,7 +168,7 @@ class EvidenceSource:
         return max(self._settings.search.depth, FIELD_DEPTH)
 
     def _list_kinds(self) -> Sequence[Filter]:
-        return KINDS if self._settings.flow.each_kind and self._has_messages() else (EVERYTHING,)
+        return KINDS if self._has_messages() else (EVERYTHING,)
 
     def weigh(self, query: Query, gathered: Gathered, depth: int) -> Found:
         """Candidates with their relevance, up to a depth in each ranking, given the best that the engine may see."""
@@ -192,7 +192,7 @@ class EvidenceSource:
             relevance[places] = add_neighbours(
                 own[places],
                 list(threads.values()),
-                self._settings.flow,
+                self._settings.flow.reach,
                 own[around],
                 [threads[place] for place in around],
                 repeats[around],

@@ -35,6 +35,7 @@ from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
 MAX_K = 1_000_000
+MAX_QUERY_CHARS = 100_000  # a long conversation; beyond it is a mistake, or an attack
 MAX_FILTERS = 64  # of which is kept whether they admit messages
 BATCH_SIZE = 64  # queries that are searched in one pass
 PLAIN = frozenset({rank.SEMANTIC, rank.LEXICAL, rank.HYBRID})
@@ -270,9 +271,8 @@ def build_query(
     """
     if not text.strip():
         raise SettingsError("the query is empty; ask something")
-    if len(text) > (limit := settings.search.max_query_chars):
-        advice = "shorten it, or raise search.max_query_chars"
-        raise SettingsError(f"the query has {len(text):,} characters, and the limit is {limit:,}; {advice}")
+    if len(text) > MAX_QUERY_CHARS:
+        raise SettingsError(f"the query has {len(text):,} characters, and the limit is {MAX_QUERY_CHARS:,}; shorten it")
     if k < 1:
         raise SettingsError(f"k is {k}; it must be at least 1")
     if k > MAX_K or k % 1:  # neither is 2.5; asking a range would count up to it

@@ -129,7 +129,7 @@ def _smooth(scores: dict[int, float], found: Found, settings: Settings) -> dict[
     """The scores by place, of messages with what they gain from each other."""
     chosen = [place for place in scores if place in found.threads]
     values = np.array([scores[place] for place in chosen])
-    smoothed = smooth_in_range(values, [found.threads[place] for place in chosen], settings.flow)
+    smoothed = smooth_in_range(values, [found.threads[place] for place in chosen], settings.flow.reach)
     return scores | dict(zip(chosen, smoothed.tolist(), strict=True))
 
 

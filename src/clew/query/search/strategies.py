@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import DriverFailed, NotFound, SettingsError
@@ -163,7 +162,7 @@ def multi_query(drivers: Drivers) -> Strategy:
                 return base(query)
 
         return search
-    by = make_fuse(partial(sum_reciprocal_ranks, k=drivers.settings.search.rrf_k), score_name="multi_query")
+    by = make_fuse(sum_reciprocal_ranks, score_name="multi_query")
     found = fan_out(_build_query_rewrite(drivers, drivers.llm), base, by=by, embed=drivers.embed_queries)
     return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for its variations
 

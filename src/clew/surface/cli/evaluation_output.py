@@ -18,7 +18,7 @@ from clew.surface.to_json import evaluation_to_json, run_to_json
 if TYPE_CHECKING:
     from clew.drivers.tuned import TunedSettings
     from clew.evaluation.questions.judged import JudgedQuestion
-    from clew.evaluation.tune import Tuning
+    from clew.evaluation.tuning import Tuning
     from clew.evaluation.types import Evaluation, EvaluationRun
 
 

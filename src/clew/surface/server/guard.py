@@ -125,6 +125,8 @@ class RateLimit:
             )
 
 
+MAX_JSON: Final = 4 * 1024 * 1024  # bytes of a body that is no upload
+BODY_TIMEOUT: Final = 15.0  # seconds for the head of a request, and for a body; for a long one 1 s more a kilobyte
 MIN_RATE: Final = 1024  # bytes a second that a body must bring, once its first seconds are over
 
 
@@ -134,9 +136,9 @@ class LimitedBody:
     def __init__(self, receive: "Receive", config: ServerConfig, *, is_upload: bool) -> None:
         self.rejection: RequestRejected | None = None
         self._receive = receive
-        self._timeout = config.body_timeout
-        self._limit = config.max_body if is_upload else min(config.max_json, config.max_body)
-        self._setting = "max_body" if self._limit == config.max_body else "max_json"
+        self._timeout = BODY_TIMEOUT
+        self._limit = config.max_body if is_upload else min(MAX_JSON, config.max_body)
+        self._setting = " (server.max_body)" if self._limit == config.max_body else ""
         self._size = 0
         self._started: float | None = None
         self._read_ahead: Message | None = None
@@ -175,7 +177,7 @@ class LimitedBody:
             async with asyncio.timeout(deadline - monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            text = f"the body did not arrive in time ({self._size} bytes did); send it faster (server.body_timeout)"
+            text = f"the body did not arrive in time ({self._size} bytes did); send it faster"
             self.rejection = BodyTooSlow(text, headers={"connection": "close"})
             raise self.rejection from None
         if message["type"] == "http.request":
@@ -192,7 +194,7 @@ class LimitedBody:
 
     def _make_too_large(self) -> BodyTooLarge:
         return BodyTooLarge(
-            f"the body has more than {self._limit} bytes (server.{self._setting}); send less at a time",
+            f"the body has more than {self._limit} bytes{self._setting}; send less at a time",
             headers={"connection": "close"},
         )
 

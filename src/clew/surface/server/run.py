@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from clew.core.errors import ClewError, DriverFailed, DriverMissing
 from clew.surface.advice import describe_problems
 from clew.surface.mcp import MCP_HINT, is_mcp_installed
+from clew.surface.server import guard
 from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, ServerBusy, format_error_body, make_error_json
 from clew.surface.server.guard import MIN_RATE, OPEN_PATHS, Guard, is_loopback
@@ -32,6 +33,7 @@ from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
+MAX_CONNECTIONS: Final = 800  # at a time: a process may usually have 1024 files open
 UNSENT: Final = 65_536  # bytes of a reply that the system takes ahead of what the client has room for
 
 
@@ -117,7 +119,7 @@ def _keep_unsent_small(connection: socket.socket | None) -> None:
 
 def _format_refusal() -> bytes:
     """The reply to a connection too many."""
-    error = ServerBusy("too many connections are open (server.max_connections); try again later")
+    error = ServerBusy("too many connections are open; try again later")
     status, body = format_error_body(error, "")
     head = f"HTTP/1.1 {status} Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
     return f"{head}\r\nretry-after: 1\r\nconnection: close\r\n\r\n".encode() + body
@@ -137,7 +139,7 @@ def make_uvicorn(server: Server, on_start: Callable[[str], None] | None = None) 
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http=make_protocol(max_connections=server.config.max_connections, timeout=server.config.body_timeout),
+        http=make_protocol(max_connections=MAX_CONNECTIONS, timeout=guard.BODY_TIMEOUT),
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=65_536,
     )

@@ -25,6 +25,7 @@ from clew.surface.server.uploads import Uploads
 from clew.surface.settings.load import Invocation
 
 log = logging.getLogger(__name__)
+MAX_WAITING = 1000  # requests that may wait for one of the places of their kind
 
 
 class _Limits(TypedDict):
@@ -51,7 +52,7 @@ class Server:
         self._stop_sweeping = threading.Event()
         self._sweeping = threading.Thread(target=self._sweep_on, name="clew-uploads", daemon=True)
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
-        limits = _Limits(max_waiting=self.config.max_waiting, timeout=self.config.timeout, places=self.places)
+        limits = _Limits(max_waiting=MAX_WAITING, timeout=self.config.timeout, places=self.places)
         self.searches = CallPool("search", self.config.max_concurrent, **limits)
         self.answers = CallPool("answer", self.config.max_answers, **limits)
         self.saves = CallPool("upload", self.config.max_answers, **limits)

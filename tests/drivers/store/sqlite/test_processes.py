@@ -186,13 +186,14 @@ def test_two_stores_in_one_process_do_not_share_the_shard(folder: Path) -> None:
     second.close()
 
 
-def test_too_many_chunks_for_memory_are_refused_in_words(folder: Path) -> None:
+def test_too_many_chunks_for_memory_are_refused_in_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = open_store(folder, "shard")
     put(first, "a", 1, 5)
     assert find_names(first) == {"a"}
-    config = StoreConfig(exact_below=0, exact_limit=4)
+    config = StoreConfig(exact_below=0)
+    monkeypatch.setattr("clew.drivers.store.sqlite.index.EXACT_LIMIT", 4)
     second = open_sqlite(folder, embedder="m", dim=DIM, config=config)
-    with pytest.raises(DriverFailed, match=r"another process.*exact_limit is 4.*PostgreSQL"):
+    with pytest.raises(DriverFailed, match=r"another process.*at most 4.*PostgreSQL"):
         second.search_vectors(rows(1, 1)[0], 1)
     first.close()
     assert find_names(second) == {"a"}

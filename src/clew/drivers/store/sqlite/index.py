@@ -33,6 +33,7 @@ from clew.drivers.store.sqlite.shards import ELSEWHERE, ShardHome
 from clew.drivers.store.sqlite.signals import RowCache, WordCounts, stack_vectors
 
 Follower = ExactIndex | ShardIndex  # both search as `clew.drivers.store.backend.Index` says
+EXACT_LIMIT = 200_000  # chunks searched in memory while the index is another process's, or is built
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 REST = 60.0  # seconds after a build that failed, before a thread tries again
 SMALL_SHARE = 20  # of a collection, below which what was added since the last flush does not wait for a graph
@@ -124,10 +125,10 @@ class SqliteIndex(ScanIndex):
                     self._close_shard()
             elif not self._serves_until_built(state) and home.lock():
                 return self._get_shard(home, state)
-            elif state.chunks > self._config.exact_limit:
+            elif state.chunks > EXACT_LIMIT:
                 raise DriverFailed(
                     f"{self._folder}: {home.refused or 'another process has the index open'}, and its {state.chunks} "
-                    f"chunks are too many to search in memory (store.exact_limit is {self._config.exact_limit}); "
+                    f"chunks are too many to search in memory (at most {EXACT_LIMIT}); "
                     + (ELSEWHERE if home.refused else "ask that process, or keep the collection in PostgreSQL")
                 )
             index = self._exact = self._exact or ExactIndex(self._database)
@@ -157,7 +158,7 @@ class SqliteIndex(ScanIndex):
         """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
         if not self._home or not self._exact or self._shard or state.chunks <= shards.MIN_ROWS:
             return False
-        return state.chunks <= self._config.exact_limit and not self._home.list_usable(state)
+        return state.chunks <= EXACT_LIMIT and not self._home.list_usable(state)
 
     def _discard_broken(self, index: Follower, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""

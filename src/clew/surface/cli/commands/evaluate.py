@@ -104,7 +104,7 @@ def run(
     as_json: o.Json = False,
 ) -> None:
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
-    from clew.evaluation.evaluate import evaluate
+    from clew.evaluation.evaluating import evaluate
     from clew.evaluation.questions.judged import read_questions
     from clew.surface.cli.evaluation_output import build_setting_grid, print_evaluation, warn_if_not_kept
 
@@ -273,7 +273,7 @@ def tune(
 ) -> None:
     """Choose settings of the search by judged questions; they are kept only if held-out questions agree."""
     from clew.evaluation.questions.judged import read_questions
-    from clew.evaluation.tune import tune
+    from clew.evaluation.tuning import tune
     from clew.surface.cli.evaluation_output import parse_setting_values, print_tuning
 
     if rollback or show:
@@ -299,7 +299,7 @@ def tune(
 
 
 def _show_kept(engine: "Engine", *, rollback: bool, as_json: bool) -> None:
-    from clew.evaluation.tune import list_tunings, rollback_tuning
+    from clew.evaluation.tuning import list_tunings, rollback_tuning
     from clew.surface.cli.evaluation_output import print_kept_settings
 
     taken_back = rollback_tuning(engine) if rollback else None

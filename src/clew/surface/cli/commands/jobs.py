@@ -119,7 +119,7 @@ def work(
     """Run the jobs that are queued, and those whose workers are gone."""
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         reporter = _make_job_reporter(on_progress)
-        import clew.evaluation.evaluate  # noqa: F401 - it runs evaluations that were queued
+        import clew.evaluation.evaluating  # noqa: F401 - it runs evaluations that were queued
 
         ended = engine.run_jobs(wait=wait, alone=alone, host=host or "", on_job=reporter)
     if as_json:

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 
 from clew.core import requests as q
 from clew.engine import Engine
-from clew.evaluation.evaluate import enqueue_evaluation
+from clew.evaluation.evaluating import enqueue_evaluation
 from clew.evaluation.questions.judged import format_question, parse_question
 from clew.evaluation.questions.make import make_questions
 from clew.evaluation.report import score_run

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from clew.core import requests as q
 from clew.core.errors import SettingsError
 from clew.engine import Engine
+from clew.query.messages.style import TOO_FEW
 from clew.surface.server.call import document_replies, serve
 from clew.surface.server.errors import NotPossible
 from clew.surface.verbs import call_verb
@@ -19,7 +20,7 @@ def describe_style(engine: Engine, asked: q.Profile | q.StylePrompt) -> Any:
     try:
         found = call_verb(engine, asked)
     except SettingsError as error:
-        raise (NotPossible(str(error)) if "scoring.style_messages" in str(error) else error) from error
+        raise (NotPossible(str(error)) if TOO_FEW in str(error) else error) from error
     if isinstance(asked, q.Profile):
         return found
     return {"person": asked.person, "message": asked.message, "prompt": found}

@@ -18,7 +18,7 @@ from clew.core.report import OnProgress, Progress
 from clew.core.settings.override import check_tunable, flatten_settings, override_settings
 from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
-from clew.evaluation.evaluate import evaluate
+from clew.evaluation.evaluating import evaluate
 from clew.evaluation.measures import Interval, bootstrap, permutation_test
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values

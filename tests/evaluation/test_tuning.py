@@ -1,4 +1,4 @@
-"""`clew.tune`: what is better is kept and used, what may be chance is not, and everything can be taken back."""
+"""`tune`: what is better is kept and used, what may be chance is not, and everything can be taken back."""
 
 import json
 import re
@@ -18,7 +18,6 @@ from clew import (
     Extensions,
     Filter,
     Hit,
-    JudgedQuestion,
     Progress,
     Query,
     RerankerConfig,
@@ -26,14 +25,10 @@ from clew import (
     Settings,
     SettingsError,
     Strategy,
-    TunedSettings,
     lexical,
-    list_tunings,
-    make_questions,
-    rollback_tuning,
-    tune,
 )
 from clew.drivers.tuned import write_tuned_settings
+from clew.evaluation import JudgedQuestion, TunedSettings, list_tunings, make_questions, rollback_tuning, tune
 
 COUNT = 60
 CANDIDATES = {"search.strategy": ("hybrid", "lexical")}

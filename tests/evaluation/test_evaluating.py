@@ -1,4 +1,4 @@
-"""`clew.evaluate`: every measure through an Engine, runs that are kept, continued, compared and exported."""
+"""`evaluate`: every measure through an Engine, runs that are kept, continued, compared and exported."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,28 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from clew import (
-    Drivers,
-    Engine,
+from clew import Drivers, Engine, Hit, NotFound, Progress, Query, SettingsError, Strategy, lexical
+from clew.core.settings.override import override_settings
+from clew.evaluation import (
     Evaluation,
     Evidence,
-    Hit,
     JudgedQuestion,
-    NotFound,
-    Progress,
-    Query,
-    SettingsError,
-    Strategy,
     evaluate,
     export_trec,
     find_grade_factor,
-    lexical,
     list_runs,
     merge_runs,
     read_run,
     score_run,
 )
-from clew.core.settings.override import override_settings
 from tests.evaluation.conftest import PLACES, QUESTIONS, THINGS, make_page
 
 

@@ -320,7 +320,7 @@ def test_several_processes_live_in_one_thread(kind: str, tmp_path: Path, request
         collection = f"c{seed}"
         with Engine.open(path, collection=collection, embedder="hashed", settings=FLAT) as engine:
             engine.add_messages([Message("The winch squeaks.", id="root", channel="yard")])
-            command = [sys.executable, "-m", "tests.engine.test_living_threads", path, collection]
+            command = [sys.executable, "-m", "tests.engine.chats.test_living_threads", path, collection]
             others = [
                 subprocess.Popen([*command, name, str(seed), "40" if SOAK else "12"], stdout=-1, stderr=-1, text=True)
                 for name in "abc"

@@ -22,7 +22,7 @@ from clew.drivers.store.store import BackendStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROMPT = "what about the key?"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXACT = ScoringConfig(base="similarity", authors=False)
 SEMANTIC = SearchConfig(strategy="semantic")
 

@@ -19,7 +19,7 @@ from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import inspection
 from tests.engine.chosen import OpenEngine
-from tests.engine.test_doctor import fill, make_change
+from tests.engine.upkeep.test_doctor import fill, make_change
 from tests.soak import choose_runs
 
 THREAD = "(SELECT row FROM documents WHERE kind = 'thread')"

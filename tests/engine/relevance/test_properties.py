@@ -23,7 +23,7 @@ from clew.core.types import Hit, Query
 from clew.query.rank.thread_smoothing import add_neighbours
 from clew.query.search.strategies import Drivers
 from tests.engine.chosen import OpenEngine
-from tests.engine.drawn import QUESTION, Draw, MarkedEmbedder, fill, list_filters
+from tests.engine.relevance.drawn import QUESTION, Draw, MarkedEmbedder, fill, list_filters
 
 STORES = (pytest.param("memory", marks=pytest.mark.slow), "exact", "shard", "postgres", "lance")  # most seeds: memory
 EQUAL = 1e-9

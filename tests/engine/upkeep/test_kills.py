@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.engine import kill_work
-from tests.engine.kill_work import SETTINGS, SHARD, make_document, open_engine
+from tests.engine.upkeep import kill_work
+from tests.engine.upkeep.kill_work import SETTINGS, SHARD, make_document, open_engine
 from tests.soak import choose_runs
 
 CHECKS = {
@@ -87,7 +87,7 @@ def find_lost(kind: str, root: Path, said: list[str]) -> list[str]:
 @pytest.mark.slow
 def test_no_kill_loses_anything_or_leaves_a_drift_without_a_name(root: Path) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.engine.kill_work", "clew.drivers.store.sqlite.backend"])
+    context.set_forkserver_preload(["tests.engine.upkeep.kill_work", "clew.drivers.store.sqlite.backend"])
     rng, outcomes = random.Random(29), Counter[str]()
     kinds, runs = ("add", "change", "restore", "index"), choose_runs(6, 320)
     lasts = dict.fromkeys(kinds, 0.5)  # seconds that each takes, about

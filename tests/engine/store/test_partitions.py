@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from clew import Document, Engine
-from tests.engine.test_collections import as_address, fill
+from tests.engine.store.test_collections import as_address, fill
 
 PARTITIONS = "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r' ORDER BY 1"
 

@@ -10,7 +10,7 @@ import pytest
 
 from clew import Engine
 from tests.conftest import made_databases
-from tests.engine.faults import FAULTS, Fault, damage_folder, damage_server, fill, make_damageable
+from tests.engine.upkeep.faults import FAULTS, Fault, damage_folder, damage_server, fill, make_damageable
 
 EMBEDDER = "hashed:64"
 CASES = [

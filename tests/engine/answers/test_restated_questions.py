@@ -6,7 +6,7 @@ import pytest
 
 from clew import Engine, Message
 
-HANDBOOK = Path(__file__).parents[2] / "examples" / "handbook"
+HANDBOOK = Path(__file__).parents[3] / "examples" / "handbook"
 QUESTION = "What does rotate_signing_key take as arguments?"
 WORDINGS = (
     "{}",

@@ -10,9 +10,9 @@ from clew.core.errors import CollectionDamaged
 from clew.core.facets import collect_facets
 from clew.drivers.store.postgres import pool
 from clew.drivers.store.rows import hash_facet, pack_terms
+from tests.engine.access.test_access_labels import LABELS, as_app, open_part, open_whole
 from tests.engine.histories import NOON
-from tests.engine.test_access_labels import LABELS, as_app, open_part, open_whole
-from tests.engine.test_doctor import make_change
+from tests.engine.upkeep.test_doctor import make_change
 
 PAGES = [Document("menu", "Soup on Monday"), Document("pay", "Salaries rise", access={"hr"})]
 MESSAGES = [

@@ -14,7 +14,7 @@ from clew.core.types import Hit, Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from tests.engine.chosen import OpenEngine
 
-HANDBOOK = Path(__file__).parents[2] / "examples" / "handbook"
+HANDBOOK = Path(__file__).parents[3] / "examples" / "handbook"
 THINGS = ("vault", "pager", "canteen", "harbour", "lantern", "winch", "ledger", "printer", "garden", "archive")
 DEEDS = ("opened", "painted", "counted", "repaired", "inspected", "moved", "cleaned", "sold", "lent", "insured")
 QUESTIONS = (

@@ -12,8 +12,8 @@ import pytest
 
 from clew import Engine, Message, Settings
 from clew.core.settings import ThreadConfig
+from tests.engine.chats.test_living_threads import check_collection
 from tests.engine.chosen import OpenEngine
-from tests.engine.test_living_threads import check_collection
 from tests.soak import choose_runs
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -20,7 +20,7 @@ from clew.core.settings import IngestionConfig, StoreConfig
 from clew.drivers.store import inspection
 from clew.drivers.store.sqlite.shard import ShardIndex
 from tests.engine.chosen import OpenEngine
-from tests.engine.faults import make_damageable
+from tests.engine.upkeep.faults import make_damageable
 
 Change = Callable[[str], None]
 PAGES = [Document(f"d{n}", f"Page {n} is on the vault. Its keys rotate every {n} days. " * 20, ()) for n in range(4)]
@@ -351,7 +351,7 @@ def test_another_format_is_refused_with_advice(tmp_path: Path) -> None:
 
 
 def test_every_area_is_one_that_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
     assert all(f"`{area}`" in page for area in AREAS)
 
 

@@ -17,7 +17,7 @@ from clew.core.types import Document, Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-EXPORT = Path(__file__).parents[2] / "examples" / "chat"
+EXPORT = Path(__file__).parents[3] / "examples" / "chat"
 
 
 def said(number: int, text: str, **given: Any) -> Message:

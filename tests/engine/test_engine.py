@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -32,6 +31,7 @@ from clew.core.types import Hit, Matrix, Query
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.query.search.evidence import EvidenceSource, Gathered
 from clew.query.search.strategies import Drivers, hybrid
+from tests.loopback import LoopbackHandler, LoopbackServer, serving
 
 PAGES = {
     "vault.md": "# Vault\n\nSecrets live in the vault.\n\n"
@@ -163,25 +163,18 @@ def test_a_file_over_the_limit_is_refused_unread(engine: Engine, tmp_path: Path)
 
 
 def test_a_web_page_by_its_address(engine: Engine, tmp_path: Path) -> None:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<title>Tides</title><nav>menu</nav><h1>Tides</h1><p>High water is at noon.</p>")
+    class Page(LoopbackHandler):
+        def answer(self) -> None:
+            page = b"<title>Tides</title><nav>menu</nav><h1>Tides</h1><p>High water is at noon.</p>"
+            self.reply(200, {"Content-Type": "text/html"}, page)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/tides"
+    with serving(LoopbackServer(Page)) as server:
+        url = f"{server.url}/tides"
         refused = engine.add(url)
         assert "private" in refused.failed[0].reason
         allowed = Settings(ingestion=IngestionConfig(allow_private=True))
         assert engine.add(url, settings=allowed).added == (url,)
         assert engine.add(url, settings=allowed).skipped == 1
-        server.shutdown()
     assert "High water" in engine.search("high water", k=1)[0].chunk.text
     assert engine.read(url).title == "Tides"
 

@@ -1,11 +1,9 @@
 """The settings of the language model through the engine and the command line, against a real server on loopback."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,74 +17,52 @@ from clew.core.settings import IngestionConfig, LLMConfig
 from clew.core.usage import Price, look_up_price
 from clew.drivers import make_language_model
 from clew.surface.cli.app import app
+from tests.loopback import LoopbackHandler, LoopbackServer, make_completion, serving
 
 pytest.importorskip("pydantic_ai")
 
 KEY = "canary-1c383cd30b7c298a"
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Answers everything with a sentence, after a while, or refuses it in words that hold the key."""
 
-    daemon_threads = True
-    request_queue_size = 64
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.lock = threading.Lock()
+        super().__init__(Handler)
         self.after = 0.0
         self.status = 200
         self.connections = self.asked = self.now = self.peak = 0
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.url = f"{self.url}/v1"
 
     def get_request(self) -> tuple[Any, Any]:
         """Counts connections: a client on a busy machine may hang up before it has asked."""
         self.connections += 1
         return super().get_request()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: clients that hang up are meant to."""
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(LoopbackHandler):
     server: Server
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+    def answer(self) -> None:
+        self.read_json()
         with self.server.lock:
             self.server.asked += 1
             self.server.now += 1
             self.server.peak = max(self.server.peak, self.server.now)
         time.sleep(self.server.after)
-        body: dict[str, Any] = {"error": {"message": f"refused {self.headers['Authorization']}"}}
-        if self.server.status == 200:
-            message = {"role": "assistant", "content": "It is about keys."}
-            usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
-            body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
-            body["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
         with self.server.lock:
             self.server.now -= 1
-        data = json.dumps(body).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing."""
+        if self.server.status == 200:
+            self.reply_json(make_completion("It is about keys.", tokens=(1000, 100)))
+        else:
+            self.reply_json({"error": {"message": f"refused {self.headers['Authorization']}"}}, self.server.status)
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server, stamina.set_testing(True, attempts=100, cap=True):
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with stamina.set_testing(True, attempts=100, cap=True), serving(Server()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def engine(llm: LLMConfig) -> Engine:

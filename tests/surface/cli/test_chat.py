@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,28 +18,17 @@ from typer.testing import CliRunner
 
 from clew import Engine, Message
 from clew.core.errors import DriverFailed
-from clew.core.protocols import LLM
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.surface.cli.app import app
-from tests.surface.cli.conftest import Done
+from tests.surface.cli.conftest import Done, UseLLM
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
-UseLLM = Callable[[LLM], None]
 KEYS = "Signing keys are rotated every ninety days by Dan."
 
-
-@pytest.fixture(autouse=True)
-def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
-
-
-@pytest.fixture
-def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
-    """Makes every engine that is opened use this language model."""
-    return lambda llm: monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
+pytestmark = pytest.mark.usefixtures("no_weights")
 
 
 def run_chat(*lines: str, options: tuple[str, ...] = (), ending: str = "\n") -> Done:

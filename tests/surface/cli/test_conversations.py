@@ -47,7 +47,6 @@ def test_a_window_prints_its_text_alone(chat_clew: "Clew") -> None:
 
 def test_a_window_as_json(chat_clew: "Clew") -> None:
     shape = chat_clew("window", "ops", "who rotates the signing keys?", "--json").json
-    assert list(shape) == ["text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"]
     best = max(shape["messages"], key=lambda message: message["score"])
     assert (best["id"], best["parent"], best["author"], best["at"]) == ("m2", "m0", "ada", "2026-04-01T09:02:00+00:00")
     assert best["score"] == pytest.approx(

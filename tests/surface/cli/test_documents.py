@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +40,6 @@ def test_a_source_that_is_not_there_makes_no_collection(fresh: "Clew") -> None:
 
 def test_add_as_json(fresh: "Clew") -> None:
     done = fresh("add", "pages/vault.md", "--json")
-    assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
-    assert list(done.json)[8:] == [
-        *("noted", "dropped", "cost", "stopped", "incomplete", "held_back", "passed_over_counts", "passed_over")
-    ]
     assert (done.json["added"], done.json["changed"], done.json["failed"]) == (["pages/vault.md"], [], [])
     assert done.json["chunks"] == done.json["embedded"] > 0
     page = fresh.folder / "pages" / "vault.md"
@@ -221,35 +216,6 @@ def test_a_search_says_once_what_is_not_yet_searchable_by_meaning(fresh: "Clew")
     assert "searchable by meaning" not in fresh("search", "signing keys").err
 
 
-LONG = "# Tides\n\n" + "\n\n".join(
-    f"## Part {n}\n\n" + " ".join(f"The gauge number {n * 50 + m} was read." for m in range(50)) for n in range(6)
-)
-
-
-def cut_page(clew: "Clew", *options: str, **environ: str) -> list[tuple[int, int]]:
-    """The spans of the chunks that a page is cut into under such options."""
-    (clew.folder / "long.md").write_text(LONG)
-    added = clew("add", "long.md", *options, **environ)
-    assert added.code == 0, added.err
-    hits = clew("search", "the gauge was read", "-k", "200", "--depth", "200", "--min-similarity=-1", "--json").json
-    return sorted((hit["chunk"]["start"], hit["chunk"]["end"]) for hit in hits["hits"])
-
-
-def count_overlap(spans: list[tuple[int, int]]) -> int:
-    return sum(max(0, before[1] - after[0]) for before, after in pairwise(spans))
-
-
-def test_chunk_options_change_how_it_is_cut(fresh: "Clew") -> None:
-    plain = cut_page(fresh)
-    small = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "0")
-    assert len(small) > len(plain)
-    assert small == cut_page(fresh, CLEW_INGESTION__CHUNK_SIZE="64", CLEW_INGESTION__CHUNK_OVERLAP="0")
-    lapped = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "32")
-    assert count_overlap(lapped) > count_overlap(small)
-    paragraphs = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "0", "--no-semantic")
-    assert paragraphs != small
-
-
 # -- list, read, drop, status
 
 
@@ -263,10 +229,6 @@ def test_list(clew: "Clew") -> None:
     ]
     listed = clew("list", "--json").json["documents"]
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
-    assert list(listed[0]) == [
-        *("id", "title", "uri", "kind", "language", "chars", "chunks", "summary", "summary_by", "lacks", "access"),
-        *("meta", "created", "updated"),
-    ]
     assert [each["language"] for each in listed] == [row[7] for row in rows]
     assert {each["uri"]: each["language"] for each in listed}["pages/vault.md"] == "en"
     assert sum(each["chunks"] for each in listed) == count_chunks(clew)
@@ -288,9 +250,6 @@ def test_read(clew: "Clew", name: str) -> None:
     assert done.code == 0
     assert "Soup is served at noon." in done.out
     shape = clew("read", name, "--json").json
-    assert list(shape) == [
-        *("id", "title", "uri", "kind", "language", "summary", "summary_by", "access", "meta", "text", "sections")
-    ]
     assert shape["language"] == "en"
     assert shape["text"].rstrip("\n") == done.out.rstrip("\n")
     assert "".join(shape["text"][part["start"] : part["end"]] for part in shape["sections"]) == shape["text"]
@@ -318,10 +277,6 @@ def test_drop_single_messages(fresh: "Clew") -> None:
 
 def test_status(clew: "Clew") -> None:
     shape = clew("status", "--json").json
-    assert list(shape) == [
-        "path", "collection", "documents", "chunks", "embedder", "dim", "change", "index", "bytes",
-        "without_summary", "without_contexts", "pending", "languages",
-    ]  # fmt: skip
     assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
     assert shape["embedder"].startswith("hashed")
     lines = dict(line.split(None, 1) for line in clew("status").out.splitlines() if len(line.split()) > 1)
@@ -337,7 +292,6 @@ def test_calibrate_says_what_it_measured_and_keeps_it(fresh: "Clew") -> None:
     fresh("add", "pages")
     before = fresh("search", "signing keys", "--json").json["hits"]
     shape = fresh("calibrate", "--json").json
-    assert list(shape) == ["embedder", "chunks", "reach", "spread", "warning"]
     assert (shape["embedder"], shape["chunks"]) == ("hashed", fresh("status", "--json").json["chunks"])
     done = fresh("calibrate")
     assert done.code == 0

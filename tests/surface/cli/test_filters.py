@@ -73,22 +73,6 @@ def test_labels_come_from_front_matter_and_json_lines(fresh: "Clew") -> None:
     assert "access that is not a list of labels" in fresh("add", "bad.jsonl").err
 
 
-def test_labels_come_from_the_members_of_a_slack_channel(fresh: "Clew") -> None:
-    def write(name: str, value: object) -> None:
-        (fresh.folder / "slack" / name).parent.mkdir(parents=True, exist_ok=True)
-        (fresh.folder / "slack" / name).write_text(json.dumps(value))
-
-    write("users.json", [{"id": "U1", "name": "ana"}, {"id": "U2", "name": "ben"}])
-    write("channels.json", [])
-    write("groups.json", [{"id": "G1", "name": "hr", "members": ["U1"]}])
-    write("hr/2026-04-01.json", [{"type": "message", "ts": "1.0", "user": "U1", "text": "salaries are late"}])
-    done = fresh("add", "slack")
-    assert (done.code, "note: slack: only members may see: 1 private channel (access" in done.err) == (0, True)
-    found = {who: len(fresh.hits("salaries", "--access", who)) for who in ("U1", "U2", "ana")}
-    assert found == {"U1": 1, "U2": 0, "ana": 0}
-    assert len(fresh.hits("salaries")) == 1
-
-
 def test_counts_are_of_what_is_admitted(clew: "Clew") -> None:
     assert clew("status", "--json").json["chunks"] == 4
     assert clew("status", "--access", "staff", "--json").json["chunks"] == 2
@@ -130,16 +114,3 @@ def test_a_citation_of_what_is_not_admitted_is_gone(clew: "Clew") -> None:
 def _thread_id(clew: "Clew") -> str:
     documents = clew("list", "--kind", "thread", "--json").json["documents"]
     return str(documents[0]["id"])
-
-
-def test_a_page_whose_labels_cannot_be_read_is_not_added(fresh: "Clew") -> None:
-    for name, head in (
-        ("broken.md", "access: [hr]\nowner: a: b"),
-        ("open.md", "access: [hr"),
-        ("upper.md", "Access: [hr]"),
-    ):
-        (fresh.folder / name).write_text(f"---\n{head}\n---\n# Pay cut\n\nPay is cut.\n")
-    done = fresh("add", "broken.md", "open.md", "upper.md", "--json")
-    assert {Path(failed["source"]).name for failed in done.json["failed"]} == {"broken.md", "open.md"}
-    assert fresh.hits("pay cut", "--access", "staff") == []
-    assert fresh.hits("pay cut", "--access", "hr") == ["upper.md"]

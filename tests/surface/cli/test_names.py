@@ -57,11 +57,6 @@ def test_a_document_outside_the_filter_is_not_suggested(chats: "Clew") -> None:
     assert "plan.md" not in hidden.err
 
 
-def test_a_channel_may_be_written_with_its_sign(chats: "Clew") -> None:
-    assert chats("search", "soup", "--channel", "#ops", "--json").json["hits"][0]["message"]["id"] == "m1"
-    assert chats("list", "--channel", "#ops").err == ""
-
-
 def test_documents_by_folder_and_pattern(fresh: "Clew") -> None:
     fresh("add", "pages")
     assert len(fresh("list", "--document", "pages", "--json").json["documents"]) == 4
@@ -120,13 +115,6 @@ def test_a_message_is_read_by_its_id(chats: "Clew") -> None:
     assert chats("read", "m1", "--author", "ben").code == 3
     missing = chats("read", "plam.md")
     assert (missing.code, "did you mean plan.md" in missing.err) == (3, True)
-
-
-def test_a_search_shows_each_document_once(fresh: "Clew") -> None:
-    fresh("add", "pages")
-    found = [hit["document"]["uri"] for hit in fresh("search", "keys", "--group-by", "document", "--json").json["hits"]]
-    assert len(found) == len(set(found)) > 1
-    assert fresh("search", "keys", "--group-by", "author").code == 2
 
 
 def test_a_status_of_a_part_tells_no_size_and_no_change(chats: "Clew") -> None:

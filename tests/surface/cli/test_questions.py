@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew import Engine
-
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
@@ -40,14 +38,10 @@ def test_multi_query_without_a_model_says_that_it_is_hybrid(clew: "Clew") -> Non
 
 def test_search_as_json(clew: "Clew") -> None:
     shape = clew("search", QUERY, "--json").json
-    assert list(shape) == ["hits", "reason", "language", "trace"]
     assert shape["language"] == "en"
     for rank, hit in enumerate(shape["hits"], 1):
-        assert list(hit) == [*("rank", "relevance", "similarity", "score", "scores", "document", "chunk", "message")]
         assert hit["rank"] == rank
         assert 0 <= hit["relevance"] <= 1
-        assert list(hit["document"]) == ["id", "title", "uri", "kind"]
-        assert list(hit["chunk"]) == ["id", "text", "headings", "start", "end", "meta"]
         assert all(math.isfinite(score) for score in (hit["score"], *hit["scores"].values()))
         text = clew("read", hit["document"]["id"], "--json").json["text"]
         assert text[hit["chunk"]["start"] : hit["chunk"]["end"]] == hit["chunk"]["text"]
@@ -57,62 +51,12 @@ def test_search_as_json(clew: "Clew") -> None:
     assert shape["reason"] == ""
 
 
-def test_the_three_numbers_are_those_of_the_engine(clew: "Clew") -> None:
-    with Engine.open(clew.folder / ".clew", embedder="hashed") as engine:
-        found = engine.search(QUERY, k=3)
-    hits = clew("search", QUERY, "-k", "3", "--json").json["hits"]
-    assert [(hit["relevance"], hit["similarity"], hit["score"]) for hit in hits] == [
-        pytest.approx((hit.relevance, hit.similarity, hit.score)) for hit in found
-    ]
-    semantic = clew("search", QUERY, "-k", "10", "--strategy", "semantic", "--json").json["hits"]
-    cosines = {hit["chunk"]["id"]: hit["score"] for hit in semantic}
-    lexical = clew("search", QUERY, "--strategy", "lexical", "--json").json["hits"]
-    assert [hit["similarity"] for hit in lexical] == pytest.approx(
-        [cosines[hit["chunk"]["id"]] for hit in lexical], abs=1e-5
-    )
-
-
-def test_k(clew: "Clew") -> None:
-    assert len(clew.hits(QUERY, "-k", "1")) == 1
-    assert len(clew.hits(QUERY, "-k", "2")) == 2
-    assert len(clew.hits(QUERY, CLEW_SEARCH__K="1")) == 1
-
-
-def test_strategy(clew: "Clew") -> None:
-    for name in ("semantic", "lexical", "hybrid"):
-        shape = clew("search", QUERY, "--strategy", name, "--json").json
-        assert shape["trace"]["steps"][0]["notes"]["strategy"] == name
-        assert name in shape["hits"][0]["scores"]
-    unknown = clew("search", QUERY, "--strategy", "psychic")
-    assert unknown.code == 3
-    assert "hybrid" in unknown.err  # it lists those there are
-
-
 def test_depth_is_how_many_each_ranking_considers(clew: "Clew") -> None:
     assert len(clew.hits("keys rotation soup gauge", "-k", "3")) == 3
     shallow = clew("search", "keys rotation soup gauge", "-k", "1", "--depth", "1", "--json").json
     deep = clew("search", "keys rotation soup gauge", "-k", "1", "--depth", "50", "--json").json
     counts = [[step["out"] for step in shape["trace"]["steps"][0]["steps"]] for shape in (shallow, deep)]
     assert counts[0] != counts[1]
-
-
-def test_mode_is_handed_on(clew: "Clew") -> None:
-    assert clew.hits(QUERY, "--mode", "exact") == clew.hits(
-        QUERY, "--mode", "ann"
-    )  # so few are searched exactly anyway
-    done = clew("search", QUERY, "--mode", "psychic")
-    assert done.code == 2
-    assert done.err == "clew: search.mode from the command line is 'psychic'; it must be one of ann, exact\n"
-
-
-def test_min_similarity_is_a_floor_for_the_cosine(clew: "Clew") -> None:
-    loose = clew("search", QUERY, "--strategy", "semantic", "--min-similarity=-1", "--json").json["hits"]
-    cosine = loose[0]["scores"]["semantic"]
-    strict = clew("search", QUERY, "--strategy", "semantic", "--min-similarity", str(cosine - 1e-6), "--json").json[
-        "hits"
-    ]
-    assert [hit["chunk"]["id"] for hit in strict] == [loose[0]["chunk"]["id"]]
-    assert clew("search", QUERY, "--min-similarity", "2").code == 2
 
 
 @pytest.mark.parametrize("number", ["relevance", "similarity"])
@@ -193,6 +137,8 @@ def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> Non
         (("-k", "0"), "k is 0; it must be a whole number of at least 1"),
         (("-k", "-1"), "k is -1; it must be a whole number of at least 1"),
         (("--depth", "0"), "search.depth is 0; it must be at least 1 (set from the command line)"),
+        (("--mode", "psychic"), "search.mode from the command line is 'psychic'; it must be one of ann, exact"),
+        (("--min-similarity", "2"), "search.min_similarity is 2"),
     ],
 )
 @pytest.mark.parametrize("command", ["search", "context", "explain"])
@@ -247,29 +193,6 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
     assert why == ["relevance"] * len(why) != []
     said = f"{len(shape['passages'])} passages, {shape['tokens']} tokens, {len(why)} dropped (relevance {len(why)})\n"
     assert done.err.replace("passage,", "passages,") == said
-    assert list(shape) == [
-        "query",
-        "text",
-        "tokens",
-        "passages",
-        "documents",
-        "dropped",
-        "reason",
-        "citations",
-        "numbers",
-        "trace",
-    ]
-    assert list(shape["passages"][0]) == [
-        "source",
-        "headings",
-        "text",
-        "table_header",
-        "relevance",
-        "similarity",
-        "spans",
-        "chunks",
-        "messages",
-    ]
     hits = {hit["chunk"]["id"]: hit for hit in clew("search", QUERY, "-k", "10", "--json").json["hits"]}
     for passage in shape["passages"]:
         best = max(hits[chunk]["relevance"] for chunk in passage["chunks"] if chunk in hits)
@@ -298,7 +221,6 @@ def test_explain(clew: "Clew") -> None:
     numbers = f"relevance {hit['relevance']:.2f}  similarity {hit['similarity']:.2f}  score {hit['score']:.3f}"
     assert done.out.splitlines()[-1].startswith(f"  1. {numbers}  pages/")
     shape = clew("explain", QUERY, "-k", "1", "--strategy", "lexical", "--json").json
-    assert list(shape) == ["query", "strategy", "language", "hits", "trace"]
     assert (shape["language"], "language=en" in done.out) == ("en", True)
     assert (shape["query"], shape["strategy"], len(shape["hits"])) == (QUERY, "lexical", 1)
     assert shape["hits"][0]["document"]["uri"].startswith("pages/")

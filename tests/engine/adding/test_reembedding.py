@@ -25,7 +25,6 @@ from clew.core.report import Progress
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.drivers.store import embed
 
 QUESTIONS = ("who rotates the keys?", "soup at noon", "the tide of the harbour")
 PAGES = [
@@ -137,39 +136,6 @@ def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
     vectors = {each.document.id: each.vectors.tobytes() for each in engine.opened.store.stored_documents()}
     assert vectors == {each.document.id: each.vectors.tobytes() for each in fresh.opened.store.stored_documents()}
     assert answers(engine) == answers(fresh)
-
-
-def test_what_was_broken_off_goes_on(open_engine: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed, "SLICE", 2)
-    engine = filled(open_engine())
-    before, whole = answers(engine), engine.status().chunks
-
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        engine.reembed(Slow(stop, after=3))
-    assert engine.status().embedder == "hashed"
-    assert answers(engine) == before
-    with pytest.raises(NotFound):
-        engine.reembed(back=True)  # it was never switched
-    assert engine.reembed("hashed:64").embedded == whole - 2
-    assert engine.status().embedder == "hashed:64"
-
-
-def test_a_switch_that_fails_has_not_happened(open_engine: Open) -> None:
-    engine = filled(open_engine())
-    before = answers(engine)
-
-    def gone() -> None:
-        raise DriverFailed("the model is gone")
-
-    engine.opened.store.stage_vectors(HashedEmbedder(64))
-    engine.add_documents([Document("late", "Too late.")])  # is embedded in the switch itself
-    with pytest.raises(DriverFailed, match="the model is gone"):
-        engine.opened.store.switch_to_staged(Slow(gone))
-    engine.drop("late")
-    assert (engine.status().embedder, answers(engine)) == ("hashed", before)
 
 
 @pytest.mark.slow

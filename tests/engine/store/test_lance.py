@@ -402,14 +402,6 @@ def test_a_bad_address_says_what_to_do(s3_server: str, s3: str, tmp_path: Path) 
         open_(f"lance://{tmp_path}/file")
 
 
-def test_conversations_grow_and_are_answered(open_engine: Open, tmp_path: Path) -> None:
-    engine = fill(open_engine(f"lance://{tmp_path}/lake"))
-    engine.add_messages([Message("Give it to me then.", "eve", id="m3", channel="deck", reply_to="m2")])
-    engine.drop_messages("m2")
-    assert [hit.chunk.text for hit in engine.search("give it", strategy="lexical", k=1)] == ["Give it to me then."]
-    assert engine.search("since Monday", strategy="lexical") == []
-
-
 def test_the_command_line_takes_the_address_and_the_time(open_engine: Open, tmp_path: Path) -> None:
     place, run = f"lance://{tmp_path}/lake", CliRunner().invoke
     (tmp_path / "page.md").write_text("# Page\n\nThe word is ember.\n")

@@ -120,54 +120,6 @@ def test_a_row_that_is_not_as_it_was_written_is_an_error_and_never_shown(
     assert not engine.doctor().is_sound
 
 
-def test_chunks_that_are_damaged_are_made_again_from_the_text(
-    open_engine: OpenEngine, request: pytest.FixtureRequest
-) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    before = [(hit.chunk.id, hit.chunk.text, hit.score) for hit in engine.search("keys rotate", k=20)]
-    change = make_change(request, engine)
-    change("UPDATE chunks SET text = 'forged' WHERE doc = (SELECT min(row) FROM documents)")
-    report = engine.doctor(repair=True)
-    assert [(each.area, each.document, each.remedy, each.is_repaired) for each in report.defects] == [
-        ("truth", "d0", "rechunk", True)
-    ]
-    assert engine.doctor().defects == ()
-    assert [(hit.chunk.id, hit.chunk.text, hit.score) for hit in engine.search("keys rotate", k=20)] == before
-
-
-def test_a_document_whose_text_is_damaged_is_removed_and_named(
-    open_engine: OpenEngine, request: pytest.FixtureRequest
-) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    change = make_change(request, engine)
-    for table in ("pieces", "chunks"):  # else its chunks say what it was
-        change(f"UPDATE {table} SET text = 'forged' WHERE doc = (SELECT min(row) FROM documents)")
-    report = engine.doctor(repair=True)
-    assert [(each.document, each.remedy) for each in report.defects if each.area == "truth"] == [("d0", "remove")]
-    assert "d0" not in {record.id for record in engine.list()}
-    assert engine.doctor().is_sound
-    engine.add_documents(PAGES[:1])
-    assert engine.read("d0").text == PAGES[0].text
-
-
-def test_counts_are_added_up_again(open_engine: OpenEngine, request: pytest.FixtureRequest) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    before = engine.status()
-    table = "meta" if engine.opened.folder else "collections"
-    change = make_change(request, engine)
-    change(f"UPDATE {table} SET chunks = chunks + 7, length = length + 3")
-    if engine.opened.folder:
-        with pytest.raises(CollectionDamaged):
-            engine.status()
-        return
-    assert {each.area for each in engine.doctor().defects} == {"counts"}
-    assert engine.doctor(repair=True).is_sound
-    assert engine.status().chunks == before.chunks
-
-
 def test_missing_summaries_are_named_and_made(open_engine: OpenEngine) -> None:
     settings = Settings(ingestion=IngestionConfig(summaries="extractive"))
     engine = open_engine(embedder="hashed:32", settings=settings)
@@ -182,17 +134,6 @@ def test_missing_summaries_are_named_and_made(open_engine: OpenEngine) -> None:
     assert engine.doctor(repair=True).is_sound
     assert engine.doctor().defects == ()
     assert all(record.summary for record in engine.list(Filter(kinds=frozenset({"page"}))))
-
-
-def test_postings_and_orphans_of_a_server_are_found(postgres: str, request: pytest.FixtureRequest) -> None:
-    with Engine.open(postgres, embedder="hashed:32") as engine:
-        fill(engine)
-        change = make_change(request, engine)
-        change("DELETE FROM postings WHERE chunk = (SELECT min(row) FROM chunks)")
-        change("INSERT INTO postings SELECT 5, 999999, number, 1, 1 FROM collections")
-        assert {each.area for each in engine.doctor().defects} == {"postings", "orphans"}
-        assert engine.doctor(repair=True).is_sound
-        assert engine.doctor().defects == ()
 
 
 LONG = [

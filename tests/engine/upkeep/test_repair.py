@@ -117,6 +117,8 @@ def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
     assert [each.document for each in report.defects if each.remedy == "remove"] == ["d1"]
     assert engine.read("d0").text == "It is whole again."
     assert "d1" not in {record.id for record in engine.list()}
+    monkeypatch.undo()
+    assert engine.doctor().is_sound
 
 
 @pytest.mark.parametrize(

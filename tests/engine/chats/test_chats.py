@@ -254,22 +254,6 @@ def test_an_export_becomes_threads(tmp_path: Path, packed: bool) -> None:
         assert (again.added, again.changed, again.skipped) == ((), (), len(report.added))
 
 
-@pytest.mark.slow
-def test_chats_and_pages_are_found_in_one_folder(tmp_path: Path) -> None:
-    shutil.copytree(EXPORT, tmp_path / "team" / "slack")
-    (tmp_path / "team" / "page.md").write_text("# Cranes\n\nCrane 4 has a winch.\n")
-    (tmp_path / "team" / "live.jsonl").write_text(
-        json.dumps({"text": "the winch squeaks", "author": "Ann", "channel": "yard", "id": "x1"}) + "\n"
-    )
-    with Engine.open(":memory:", embedder="hashed") as engine:
-        report = engine.add(tmp_path / "team")
-        assert not report.failed
-        kinds = [record.kind for record in engine.list()]
-        assert kinds.count("page") == 1
-        assert kinds.count("thread") > 100
-        assert {hit.chunk.text[:20] for hit in engine.search("crane winch squeaks", k=2)} & {"the winch squeaks"}
-
-
 def test_a_changed_thread_embeds_only_what_changed(tmp_path: Path) -> None:
     lines = [
         {"text": f"message {n} about the {word}", "author": "Ann", "channel": "yard", "id": f"i{n}", "reply_to": "i0"}
@@ -290,34 +274,9 @@ def test_a_changed_thread_embeds_only_what_changed(tmp_path: Path) -> None:
         assert engine.search("anchor edited", k=1)[0].chunk.id == "i3_chunk_0"
 
 
-def test_a_damaged_export_is_a_failure_and_the_rest_is_added(tmp_path: Path) -> None:
-    (tmp_path / "bad.jsonl").write_text('{"text": "hello", "author": "Ann"}\n')
-    (tmp_path / "good.md").write_text("# Good\n\nA page.\n")
-    with Engine.open(":memory:", embedder="hashed") as engine:
-        report = engine.add(tmp_path)
-        assert [("channel" in failure.reason) for failure in report.failed] == [True]
-        assert len(report.added) == 1
-
-
 def test_a_thread_that_a_program_wrote_as_plain_text_is_a_page_of_that_kind(engine: Engine) -> None:
     engine.add_documents([Document("chat", "eve: Soup again?", kind="thread", uri="chat")])
     assert engine.search("soup", k=1)[0].chunk.text == "eve: Soup again?"
-
-
-def test_a_context_says_who_said_it(engine: Engine) -> None:
-    engine.add_messages(TALK)
-    numbered = engine.context("lunch at noon", k=1).text
-    assert numbered.startswith("[1] #yard\nCy, 2026-03-02 09:04: Lunch is at noon today.")
-    base = engine.context("lunch at noon", k=1, render="knowledge_base").text
-    assert "### [1] yard/m4 (#yard)\nCy, 2026-03-02 09:04: Lunch" in base
-
-
-def test_related_posts_show_the_similarity_and_not_a_fused_score(engine: Engine) -> None:
-    engine.add_messages(TALK)
-    hit = engine.search("lunch at noon", k=1)[0]
-    shown = engine.context("lunch at noon", k=1, render="related_posts").text
-    assert f"- Similarity: {hit.scores['semantic']:.2f}\n" in shown
-    assert hit.score != hit.scores["semantic"]
 
 
 def test_a_message_of_a_known_id_replaces_the_first_and_is_noted_so(engine: Engine, tmp_path: Path) -> None:

@@ -105,42 +105,6 @@ def ids(window: ContextWindow) -> list[str]:
 # -- scores
 
 
-def test_the_real_conversation(chat: Chat) -> None:
-    chat.say("msg1", 0.85, ago=1 / 6)
-    chat.say("msg2", 0.75, ago=1 / 12, reply="msg1")
-    chat.say("msg3", 0.95, at="dev")
-    everywhere = find_similar_messages(chat.engine, PROMPT, channel=None, now=NOW, settings=settings())
-    assert [each.id for each in everywhere] == ["msg1", "msg2", "msg3"]
-    assert everywhere[2].score == pytest.approx(0.95)
-    window = chat.window(include_related_channels=True)
-    scores = {each.id: each.score for each in window.messages}
-    assert scores == pytest.approx({"msg1": 1.479841, "msg2": 1.327686, "msg3": 0.95}, abs=1e-5)
-    first = window.messages[0]
-    assert (first.original_score, first.similarity) == pytest.approx((0.85, 0.85))
-    assert (first.time_score, first.channel_score, first.thread_score) == pytest.approx((0.967216, 1.2, 1.5), abs=1e-5)
-    assert window.messages[1].parent is not None
-    assert (window.messages[1].parent.id, window.messages[1].parent.text) == ("msg1", "msg1")
-    assert window.messages[1].parent.channel == "ops"
-
-
-def test_new_and_here_wins(chat: Chat) -> None:
-    chat.say("here", 0.95)
-    chat.say("there", 0.98, ago=1, at="dev")
-    window = chat.window(include_related_channels=True)
-    assert ids(window) == ["here", "there"]
-    assert [each.original_score for each in window.messages] == pytest.approx([0.95, 0.98])
-    assert [each.score for each in window.messages] == pytest.approx([1.14, 0.802356], abs=1e-5)
-
-
-def test_missing_future_and_naive_times(chat: Chat) -> None:
-    chat.say("undated", 0.9, ago=None)
-    chat.say("future", 0.9, ago=-1)
-    window = chat.window(replace(EXACT, channel_boost=1.0))
-    assert {each.id: each.score for each in window.messages} == pytest.approx(
-        {"undated": 0.9, "future": 0.9 * 0.818731}, abs=1e-5
-    )
-
-
 def test_nearly_equal_scores_are_newest_first(chat: Chat) -> None:
     flat = replace(EXACT, time_decay=0.0)
     chat.say("oldest", 0.900, ago=3)
@@ -283,12 +247,6 @@ def test_parts_of_a_message_are_one(chat: Chat) -> None:
         assert ids(engine.window("ops", "word7 word8", now=NOW)) == ["test123"]
 
 
-def test_a_message_whose_parts_are_all_below_the_mark_is_dropped(chat: Chat) -> None:
-    chat.say("high", 0.95)
-    chat.say("low", 0.55)
-    assert ids(chat.window(min_similarity=0.6)) == ["high"]
-
-
 # -- the budget
 
 
@@ -346,18 +304,6 @@ def test_the_chain_comes_in_order_and_the_thread_where_there_is_room(chat: Chat)
     assert ids(chat.window(min_similarity=0.5, tokens=16)) == ["2", "3"]  # and what is nearest where there is little
 
 
-def test_a_chain_within_its_share_comes_before_other_hits(chat: Chat) -> None:
-    for place in range(4):
-        said = 0.9 if place == 3 else -0.1
-        chat.say(f"{place}" * 40, said, ago=4 - place, name=f"m{place}", reply=f"m{place - 1}" if place else None)
-    chat.say("4" * 40, 0.6, name="other")
-    window = chat.window(replace(EXACT, chain_share=1.0), min_similarity=0.5, tokens=45)
-    assert ids(window) == ["m0", "m1", "m2", "m3"]
-    assert [each.found for each in window.messages] == [True] * 4  # the search saw them all
-    none = replace(EXACT, chain_share=0.0)  # which is a share of what was guessed
-    assert ids(chat.window(none, min_similarity=0.5, tokens=45)) == ["m0", "m1", "m2", "m3"]
-
-
 def test_best_threads_come_first(chat: Chat) -> None:
     chat.say("Thread 2 message", 0.5, ago=0.5)
     chat.say("Thread 1 first message", 0.9, ago=3, name="a")
@@ -370,16 +316,6 @@ def test_best_threads_come_first(chat: Chat) -> None:
 
 
 # -- channels, nothing, failure
-
-
-def test_related_channels(chat: Chat) -> None:
-    chat.say("see #quiet", 0.9)
-    for at, name in enumerate(("one", "two", "three", "four")):
-        chat.say(f"in {name}", 0.8 - at / 10, at=name)
-    chat.say("hush", 0.2, at="quiet")
-    assert chat.window().channels == {"ops"}
-    assert chat.window(include_related_channels=True).channels == {"ops", "quiet", "one", "two"}
-    assert chat.window(replace(EXACT, related_channels=1), include_related_channels=True).channels == {"ops", "quiet"}
 
 
 def test_related_channels_are_found_however_much_the_own_channel_says(chat: Chat) -> None:
@@ -534,19 +470,6 @@ def test_a_model_is_shown_how_a_person_writes_now() -> None:
     asked = str(llm.requests[-1])
     assert "message 59 of them" in asked
     assert "message 9 of them" not in asked
-
-
-def test_a_model_judges_the_style() -> None:
-    judged = {"tone": "dry", "vocabularyLevel": "advanced", "messageLength": "long", "commonPhrases": ["as it were"]}
-    llm = ScriptedLLM([json.dumps(judged), "no idea"])
-    with Engine.open(":memory:", embedder="hashed", llm=llm) as engine:
-        engine.add_messages(
-            [Message(f"message {n}", author="ada", id=str(n), channel="ops", at=NOW) for n in range(6)],
-            settings=settings(),
-        )
-        assert engine.profile("ada").tone == "dry"
-        with pytest.raises(DriverFailed, match="is not JSON"):
-            engine.profile("ada")
 
 
 # -- links

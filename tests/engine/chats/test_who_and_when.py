@@ -285,31 +285,6 @@ def test_a_guessed_reply_says_so_wherever_it_is_shown(guessing: Engine) -> None:
 # -- the window and the style
 
 
-def test_a_short_answer_comes_with_the_beginning_and_end_of_a_long_question() -> None:
-    trace = "Traceback (most recent call last)\n" + "  File run.py, line 12, in deliver\n" * 265 + "KeyError: 'berth'"
-    with Engine.open(":memory:", embedder="hashed", settings=SETTINGS) as engine:
-        engine.add_messages(
-            [
-                Message(trace, author="ana", channel="dev", id="t", at=AT),
-                Message(
-                    "That is the berth table: it was emptied by the migration on Monday, restore it.",
-                    author="ben", channel="dev", id="a", at=AT, reply_to="t",
-                ),
-            ]
-        )  # fmt: skip
-        for tokens in (100, 500, 1000):
-            window = engine.window("dev", "berth table emptied by the migration", tokens=tokens, now=AT)
-            assert [(each.id, each.cut) for each in window.messages] == [("t", True), ("a", False)]
-            first, second = window.text.split("\n  ↪ ")
-            assert first.startswith("ana, 2026-03-10 09:30: Traceback (most recent")
-            assert " … " in first
-            assert first.endswith("'berth'")
-            assert second.startswith("ben, 2026-03-10 09:30: That is the berth table")
-            assert window.total_tokens <= tokens
-        whole = engine.window("dev", "berth table emptied by the migration", tokens=4000, now=AT)
-        assert not any(each.cut for each in whole.messages)
-
-
 def style_messages() -> Iterator[Message]:
     for n in range(40):
         at = AT + timedelta(hours=n)

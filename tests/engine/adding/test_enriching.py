@@ -211,37 +211,10 @@ def test_a_model_writes_the_summary_and_sees_no_more_than_its_share(tmp_path: Pa
     assert "x" * 50_000 + "...[truncated]" in long
 
 
-def test_an_empty_answer_names_the_document_and_a_failed_one_is_filled_in_later(tmp_path: Path) -> None:
-    answers: dict[str, str | None] = {"alpha": "", "beta": None}
-
-    def answer(prompt: str) -> str:
-        found = next(value for key, value in answers.items() if key in prompt)
-        if found is None:
-            raise DriverFailed("the model is away")
-        return found
-
-    documents = [Document("a", "All about alpha.", title="Alpha"), Document("b", "All about beta.", title="Beta")]
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(answer)) as engine:
-        report = engine.add_documents(documents, settings=WRITTEN)
-        assert len(report.added) == 2
-        assert "the model is away" in report.noted[0].reason
-        assert {each.id: each.summary for each in engine.list()} == {"a": "Document: Alpha", "b": ""}
-        assert engine.backfill().failed
-        answers["beta"] = "Beta it is."
-        assert engine.backfill().changed == ("b",)
-        assert engine.backfill().changed == ()
-        assert {each.id: each.summary for each in engine.list()}["b"] == "Beta it is."
-
-
-def test_summaries_can_be_left_out_and_filled_in(tmp_path: Path, page: Path) -> None:
-    with Engine.open(tmp_path / "store", embedder="hashed") as engine:
-        engine.add(page)
-        assert not engine.backfill().changed
-        assert not next(engine.list()).summary
-    with Engine.open(tmp_path / "store", embedder="hashed", settings=EXTRACTED) as engine:
-        assert len(engine.backfill().changed) == 1
-        assert next(engine.list()).summary
-        assert engine.backfill().embedded == 0
+def test_an_empty_answer_names_the_document(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM("")) as engine:
+        engine.add_documents([Document("a", "All about alpha.", title="Alpha")], settings=WRITTEN)
+        assert next(engine.list()).summary == "Document: Alpha"
 
 
 def test_a_summary_that_was_left_out_is_made_when_it_is_wanted_again(engine: Engine, page: Path) -> None:
@@ -251,19 +224,6 @@ def test_a_summary_that_was_left_out_is_made_when_it_is_wanted_again(engine: Eng
     assert (len(report.changed), report.embedded) == (1, 0)
     assert next(engine.list()).summary
     assert engine.add(page, settings=EXTRACTED).skipped == 1
-
-
-def test_sections_of_one_source_are_documents_of_their_own(engine: Engine) -> None:
-    def section(number: int, text: str) -> Document:
-        return Document(
-            f"book#{number}", text, (Section(0, len(text)),), meta={"parent": "book", "section": number, "sections": 3}
-        )
-
-    engine.add_documents([section(n, f"Chapter {n} of the book.") for n in (1, 2, 3)])
-    assert engine.status().documents == 3
-    engine.add_documents([section(n, f"Chapter {n} of the book, revised.") for n in (1, 2, 3)])
-    assert engine.status().documents == 3
-    assert all("revised" in hit.chunk.text for hit in engine.search("chapter of the book", k=9))
 
 
 # -- plan, sync, cost

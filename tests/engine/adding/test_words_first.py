@@ -166,11 +166,11 @@ def test_messages_are_kept_whatever_a_model_of_ones_own_raises(place: str) -> No
         assert [hit.chunk.meta["message"] for hit in engine.search("gauge")] == ["m"]
 
 
-@pytest.mark.parametrize("bad", [np.full((3, 256), math.nan, np.float32), np.ones((3, 256), np.float32)])
+@pytest.mark.parametrize("bad", [np.full((3, 256), math.nan), np.ones((3, 256)), np.ones((3, 255))])
 def test_a_few_vectors_that_are_none_are_not_stored(place: str, bad: Matrix) -> None:
     class Wrong(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-            return bad[: len(texts)] if role == "passage" else super().embed(texts, role=role)
+            return bad[: len(texts)].astype(np.float32) if role == "passage" else super().embed(texts, role=role)
 
     with Engine.open(place, embedder=Wrong()) as engine:
         report = engine.add_documents(PAGES[:3])

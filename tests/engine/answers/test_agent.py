@@ -51,8 +51,11 @@ def told(turns: Sequence[Turn]) -> tuple[FunctionModel, list[list[ModelMessage]]
     return FunctionModel(model), seen
 
 
-def opened(model: FunctionModel | TestModel, settings: Settings = PLAIN, pages: Sequence[Document] = PAGES) -> Engine:
-    engine = Engine.open(":memory:", embedder="hashed", llm=ModelLLM.wrap(model, retries=0), settings=settings)
+def opened(
+    model: FunctionModel | TestModel, settings: Settings = PLAIN, pages: Sequence[Document] = PAGES, **strategies: Any
+) -> Engine:
+    llm, own = ModelLLM.wrap(model, retries=0), Extensions(strategies=strategies)
+    engine = Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings, extensions=own)
     engine.add_documents(pages)
     return engine
 
@@ -291,7 +294,7 @@ def test_its_steps_are_told_when_they_are_taken() -> None:
 
 
 def test_calls_beyond_the_limit_are_refused_and_the_model_may_still_answer() -> None:
-    settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(max_calls=1))
+    settings = replace(PLAIN, agent=AgentConfig(max_calls=1))
     model, seen = told([[KEYS], [KEYS], "Signing keys are rotated every 90 days by Dan [1]."])
     with opened(model, settings) as engine, record() as trace:
         answer = engine.agent("who rotates the keys?")
@@ -311,7 +314,7 @@ def test_a_model_is_not_offered_calls_that_would_be_refused() -> None:
             return ModelResponse([ToolCallPart(*KEYS)])
         return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
 
-    settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(max_calls=2))
+    settings = replace(PLAIN, agent=AgentConfig(max_calls=2))
     with opened(FunctionModel(model), settings) as engine:
         answer = engine.agent("who rotates the signing keys?")
     assert choices == [None, None, "none"]
@@ -319,7 +322,7 @@ def test_a_model_is_not_offered_calls_that_would_be_refused() -> None:
 
 
 def test_a_model_that_never_stops_is_stopped_with_what_it_has() -> None:
-    settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(max_calls=3))
+    settings = replace(PLAIN, agent=AgentConfig(max_calls=3))
     model, seen = told([[KEYS]])
     heard: list[str] = []
     with opened(model, settings) as engine, record() as trace:
@@ -333,7 +336,7 @@ def test_a_model_that_never_stops_is_stopped_with_what_it_has() -> None:
 
 
 def test_tokens_are_a_limit() -> None:
-    settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(max_tokens=600))
+    settings = replace(PLAIN, agent=AgentConfig(max_tokens=600))
     model, seen = told([[KEYS]])
     with opened(model, settings) as engine:
         answer = engine.agent("who rotates the signing keys?")
@@ -435,18 +438,8 @@ def test_a_failing_tool_is_an_error_that_the_model_sees_and_no_content() -> None
         return search
 
     model, seen = told([[KEYS], "Soup is served at noon [1]."])
-    llm = ModelLLM.wrap(model)
     settings = Settings(search=SearchConfig(strategy="broken"), reranker=PLAIN.reranker)
-    with (
-        Engine.open(
-            ":memory:",
-            embedder="hashed",
-            llm=llm,
-            settings=settings,
-            extensions=Extensions(strategies={"broken": broken}),
-        ) as engine,
-        record() as trace,
-    ):
+    with opened(model, settings, pages=[], broken=broken) as engine, record() as trace:
         answer = engine.agent("when is soup?")
     failed = returned(seen[1])[0]
     assert failed.outcome == "failed"
@@ -524,18 +517,7 @@ def test_a_tool_that_fails_midway_leaves_what_the_others_showed() -> None:
         return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
 
     settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, search=SearchConfig(strategy="flaky"))
-    llm = ModelLLM.wrap(FunctionModel(model))
-    with (
-        Engine.open(
-            ":memory:",
-            embedder="hashed",
-            llm=llm,
-            settings=settings,
-            extensions=Extensions(strategies={"flaky": flaky}),
-        ) as engine,
-        record() as trace,
-    ):
-        engine.add_documents(PAGES)
+    with opened(FunctionModel(model), settings, flaky=flaky) as engine, record() as trace:
         answer = engine.agent("who rotates the signing keys?")
     assert ["error" in each.notes for each in steps(trace)] == [False, True]
     assert answer.found

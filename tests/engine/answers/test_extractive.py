@@ -268,14 +268,6 @@ def test_an_amount_that_is_not_stated_is_not_answered(open_engine: OpenEngine) -
     )
 
 
-def test_footnotes_of_the_source_are_not_taken_for_ours(engine: Engine) -> None:
-    engine.add_documents([Document("d", "The sea duck lives in saltwater.[13] Ducks swim.", uri="d.md")])
-    answer = engine.ask("where does the sea duck live?")
-    assert answer.text == "The sea duck lives in saltwater. Ducks swim. [1]"
-    assert answer.parts[0].chosen == "The sea duck lives in saltwater."
-    assert answer.citations[0].quote == "The sea duck lives in saltwater.[13] Ducks swim."
-
-
 def test_a_list_of_questions_is_no_answer(engine: Engine) -> None:
     page = "Before we use a service:\n\n1. What data will the service see?\n2. Where is the service hosted?\n"
     engine.add_documents([Document("a", page, title="Services", uri="a.md")])

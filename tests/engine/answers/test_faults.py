@@ -4,14 +4,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from clew import Document, Engine
 from clew.core.errors import DriverFailed
-from clew.core.settings import IngestionConfig, LLMConfig, RerankerConfig, Settings
+from clew.core.settings import IngestionConfig, RerankerConfig, Settings
 from clew.core.trace import Trace
 from clew.drivers.llm.model import ModelLLM
 from tests.drivers.llm.test_stream import (
@@ -25,9 +26,6 @@ from tests.drivers.llm.test_stream import (
     make_stream,
     server,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["server"]  # the fixture
 
@@ -102,35 +100,9 @@ def test_an_empty_answer_is_a_failure_and_no_answer(server: Server, engine: Engi
         engine.ask(QUESTION)
 
 
-@pytest.mark.parametrize(
-    "first", [make_error(429, "slow down"), make_error(500, "oh"), Reply(then="hang"), Reply(then="break")]
-)
-def test_what_may_pass_is_tried_again(server: Server, engine: Engine, first: Reply) -> None:
-    server.replies = [first, make_stream(FIRST)]
-    answer = engine.ask(QUESTION)
-    assert (answer.found, answer.fault, len(server.requests), answer.usage.calls) == (True, "", 2, 1)
-
-
-@pytest.mark.parametrize(
-    ("reply", "wanted", "tries"),
-    [
-        (make_error(429, "slow down"), "reached its rate limit", 2),
-        (Reply(then="hang"), "no answer within 2 s", 2),
-        (Reply((b"data: {not json\n\n", DONE)), "cannot be read", 1),
-        (make_error(401, "who are you"), "rejected the key", 1),
-    ],
-)
-@pytest.mark.slow
-def test_what_does_not_pass_is_said(server: Server, engine: Engine, reply: Reply, wanted: str, tries: int) -> None:
-    server.replies = [reply]
-    with pytest.raises(DriverFailed, match=wanted):
-        engine.ask(QUESTION)
-    assert len(server.requests) == tries
-
-
 @pytest.mark.slow
 def test_on_the_command_line_half_an_answer_is_shown_and_fails(
-    server: Server, tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clew.surface.cli.app import app
 
@@ -245,19 +217,6 @@ def test_arguments_that_are_no_json_are_told_to_the_model(server: Server, engine
     answer = engine.agent(QUESTION)
     assert answer.found
     assert answer.usage.calls == 3
-
-
-def test_a_price_stops_an_agent_before_it_is_passed(server: Server, engine: Engine) -> None:
-    from dataclasses import replace
-
-    from clew.core.settings import AgentConfig
-
-    server.replies = [SEARCH]
-    prices = LLMConfig(input_price=1000.0, output_price=1000.0)
-    paid = replace(PLAIN, llm=prices, agent=AgentConfig(max_cost=10.0))
-    answer = engine.agent(QUESTION, settings=paid)
-    assert "the limit is 10.0000" in answer.reason
-    assert len(server.requests) * 16 * 0.001 <= 10.0
 
 
 @pytest.mark.slow

@@ -69,15 +69,6 @@ def test_a_statement_is_read_by_the_reranker() -> None:
     assert ask("Tell me by what time my pottery must be there.").found
 
 
-def test_a_code_that_is_not_mentioned_is_named() -> None:
-    with Engine.open(":memory:", embedder="hashed") as engine:
-        engine.add_documents(
-            [Document("printer", "The printer shows E47 when the cyan cartridge is empty.", uri="p.md")]
-        )
-        assert engine.ask("What does E52 on the printer mean?").reason == "E52 is not mentioned; E47 is"
-        assert engine.ask("What does E47 on the printer mean?").found
-
-
 @pytest.mark.parametrize("text", ["yes", "hello", "email", "When?", "123", "🏺🔥❓"])
 def test_what_asks_nothing_has_no_answer(text: str) -> None:
     answer = ask(text)

@@ -24,7 +24,6 @@ from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Se
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.turns import TurnText
 from tests.drivers.llm.test_stream import (
-    DONE,
     END,
     Reply,
     Server,
@@ -209,21 +208,6 @@ def test_a_turn_that_has_not_begun_is_tried_again(server: Server, engine: Engine
     assert join_tokens(events) == f"Let me look.{FIRST}"
     assert isinstance(events[-1], FinalEvent)
     assert (events[-1].answer.fault, len(server.requests)) == ("", 4)
-
-
-@pytest.mark.parametrize(
-    ("finish", "wanted"), [("length", "cut off at 600 tokens"), ("content_filter", "content filter")]
-)
-def test_a_reply_that_was_cut_off_says_so(server: Server, engine: Engine, finish: str, wanted: str) -> None:
-    cut = Reply((make_event(f"{FIRST}The pump is"), make_event(finish=finish), DONE))
-    server.replies = [SEARCH, cut]
-    last = list(engine.agent_stream(QUESTION))[-1]
-    assert isinstance(last, FinalEvent)
-    assert wanted in last.answer.fault
-    server.replies = [cut]
-    last = list(engine.ask_stream(QUESTION))[-1]
-    assert isinstance(last, FinalEvent)
-    assert wanted in last.answer.fault
 
 
 def test_a_sentence_that_is_removed_has_a_verdict_and_no_sentence() -> None:

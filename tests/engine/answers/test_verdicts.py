@@ -4,8 +4,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from clew import Document, Engine, ScriptedLLM, UnsupportedAnswer
-from clew.core.answer import AnswerSentence
+from clew import Answer, Document, Engine, ScriptedLLM, UnsupportedAnswer
 from clew.core.protocols import LLM
 from clew.core.settings import AgentConfig, AnswerConfig, IngestionConfig, LLMConfig, RerankerConfig, Settings
 from clew.drivers.llm.model import ModelLLM
@@ -26,6 +25,14 @@ def open_lease(llm: LLM, **answer: object) -> Engine:
     engine = Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings(**answer))
     engine.add_documents([Document("lease", LEASE, title="Lease", uri="lease.md")])
     return engine
+
+
+def ask_about(page: str, reply: str, *, question: str = "what is said?", title: str = "", **answer: object) -> Answer:
+    """The answer that is made of what a model says on one page."""
+    settings = make_settings(**answer)
+    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
+        engine.add_documents([Document("page", page, title=title, uri="page.md")])
+        return engine.ask(question)
 
 
 @pytest.fixture
@@ -129,22 +136,15 @@ def test_an_agent_whose_tools_all_failed_says_that() -> None:
     ],
 )
 def test_what_is_exact_is_read_as_it_is_meant(said: str, text: str) -> None:
-    verdicts = []
-    for verifier in ("rules", "builtin"):
-        settings = make_settings(verifier=verifier)
-        with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(said), settings=settings) as engine:
-            engine.add_documents([Document("d", text, uri="d.md")])
-            verdicts += [each.verdict for each in engine.ask("what is said?").sentences]
-    assert verdicts[0] == "supported"
-    assert verdicts[1] in ("supported", "unsure")
+    assert [each.verdict for each in ask_about(text, said, verifier="rules").sentences] == ["supported"]
+    assert [each.verdict for each in ask_about(text, said).sentences] in (["supported"], ["unsure"])
 
 
-@pytest.mark.parametrize(("verifier", "verdict"), [("rules", "unsupported"), ("builtin", "unsupported")])
-def test_another_day_of_a_range_is_not_supported(verifier: str, verdict: str) -> None:
-    llm = ScriptedLLM("The offsite is from May 17 to May 21 [1].")
-    with Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings(verifier=verifier)) as engine:
-        engine.add_documents([Document("d", "The offsite is 18–21 May.", uri="d.md")])
-        assert [each.verdict for each in engine.ask("when is it?").sentences] == [verdict]
+@pytest.mark.parametrize("verifier", ["rules", "builtin"])
+def test_another_day_of_a_range_is_not_supported(verifier: str) -> None:
+    said = "The offsite is from May 17 to May 21 [1]."
+    answer = ask_about("The offsite is 18–21 May.", said, verifier=verifier)
+    assert [each.verdict for each in answer.sentences] == ["unsupported"]
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,8 @@ def test_one_citation_for_a_paragraph_is_that_of_all_its_sentences() -> None:
     page = "If a rollback is needed, the on-call engineer decides on it within 15 minutes and pages Dana."
     true, false = "The on-call engineer makes that call.", "The moon is made of green cheese."
     for first, verdict in ((true, "supported"), (false, "unsupported")):
-        llm = ScriptedLLM(f"{first} Dana is paged within 15 minutes [1].")
-        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings(verifier="rules")) as engine:
-            engine.add_documents([Document("d", page, uri="d.md")])
-            answer = engine.ask("who decides?")
+        reply = f"{first} Dana is paged within 15 minutes [1]."
+        answer = ask_about(page, reply, question="who decides?", verifier="rules")
         assert [each.verdict for each in answer.sentences] == [verdict, "supported"]
         assert answer.removed == ()
 
@@ -202,15 +200,9 @@ def test_one_citation_for_a_paragraph_is_that_of_all_its_sentences() -> None:
 @pytest.mark.parametrize("verifier", ["builtin", "rules"])
 def test_a_label_before_a_value_is_no_name_that_must_occur(written: str, verifier: str) -> None:
     text = "The engineer on call decides on a rollback. It must happen within 15 minutes, and Dana is paged."
-    found: list[AnswerSentence] = []
-    for said in (written, written.replace("15", "20")):
-        with Engine.open(
-            ":memory:", embedder="hashed", llm=ScriptedLLM(said), settings=make_settings(verifier=verifier)
-        ) as engine:
-            engine.add_documents([Document("runbook", text, title="Runbook", uri="runbook.md")])
-            found += engine.ask("what is the deadline of a rollback?").sentences
-    true, false = found
-    assert not any("Deadline" in each.reason for each in found)
+    asked = {"question": "what is the deadline of a rollback?", "title": "Runbook", "verifier": verifier}
+    (true,), (false,) = (ask_about(text, said, **asked).sentences for said in (written, written.replace("15", "20")))
+    assert "Deadline" not in true.reason + false.reason
     assert true.support is not None
     assert false.support is not None
     assert true.support > false.support

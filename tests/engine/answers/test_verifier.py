@@ -1,10 +1,12 @@
 """What the built-in verifier makes of a model's sentences: paraphrases, lies, quotes, other languages, the setting."""
 
+from typing import Any
+
 import pytest
 
 from clew import Document, Engine, ScriptedLLM
-from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
 from clew.query.answer.check import NOT_READ
+from tests.engine.answers.test_verdicts import ask_about, make_settings
 
 BACKUPS = (
     "Backups run every night at 01:30. They are encrypted before they leave the building. "
@@ -14,15 +16,8 @@ LEASE = "Rent £2,400 pcm, payable in advance. Pets are allowed in the garden on
 GERMAN = "Die Miete beträgt 900 Euro im Monat und ist bis zum dritten Werktag zu zahlen. Haustiere sind nicht erlaubt."
 
 
-def ask(page: str, reply: str, *, title: str = "", question: str = "what does it say?", **answer: object) -> list[str]:
-    settings = Settings(
-        ingestion=IngestionConfig(),
-        reranker=RerankerConfig(name="overlap"),
-        answer=AnswerConfig(**answer),  # type: ignore[arg-type]
-    )
-    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
-        engine.add_documents([Document("page", page, title=title, uri="page.md")])
-        return [each.verdict for each in engine.ask(question).sentences]
+def judge(page: str, reply: str, **options: Any) -> list[str]:
+    return [each.verdict for each in ask_about(page, reply, **options).sentences]
 
 
 @pytest.mark.parametrize(
@@ -34,20 +29,19 @@ def ask(page: str, reply: str, *, title: str = "", question: str = "what does it
     ],
 )
 def test_what_is_true_in_other_words_is_supported(page: str, true: str) -> None:
-    assert ask(page, true) == ["supported"]
+    assert judge(page, true) == ["supported"]
 
 
 def test_a_truth_in_other_words_is_not_called_unsupported() -> None:
     for true in ("You owe £2,400 monthly [1].", "Pets may only be kept in the garden [1]."):
-        assert ask(LEASE, true) in (["unsure"], ["supported"])
+        assert judge(LEASE, true) in (["unsure"], ["supported"])
 
 
 def test_a_truth_in_other_words_that_cites_a_wrong_passage_gets_the_right_one() -> None:
-    settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
     pages = {"vault": "Dan rotates the signing keys every ninety days.", "lease": LEASE, "backups": BACKUPS}
     for true, wrong in (("The person in charge of swapping the signing keys is Dan", 3), ("Dan is who swaps keys", 9)):
         llm = ScriptedLLM(f"{true} [{wrong}].")
-        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings) as engine:
+        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings()) as engine:
             engine.add_documents(Document(name, text, title=name, uri=name) for name, text in pages.items())
             answer = engine.ask("who rotates the signing keys?")
         assert [each.verdict for each in answer.sentences] == ["supported"]
@@ -57,12 +51,9 @@ def test_a_truth_in_other_words_that_cites_a_wrong_passage_gets_the_right_one() 
 def test_code_that_stands_word_for_word_in_a_passage_is_supported() -> None:
     page = "To restart the worker run:\n\n```sh\nworker stop 3\n\nkeys = found[1]\n```\n\nIt takes a minute."
     code = "```\nworker stop 3\n\nkeys = found[1]\n```"
-    settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
     for block, verdict in ((code, "supported"), (code.replace("stop", "kill"), "unsure")):
-        llm = ScriptedLLM(f"Run this: [1]\n{block}\nIt takes a minute [1].")
-        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings) as engine:
-            engine.add_documents([Document("page", page, uri="page.md")])
-            answer = engine.ask("how do I restart the worker?")
+        reply = f"Run this: [1]\n{block}\nIt takes a minute [1]."
+        answer = ask_about(page, reply, question="how do I restart the worker?")
         judged = [(each.text, each.verdict) for each in answer.sentences]
         assert judged[1:] == [(block, verdict), ("It takes a minute.", "supported")]
         mark = "[1]" if verdict == "supported" else "[not sure]"
@@ -75,10 +66,7 @@ def test_a_reason_names_only_what_is_missing() -> None:
         ("Up to €220 per night in Switzerland", "the cited passage does not clearly say so"),
         ("A hotel there may cost €320", "€320 is not in the cited passage"),
     ):
-        settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
-        with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(f"{claim} [1]."), settings=settings) as engine:
-            engine.add_documents([Document("page", page, uri="page.md")])
-            answer = engine.ask("what may a hotel cost in Switzerland?")
+        answer = ask_about(page, f"{claim} [1].", question="what may a hotel cost in Switzerland?")
         assert [each.reason for each in answer.sentences] == [reason]
         assert (answer.found, answer.reason) == (True, "")  # an unsure sentence is an answer too, and marked
 
@@ -94,38 +82,34 @@ def test_a_reason_names_only_what_is_missing() -> None:
     ],
 )
 def test_a_lie_is_not_labelled_supported(page: str, false: str) -> None:
-    assert ask(page, false) != ["supported"]
+    assert judge(page, false) != ["supported"]
 
 
 def test_the_rules_pass_what_the_verifier_does_not() -> None:
     lie = "Backups are deleted before they leave the building [1]."
-    assert (ask(BACKUPS, lie, verifier="rules"), ask(BACKUPS, lie)) == (["supported"], ["unsupported"])
+    assert (judge(BACKUPS, lie, verifier="rules"), judge(BACKUPS, lie)) == (["supported"], ["unsupported"])
 
 
 def test_a_quote_must_be_word_for_word() -> None:
-    assert ask(BACKUPS, "The page says “They are encrypted before they leave the building” [1].") == ["supported"]
-    assert ask(BACKUPS, "The page says “They are encrypted before leaving the building” [1].") == ["unsupported"]
+    assert judge(BACKUPS, "The page says “They are encrypted before they leave the building” [1].") == ["supported"]
+    assert judge(BACKUPS, "The page says “They are encrypted before leaving the building” [1].") == ["unsupported"]
 
 
 def test_the_evidence_may_stand_far_down_a_long_page_or_in_the_heading() -> None:
     filler = " ".join(f"Note {at} was filed by the clerk without any comment of interest." for at in range(30))
-    assert ask(f"{filler} {BACKUPS}", "The keys are held by Ines Dahl [1].", question="who keeps the keys?") == [
+    assert judge(f"{filler} {BACKUPS}", "The keys are held by Ines Dahl [1].", question="who keeps the keys?") == [
         "supported"
     ]
     page = "It weighs 12 kg and is delivered with two batteries."
-    assert ask(page, "The Falcon drill weighs 12 kg [1].", title="Falcon drill") == ["supported"]
+    assert judge(page, "The Falcon drill weighs 12 kg [1].", title="Falcon drill") == ["supported"]
 
 
 def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_names() -> None:
-    settings = Settings(ingestion=IngestionConfig(), reranker=RerankerConfig(name="overlap"))
     exact, wrong, other = (
         f"Die Miete {rest} [1]."
         for rest in ("beträgt 900 Euro im Monat", "beträgt im Monat 750 Euro", "ist im Monat 900 Euro")
     )
-    reply = f"{exact} {wrong} {other}"
-    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
-        engine.add_documents([Document("page", GERMAN, uri="page.md")])
-        answer = engine.ask("Wie hoch ist die Miete?")
+    answer = ask_about(GERMAN, f"{exact} {wrong} {other}", question="Wie hoch ist die Miete?")
     verbatim, false, changed = answer.sentences
     assert (verbatim.verdict, verbatim.reason, verbatim.is_read) == ("supported", "", True)
     assert false.verdict == "unsupported"
@@ -135,16 +119,9 @@ def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_name
 
 
 def test_the_confidence_of_a_models_answer_is_the_mean_chance_of_the_sentences_that_are_shown() -> None:
-    def answer(reply: str, **answer: object) -> tuple[float, list[float | None]]:
-        settings = Settings(
-            ingestion=IngestionConfig(),
-            reranker=RerankerConfig(name="overlap"),
-            answer=AnswerConfig(**answer),  # type: ignore[arg-type]
-        )
-        with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
-            engine.add_documents([Document("page", BACKUPS, uri="page.md")])
-            made = engine.ask("what about backups?")
-            return made.confidence, [each.support for each in made.sentences]
+    def answer(reply: str, **options: Any) -> tuple[float, list[float | None]]:
+        made = ask_about(BACKUPS, reply, question="what about backups?", **options)
+        return made.confidence, [each.support for each in made.sentences]
 
     verbatim = "The keys are kept by Ines Dahl [1]."
     other_words = "Every night at 01:30 a backup is made [1]."

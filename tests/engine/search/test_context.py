@@ -1,10 +1,8 @@
 """Contexts through the front door: every setting of joining, writing and fitting changes what a prompt holds."""
 
 import json
-import random
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from clew import Context, Document, Engine, Extensions, Hit, Query, Settings, SettingsError
-from clew.core.protocols import Strategy
+from clew import Context, Document, Engine, Settings, SettingsError
 from clew.core.settings import ContextConfig, FormatterConfig, IngestionConfig, MergerConfig
 from clew.core.text import estimate_tokens
-from clew.query.search.strategies import Drivers, lexical
 
 SIZES = IngestionConfig(chunk_size=40, chunk_overlap=0)
 
@@ -109,18 +105,6 @@ def test_entries_as_the_formatter_says(engine: Engine) -> None:
     assert asked(engine, "buoy number 3", k=1, formatter=medium).text.startswith("[1] Buoys > Colours\n")
 
 
-def test_two_thresholds_tell_three_sizes(tmp_path: Path) -> None:
-    page = tmp_path / "deep.md"
-    page.write_text("# One\n\n## Two\n\n### Three\n\nA very deep buoy indeed.", encoding="utf-8")
-    with Engine.open(":memory:", embedder="hashed") as engine:
-        engine.add(page)
-        assert asked(engine, "deep buoy").text.startswith("[1] One > Two > Three\n")
-        shorter = FormatterConfig(small_chunk_threshold=10)
-        assert asked(engine, "deep buoy", formatter=shorter).text.startswith("[1] Two > Three\n")
-        none = FormatterConfig(small_chunk_threshold=10, medium_chunk_threshold=20)
-        assert asked(engine, "deep buoy", formatter=none).text.startswith("[1]\n")
-
-
 def test_every_renderer(engine: Engine) -> None:
     base = asked(engine, "harbour lamp", k=4, render="knowledge_base").text
     assert base.startswith("## Knowledge Base\n\n### [1] ")
@@ -145,15 +129,6 @@ def test_the_wrapper_is_in_the_budget(engine: Engine) -> None:
     assert asked(engine, "buoy", wrap="prose").text.startswith("Knowledge base:\n\n[1]")
     with pytest.raises(SettingsError, match=r"context\.tag"):
         ContextConfig(tag="a b")
-
-
-def test_the_order_of_reading(engine: Engine) -> None:
-    split = MergerConfig(require_adjacent=True)
-    best, read = (asked(engine, SEVEN, k=2, order=order, merger=split) for order in ("score", "reading"))
-    assert sorted(bodies(best)) == sorted(bodies(read))
-    assert [passage.spans[0][0] for passage in read.passages] == sorted(each.spans[0][0] for each in best.passages)
-    assert "number 7" in best.passages[0].text
-    assert "number 2" in read.passages[0].text
 
 
 def test_what_hits_bring_along(engine: Engine) -> None:
@@ -181,15 +156,6 @@ def test_hits_in_conversations_bring_their_neighbours_by_default() -> None:
         engine.add_documents([Document("page", PAGES["buoys.md"]), Document("talk", PAGES["lamps.md"], kind="thread")])
         page, talk = (engine.context(text, k=1, strategy="lexical") for text in ("buoy number 5", "lamp number 2"))
         assert [len(each.passages[0].chunks) for each in (page, talk)] == [1, 2]
-
-
-def test_a_cut_at_the_end_of_a_sentence(engine: Engine) -> None:
-    whole = asked(engine, "buoy number 5", k=1)
-    tokens = whole.tokens - 5
-    assert not asked(engine, "buoy number 5", k=1, tokens=tokens).passages
-    context = asked(engine, "buoy number 5", k=1, tokens=tokens, cut=True)
-    assert context.passages[0].text.endswith("in the harbour.")
-    assert [each.reason for each in context.dropped] == ["cut"]
 
 
 def test_tokens_by_the_readers_own_tokenizer(engine: Engine, tmp_path: Path) -> None:
@@ -229,29 +195,6 @@ def test_any_pages_give_contexts_within_budget_whose_spans_are_theirs(pages: lis
             for start, end in passage.spans:
                 at = passage.text.index(text[start:end], at) + end - start
             assert at == len(passage.text)
-
-
-@drawn(max_examples=25)
-@given(st.randoms(use_true_random=False), st.integers(30, 200))
-@pytest.mark.slow
-def test_hits_of_one_score_in_any_order_give_the_same_context(chance: random.Random, tokens: int) -> None:
-    def shuffled(drivers: Drivers) -> Strategy:
-        def search(query: Query) -> list[Hit]:
-            hits = [replace(hit, score=0.5) for hit in lexical(drivers)(query)]
-            return chance.sample(hits, len(hits))
-
-        return search
-
-    with Engine.open(
-        ":memory:",
-        embedder="hashed",
-        settings=Settings(ingestion=SIZES),
-        extensions=Extensions(strategies={"shuffled": shuffled}),
-    ) as engine:
-        engine.add_documents([Document(name, text) for name, text in PAGES.items()])
-        first, second = (engine.context("harbour", k=40, tokens=tokens, strategy="shuffled") for _ in range(2))
-        assert first.text == second.text
-        assert first.passages == second.passages
 
 
 @pytest.mark.parametrize("tokens", [0, -1, 2.5, float("nan")])

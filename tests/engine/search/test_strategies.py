@@ -1,12 +1,11 @@
 """Every strategy through Engine.search, with settings that change what comes out."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, SettingsError, record
@@ -16,7 +15,6 @@ from clew.core.types import Hit, Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.drivers.store.sqlite.database import CollectionState, Database
-from clew.query.search.boost import mix_chunk_and_document_scores
 from clew.query.search.strategies import parse_grade, probability_to_grade
 
 OVERLAP = RerankerConfig(name="overlap")
@@ -59,75 +57,6 @@ def test_every_strategy_finds_what_was_asked(engine: Engine, strategy: str) -> N
     assert len({hit.chunk.id for hit in hits}) == len(hits) <= 3
     assert trace.find("search")
     assert engine.search("who rotates the signing keys?", k=3, strategy=strategy) == hits
-
-
-# -- document boost
-
-
-class Placed(HashedEmbedder):
-    """An embedder whose vectors are given: texts by name, at a chosen cosine to the query."""
-
-    def __init__(self, cosines: Mapping[str, float]) -> None:
-        super().__init__(8)
-        self._cosines = cosines
-
-    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        rows = np.zeros((len(texts), 8), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            name = next((name for name in self._cosines if name in text), None)
-            cosine = 1.0 if role == "query" else self._cosines[name] if name else 0.0
-            row[0] = cosine
-            row[1 + (sum(text.encode()) % 7)] = np.sqrt(1 - cosine**2)
-        return rows
-
-
-def boosting(chunks: Mapping[str, float], summaries: Mapping[str, float | None]) -> Engine:
-    """An engine whose documents have one part at each cosine, and a summary at another."""
-    cosines = {f"part-{name}": cosine for name, cosine in chunks.items()}
-    cosines |= {f"gist-{name}": cosine for name, cosine in summaries.items() if cosine is not None}
-    engine = Engine.open(":memory:", embedder=Placed(cosines))
-    for name in chunks:
-        summary = f"gist-{name}" if summaries.get(name) is not None else ""
-        text = f"# Page\n\nfirst of {name}\n\n## Second\n\npart-{name}"
-        settings = Settings() if summary else BARE
-        engine.add_documents([Document(name, text, summary=summary)], settings=settings)
-    return engine
-
-
-def test_the_score_is_the_shares_of_chunk_and_document() -> None:
-    assert mix_chunk_and_document_scores(0.80, 0.35, 0.3) == pytest.approx(0.665)
-    assert mix_chunk_and_document_scores(0.75, 0.90, 0.3) == pytest.approx(0.795)
-    assert mix_chunk_and_document_scores(0.60, 0.95, 0.3) == pytest.approx(0.705)
-
-
-def scores(engine: Engine, **search: object) -> dict[str, float]:
-    settings = with_search(document_min_similarity=0.3, **search)
-    hits = engine.search("query", k=20, strategy="document_boost", settings=settings)
-    return {hit.chunk.doc_id: hit.score for hit in hits if "part-" in hit.chunk.text}
-
-
-def test_a_relevant_document_lifts_its_chunks() -> None:
-    chunks = {"a": 0.80, "b": 0.75, "c": 0.90, "d": 0.60}
-    with boosting(chunks, {"a": 0.35, "b": 0.90, "c": 0.30, "d": 0.95}) as engine:
-        found = scores(engine)
-        assert found == pytest.approx({"a": 0.665, "b": 0.795, "c": 0.63, "d": 0.705}, abs=1e-4)
-        assert next(iter(found)) == "b"
-        assert list(scores(engine, document_weight=0.0)) == ["c", "a", "b", "d"]
-        assert list(scores(engine, document_weight=1.0))[:2] == ["d", "b"]
-    with pytest.raises(SettingsError, match="document_weight"):
-        with_search(document_weight=1.5)
-
-
-def test_a_document_without_a_summary_keeps_its_score() -> None:
-    with boosting({"a": 0.80, "b": 0.70}, {"a": None, "b": 0.9}) as engine:
-        assert scores(engine) == pytest.approx({"a": 0.80, "b": 0.76}, abs=1e-4)
-
-
-def test_the_best_chunk_of_the_best_document_is_reached_wherever_it_stands() -> None:
-    chunks = {f"x{number:02}": 0.8 + number / 1000 for number in range(12)} | {"best": 0.5}
-    with boosting(chunks, {**dict.fromkeys(chunks, 0.31), "best": 0.99}) as engine:
-        settings = with_search(document_min_similarity=0.3, document_weight=0.9)
-        assert documents(engine.search("query", k=1, strategy="document_boost", settings=settings)) == ["best"]
 
 
 # -- several queries
@@ -392,15 +321,6 @@ def test_a_batch_finds_in_the_shard_what_each_search_finds_alone_and_each_reads_
         assert len(read) == 3 + 2  # two batches of at most 64
 
 
-def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
-    from clew.surface.settings.load import load_invocation
-
-    file = tmp_path / "clew.toml"
-    file.write_text('[reranker]\nname = "overlap"\n[search]\ndocument_weight = 0.5\n', encoding="utf-8")
-    settings = load_invocation(file=file, environ={}, overrides={}).settings
-    assert (settings.reranker.name, settings.search.document_weight) == ("overlap", 0.5)
-
-
 # -- a whole conversation as the query
 
 TOPICS = {
@@ -437,29 +357,6 @@ def conversing(**conversation: object) -> Settings:
     return Settings(conversation=ConversationConfig(**conversation))  # type: ignore[arg-type]
 
 
-def test_every_topic_of_a_conversation_is_found(posts: Engine) -> None:
-    settings = conversing(single_below=10, max_tokens=60, overlap_tokens=0)
-    hits = posts.search(talk(10), k=5, settings=settings)
-    assert set(TOPICS) <= {name.rstrip("0123456789") for name in documents(hits)}
-    assert len(hits) == 5
-
-
-def test_up_to_a_hundred_messages_are_one_query(posts: Engine, caplog: pytest.LogCaptureFixture) -> None:
-    def chunks(rows: list[dict[str, str]]) -> int:
-        with record() as trace:
-            posts.search(rows, settings=conversing(single_below=100))
-        step = trace.find("chunked")
-        assert step
-        return int(step.notes["chunks"])
-
-    rows = talk(40)
-    assert chunks(rows[:100]) == 1
-    with caplog.at_level(logging.INFO, logger="clew"):
-        assert chunks(rows[:101]) > 1
-    assert "Chunked conversation into" in caplog.text
-    assert " final" in caplog.text
-
-
 def count_queries(engine: Engine, rows: object) -> int:
     with record() as trace:
         engine.search(rows)  # type: ignore[arg-type]
@@ -481,11 +378,6 @@ def test_topics_and_not_the_number_of_messages_decide_how_many_queries_there_are
         for n in range(500)
     ]
     assert count_queries(posts, long) <= 30
-
-
-def test_a_short_conversation_finds_all_of_its_topics(posts: Engine) -> None:
-    found = documents(posts.search(talk(10), k=5))
-    assert set(TOPICS) <= {name.rstrip("0123456789") for name in found}
 
 
 def test_turns_of_a_chat_with_a_model_are_a_conversation(posts: Engine) -> None:

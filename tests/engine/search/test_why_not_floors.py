@@ -1,12 +1,11 @@
 """Why something is not shown when a floor left it out: the stage is the threshold, and the floor is what to change."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from clew import Document, Engine, Settings
-from clew.core.settings import SearchConfig
+from clew.core.settings.override import override_settings
 from tests.engine.chosen import ChosenEmbedder
 
 ASKED = "who rotates the signing keys?"
@@ -21,29 +20,22 @@ def engine() -> Iterator[Engine]:
         yield opened
 
 
-@pytest.mark.parametrize("strategy", ["hybrid", "lexical", "semantic"])
-def test_a_minimum_of_similarity_is_named_and_lowered(engine: Engine, strategy: str) -> None:
-    settings = Settings(search=SearchConfig(min_similarity=0.95))
-    lost = engine.why_not(ASKED, "answer", strategy=strategy, settings=settings)
+@pytest.mark.parametrize(
+    ("strategy", "floor", "minimum", "target"),
+    [
+        *((name, "min_similarity", 0.95, "answer") for name in ("hybrid", "lexical", "semantic")),
+        *((name, "min_relevance", 0.5, "soup") for name in ("hybrid", "semantic")),
+    ],
+)
+def test_a_minimum_is_named_and_lowered(engine: Engine, strategy: str, floor: str, minimum: float, target: str) -> None:
+    settings = override_settings(Settings(), {f"search.{floor}": minimum})
+    lost = engine.why_not(ASKED, target, strategy=strategy, settings=settings)
     assert lost.stage == "threshold"
-    assert "0.9" in lost.reason
+    assert target == "soup" or "0.9" in lost.reason
     assert lost.fix is not None
-    assert lost.fix.setting == "search.min_similarity"
-    assert isinstance(lost.fix.value, float)
-    lower = replace(settings, search=replace(settings.search, min_similarity=lost.fix.value))
-    assert [hit.chunk.doc_id for hit in engine.search(ASKED, strategy=strategy, settings=lower)] == ["answer"]
-
-
-@pytest.mark.parametrize("strategy", ["hybrid", "semantic"])
-def test_a_minimum_of_relevance_is_named_and_lowered(engine: Engine, strategy: str) -> None:
-    settings = Settings(search=SearchConfig(min_relevance=0.5))
-    lost = engine.why_not(ASKED, "soup", strategy=strategy, settings=settings)
-    assert lost.stage == "threshold"
-    assert lost.fix is not None
-    assert lost.fix.setting == "search.min_relevance"
-    assert isinstance(lost.fix.value, float)
-    lower = replace(settings, search=replace(settings.search, min_relevance=lost.fix.value))
-    assert "soup" in {hit.chunk.doc_id for hit in engine.search(ASKED, strategy=strategy, settings=lower)}
+    assert lost.fix.setting == f"search.{floor}"
+    lower = override_settings(settings, {lost.fix.setting: lost.fix.value})
+    assert target in {hit.chunk.doc_id for hit in engine.search(ASKED, strategy=strategy, settings=lower)}
 
 
 def test_the_floor_of_a_context_is_named(engine: Engine) -> None:

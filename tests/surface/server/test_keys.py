@@ -4,10 +4,8 @@ import json
 import shutil
 import socket
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from clew.surface.cli.app import app
 from clew.surface.server.keys import find_server_folder
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
-from tests.surface.server.conftest import fill, serving
+from tests.surface.server.conftest import fill, read_start, serving, started
 from tests.surface.server.test_guard import bearer
 
 
@@ -107,17 +105,6 @@ def test_a_server_that_only_reads_keeps_no_feedback(folder: Path) -> None:
         assert running.server.engines.get("default").list_feedback() == []
 
 
-@contextmanager
-def started(store: str, cwd: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """A server that `clew serve` runs in a folder."""
-    command = [sys.executable, "-m", "clew", "--store", store, "serve", "--port", "0", "--embedder", "hashed", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cwd) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize("kind", ["lance", "postgres"])
 def test_a_server_asks_for_its_keys_wherever_it_is_started(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -136,9 +123,8 @@ def test_a_server_asks_for_its_keys_wherever_it_is_started(
     token = run(store, "add", "admin").stdout.strip()
     assert not list(here.iterdir())
     again = f"{store}&application_name=other" if kind == "postgres" else f"lance://{tmp_path}/here/../lake/"
-    with started(again, there, "--json") as process:
-        assert process.stdout is not None
-        shown = json.loads(process.stdout.readline())
+    with started(again, "--json", cwd=there) as process:
+        shown = read_start(process)
         assert shown["keys"] == 1
         search: dict[str, Any] = {"json": {"query": "vault key"}, "timeout": 60}
         assert httpx2.post(f"{shown['address']}/v1/search", **search).status_code == 401
@@ -169,7 +155,7 @@ def test_a_server_does_not_start_beside_keys_of_an_earlier_version(
 @pytest.mark.slow
 def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
     def read_start() -> str:
-        with started(str(folder), folder.parent) as process:
+        with started(folder, cwd=folder.parent) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("serving on http://127.0.0.1:")
             return process.stdout.readline()

@@ -2,12 +2,10 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 QUERY = "who rotates the keys?"
 
@@ -15,7 +13,7 @@ QUERY = "who rotates the keys?"
 # -- search
 
 
-def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
+def test_search_shows_rank_relevance_place_and_snippet(clew: Clew) -> None:
     done = clew("search", QUERY, "-k", "2")
     assert done.code == 0
     lines = done.out.splitlines()
@@ -30,13 +28,13 @@ def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
     assert "\x1b" not in done.out
 
 
-def test_multi_query_without_a_model_says_that_it_is_hybrid(clew: "Clew") -> None:
+def test_multi_query_without_a_model_says_that_it_is_hybrid(clew: Clew) -> None:
     asked = ("who rotates the signing keys? when is lunch served at noon?", "--strategy", "multi_query")
     assert "this is hybrid" in clew("explain", *asked).out
     assert "this is hybrid" in str(clew("search", *asked, "--json").json["trace"])
 
 
-def test_search_as_json(clew: "Clew") -> None:
+def test_search_as_json(clew: Clew) -> None:
     shape = clew("search", QUERY, "--json").json
     assert shape["language"] == "en"
     for rank, hit in enumerate(shape["hits"], 1):
@@ -51,7 +49,7 @@ def test_search_as_json(clew: "Clew") -> None:
     assert shape["reason"] == ""
 
 
-def test_depth_is_how_many_each_ranking_considers(clew: "Clew") -> None:
+def test_depth_is_how_many_each_ranking_considers(clew: Clew) -> None:
     assert len(clew.hits("keys rotation soup gauge", "-k", "3")) == 3
     shallow = clew("search", "keys rotation soup gauge", "-k", "1", "--depth", "1", "--json").json
     deep = clew("search", "keys rotation soup gauge", "-k", "1", "--depth", "50", "--json").json
@@ -61,7 +59,7 @@ def test_depth_is_how_many_each_ranking_considers(clew: "Clew") -> None:
 
 @pytest.mark.parametrize("number", ["relevance", "similarity"])
 @pytest.mark.parametrize("strategy", ["hybrid", "lexical", "semantic"])
-def test_a_minimum_binds_every_hit_of_every_strategy(clew: "Clew", strategy: str, number: str) -> None:
+def test_a_minimum_binds_every_hit_of_every_strategy(clew: Clew, strategy: str, number: str) -> None:
     asked = ("search", QUERY, "-k", "10", "--strategy", strategy, "--json")
     hits = clew(*asked).json["hits"]
     minimum = sorted(hit[number] for hit in hits)[len(hits) // 2]
@@ -71,7 +69,7 @@ def test_a_minimum_binds_every_hit_of_every_strategy(clew: "Clew", strategy: str
     assert 0 < len(kept) < len(hits)
 
 
-def test_min_relevance_of_a_context(clew: "Clew") -> None:
+def test_min_relevance_of_a_context(clew: Clew) -> None:
     asked = ("context", QUERY, "-k", "10", "--json")
     unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
     hits = clew("search", QUERY, "-k", "10", "--json").json["hits"]
@@ -83,7 +81,7 @@ def test_min_relevance_of_a_context(clew: "Clew") -> None:
 
 
 @pytest.mark.parametrize("option", ["--min-relevance", "--min-similarity"])
-def test_where_a_minimum_leaves_nothing_the_best_hit_is_described(clew: "Clew", option: str) -> None:
+def test_where_a_minimum_leaves_nothing_the_best_hit_is_described(clew: Clew, option: str) -> None:
     best = clew("search", QUERY, "-k", "1", "--json").json["hits"][0]
     numbers = f"a relevance of {best['relevance']:.2f} and a similarity of {best['similarity']:.2f}"
     reason = f"the best hit has {numbers}, below the minimum that is set"
@@ -118,7 +116,7 @@ WIDE = ("-k", "10", "--min-similarity=-1")
         (("--meta", "owner=ines", "--meta", "author=eve"), set()),
     ],
 )
-def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> None:
+def test_filters(clew: Clew, options: tuple[str, ...], found: set[str]) -> None:
     assert set(clew.hits("keys soup gauge", *WIDE, *options)) == found
     unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
     shape = clew("context", "keys soup gauge", *WIDE, *options, "--json", **unbound).json
@@ -142,7 +140,7 @@ def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> Non
     ],
 )
 @pytest.mark.parametrize("command", ["search", "context", "explain"])
-def test_what_cannot_be_asked(clew: "Clew", command: str, options: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_asked(clew: Clew, command: str, options: tuple[str, ...], said: str) -> None:
     done = clew(command, QUERY, *options)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"clew: {said}")
@@ -151,13 +149,13 @@ def test_what_cannot_be_asked(clew: "Clew", command: str, options: tuple[str, ..
 
 @pytest.mark.parametrize("command", ["search", "context", "explain"])
 @pytest.mark.parametrize("query", ["", "  \n "])
-def test_an_empty_query_is_an_error(clew: "Clew", command: str, query: str) -> None:
+def test_an_empty_query_is_an_error(clew: Clew, command: str, query: str) -> None:
     done = clew(command, query)
     assert done.code == 2
     assert "empty" in done.err
 
 
-def test_nothing_found_says_why(clew: "Clew", fresh: "Clew") -> None:
+def test_nothing_found_says_why(clew: Clew, fresh: Clew) -> None:
     done = fresh("search", QUERY)
     assert done.code == 3  # there is no collection at all
     fresh("add", "pages/lunch.md")
@@ -177,14 +175,14 @@ def test_nothing_found_says_why(clew: "Clew", fresh: "Clew") -> None:
     assert context.err.startswith("No results: ")
 
 
-def test_a_query_may_look_like_an_option(clew: "Clew") -> None:
+def test_a_query_may_look_like_an_option(clew: Clew) -> None:
     assert clew("search", "--json", "--", "--path").json["hits"] is not None
 
 
 # -- context and explain
 
 
-def test_context_is_the_text_alone(clew: "Clew") -> None:
+def test_context_is_the_text_alone(clew: Clew) -> None:
     done = clew("context", QUERY)
     shape = clew("context", QUERY, "--json").json
     assert done.code == 0
@@ -199,7 +197,7 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
         assert passage["relevance"] == pytest.approx(best)
 
 
-def test_context_options(clew: "Clew") -> None:
+def test_context_options(clew: Clew) -> None:
     whole = clew("context", QUERY, *WIDE, "--tokens", "2000", "--json").json
     small = clew("context", QUERY, *WIDE, "--tokens", "40", "--json").json
     assert small["tokens"] <= 40 < whole["tokens"]
@@ -212,7 +210,7 @@ def test_context_options(clew: "Clew") -> None:
     assert clew("context", QUERY, "--tokens", "0").code == 2
 
 
-def test_explain(clew: "Clew") -> None:
+def test_explain(clew: Clew) -> None:
     done = clew("explain", QUERY, "-k", "1", "--strategy", "lexical")
     assert done.code == 0
     assert done.out.startswith(f"{QUERY!r} by lexical: 1 hit\n")

@@ -21,8 +21,9 @@ PAGES = choose_runs(150, 300)  # of one upload: several batches of the pipeline
 
 def open_client(stack: ExitStack, url: str, folder: Path) -> Client:
     """A client of a server in a process of its own."""
-    environ = {"CLEW_SERVER__RATE": "0", "CLEW_SERVER__FOLDER": str(folder), "CLEW_JOBS__LEASE": "2"}
-    process = stack.enter_context(started(url, "--json", CLEW_JOBS__ANY_HOST="true", **environ))
+    served = {"CLEW_SERVER__RATE": "0", "CLEW_SERVER__FOLDER": str(folder)}
+    jobs = {"CLEW_JOBS__LEASE": "2", "CLEW_JOBS__ANY_HOST": "true"}
+    process = stack.enter_context(started(url, "--json", cwd=None, **served, **jobs))
     return stack.enter_context(Client(read_start(process)["address"]))
 
 

@@ -12,7 +12,7 @@ from clew.drivers.store.postgres import pool
 from clew.drivers.store.rows import hash_facet, pack_terms
 from tests.engine.access.test_access_labels import LABELS, as_app, open_part, open_whole
 from tests.engine.histories import NOON
-from tests.engine.upkeep.test_doctor import make_change
+from tests.engine.upkeep.changes import make_change
 
 PAGES = [Document("menu", "Soup on Monday"), Document("pay", "Salaries rise", access={"hr"})]
 MESSAGES = [

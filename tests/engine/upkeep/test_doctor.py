@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +20,14 @@ from clew.core.settings import IngestionConfig, StoreConfig
 from clew.drivers.store import inspection
 from clew.drivers.store.sqlite.shard import ShardIndex
 from tests.engine.chosen import OpenEngine
-from tests.engine.upkeep.faults import make_damageable
-
-Change = Callable[[str], None]
-PAGES = [Document(f"d{n}", f"Page {n} is on the vault. Its keys rotate every {n} days. " * 20, ()) for n in range(4)]
-START = datetime(2024, 5, 1, tzinfo=UTC)
-CHAT = [Message(f"the rota, part {n}", "ann", START + timedelta(minutes=n), f"m{n}", "ops") for n in range(5)]
+from tests.engine.upkeep.changes import PAGES, START, Change, change_folder, fill, make_change
 
 
-def fill(engine: Engine) -> None:
-    engine.add_documents(PAGES)
-    engine.add_messages(CHAT)
-
-
-def make_change(request: pytest.FixtureRequest, engine: Engine) -> Change:
-    """Runs SQL on the store past Clew, as damage would come: without the checksums following it."""
-    if engine.opened.folder is None:
-        import psycopg
-
-        url = request.getfixturevalue("postgres")
-        make_damageable(url)
-
-        def change(sql: str) -> None:
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute("SET session_replication_role = replica")  # past that trigger
-                connection.execute("SET search_path TO clew, public")
-                connection.execute(sql)
-
-        return change
-    file = engine.opened.folder / "clew.db"
-
-    def change_file(sql: str) -> None:
-        with closing(sqlite3.connect(file)) as db, db:
-            db.execute(sql)
-
-    return change_file
-
-
-def test_a_sound_collection_has_no_defects(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    report = engine.doctor()
+def test_a_sound_collection_has_no_defects(filled: Engine) -> None:
+    report = filled.doctor()
     assert report.is_sound
     assert report.defects == ()
-    assert report.checked == {"documents": 5, "chunks": engine.status().chunks}
+    assert report.checked == {"documents": 5, "chunks": filled.status().chunks}
 
 
 def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,14 +74,12 @@ def test_what_is_changed_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_a_row_that_is_not_as_it_was_written_is_an_error_and_never_shown(
-    open_engine: OpenEngine, request: pytest.FixtureRequest, sql: str, read: Callable[[Engine], Any]
+    filled: Engine, change: Change, sql: str, read: Callable[[Engine], Any]
 ) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    make_change(request, engine)(sql)
+    change(sql)
     with pytest.raises(CollectionDamaged, match=r"Engine\.doctor"):
-        read(engine)
-    assert not engine.doctor().is_sound
+        read(filled)
+    assert not filled.doctor().is_sound
 
 
 def test_missing_summaries_are_named_and_made(open_engine: OpenEngine) -> None:
@@ -203,11 +165,9 @@ def test_terms_in_another_order_are_named_and_repaired(tmp_path: Path) -> None:
         assert engine.doctor().defects == ()
 
 
-def test_an_engine_that_sees_a_part_cannot_be_examined(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
+def test_an_engine_that_sees_a_part_cannot_be_examined(filled: Engine) -> None:
     with pytest.raises(SettingsError, match="whole collection"):
-        engine.within(Filter(kinds=frozenset({"page"}))).doctor()
+        filled.within(Filter(kinds=frozenset({"page"}))).doctor()
 
 
 def test_a_log_that_lost_changes_is_noticed_and_accepted(tmp_path: Path) -> None:
@@ -302,8 +262,7 @@ def test_damaged_facets_of_a_document_hide_it_from_no_filter_and_show_it_through
 ) -> None:
     with Engine.open(tmp_path / "team", embedder="hashed:32") as engine:
         engine.add_documents([PAGES[0], replace(PAGES[1], kind="note", access={"hr"})])
-        with closing(sqlite3.connect(tmp_path / "team" / "default" / "clew.db")) as db, db:
-            db.execute("UPDATE documents SET facets = ?", (facets,))
+        change_folder(tmp_path / "team" / "default", "UPDATE documents SET facets = ?", facets)
         for where, ids in (
             (Filter(), ["d0", "d1"]),
             (Filter(kinds={"page"}), ["d0"]),

@@ -19,7 +19,7 @@ from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import inspection
 from tests.engine.chosen import OpenEngine
-from tests.engine.upkeep.test_doctor import fill, make_change
+from tests.engine.upkeep.changes import Change, change_folder, cure, fill, make_change
 from tests.soak import choose_runs
 
 THREAD = "(SELECT row FROM documents WHERE kind = 'thread')"
@@ -66,26 +66,21 @@ def test_a_repair_that_stops_midway_loses_no_chunks(open_engine: OpenEngine, req
 
 
 @pytest.mark.parametrize("kind", ["page", "thread"])
-def test_a_document_or_thread_without_chunks_is_damaged_and_gets_them(open_engine: OpenEngine, kind: str) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    doc_id = find_thread(engine) if kind == "thread" else "d1"
-    (stored,) = engine.opened.store.stored_documents([doc_id])
+def test_a_document_or_thread_without_chunks_is_damaged_and_gets_them(filled: Engine, kind: str) -> None:
+    doc_id = find_thread(filled) if kind == "thread" else "d1"
+    (stored,) = filled.opened.store.stored_documents([doc_id])
     bare = replace(stored, chunks=(), terms=(), vectors=np.zeros((0, 32), np.float32), summary_vector=None)
-    engine.opened.store.put_many([bare])
-    report = engine.doctor()
+    filled.opened.store.put_many([bare])
+    report = filled.doctor()
     assert not report.is_sound
     assert ("sizes", doc_id, "rechunk") in {(each.area, each.document, each.remedy) for each in report.defects}
-    assert engine.doctor(repair=True).is_sound
-    assert engine.doctor(full=True).defects == ()
-    assert doc_id in {hit.document.id for hit in engine.search("rota vault", k=50)}
+    cure(filled)
+    assert doc_id in {hit.document.id for hit in filled.search("rota vault", k=50)}
 
 
 def test_an_error_that_says_nothing_of_the_rows_removes_nothing(
-    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+    filled: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
 
     def fail(*_: Any) -> None:
         raise DriverFailed("disk I/O error; try again")
@@ -93,32 +88,29 @@ def test_an_error_that_says_nothing_of_the_rows_removes_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(inspection, "read_stored_documents", fail)
         with pytest.raises(DriverFailed, match="disk I/O error"):
-            engine.doctor(repair=True)
-    assert len(list(engine.list())) == 5
-    assert engine.doctor(full=True).defects == ()
+            filled.doctor(repair=True)
+    assert len(list(filled.list())) == 5
+    assert filled.doctor(full=True).defects == ()
 
 
 def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
-    open_engine: OpenEngine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    filled: Engine, change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    change = make_change(request, engine)
     for table in ("pieces", "chunks"):  # else its chunks say what it was
         change(f"UPDATE {table} SET text = 'forged' WHERE doc IN (SELECT row FROM documents WHERE id IN ('d0', 'd1'))")
-    repair = type(engine.opened.store).repair  # type: ignore[attr-defined]
+    repair = type(filled.opened.store).repair  # type: ignore[attr-defined]
 
     def add_first(store: Any, defects: Any) -> None:
-        engine.add_documents([Document("d0", "It is whole again.")])
+        filled.add_documents([Document("d0", "It is whole again.")])
         repair(store, defects)
 
-    monkeypatch.setattr(type(engine.opened.store), "repair", add_first)
-    report = engine.doctor(repair=True)
+    monkeypatch.setattr(type(filled.opened.store), "repair", add_first)
+    report = filled.doctor(repair=True)
     assert [each.document for each in report.defects if each.remedy == "remove"] == ["d1"]
-    assert engine.read("d0").text == "It is whole again."
-    assert "d1" not in {record.id for record in engine.list()}
+    assert filled.read("d0").text == "It is whole again."
+    assert "d1" not in {record.id for record in filled.list()}
     monkeypatch.undo()
-    assert engine.doctor().is_sound
+    assert filled.doctor().is_sound
 
 
 @pytest.mark.parametrize(
@@ -140,22 +132,17 @@ def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
     ],
 )
 def test_a_text_that_is_sound_or_said_by_its_chunks_is_kept_whatever_else_is_damaged(
-    open_engine: OpenEngine, request: pytest.FixtureRequest, sql: str, lost: str
+    filled: Engine, change: Change, sql: str, lost: str
 ) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
     pay = Document("pay", "# Wages\n\nThey are paid on the last Friday.", title="Pay", access=frozenset({"hr"}))
-    engine.add_documents([pay])
-    before = {record.id: engine.read(record.id) for record in engine.list()}
-    thread, change = find_thread(engine), make_change(request, engine)
+    filled.add_documents([pay])
+    before = {record.id: filled.read(record.id) for record in filled.list()}
+    thread = find_thread(filled)
     for statement in sql.split(";"):
         change(statement)
-    report = engine.doctor(repair=True)
-    assert "keep" in {each.remedy for each in report.defects}
-    assert report.is_sound
-    assert engine.doctor(full=True).defects == ()
-    after = {record.id: engine.read(record.id) for record in engine.list()}
-    assert find_thread(engine) == thread
+    assert "keep" in {each.remedy for each in cure(filled).defects}
+    after = {record.id: filled.read(record.id) for record in filled.list()}
+    assert find_thread(filled) == thread
     sections = [each for each in before[thread].sections if each.id != lost]
     assert [(each.id, each.author, each.at) for each in after[thread].sections] == [
         (each.id, each.author, each.at) for each in sections
@@ -163,15 +150,15 @@ def test_a_text_that_is_sound_or_said_by_its_chunks_is_kept_whatever_else_is_dam
     texts = {key: each.text.strip() for key, each in before.items()}
     texts[thread] = "".join(before[thread].text[each.start : each.end] for each in sections).strip()
     assert {key: each.text.strip() for key, each in after.items()} == texts
-    assert {hit.document.id for hit in engine.search("rota vault wages", k=50)} == set(before)
+    assert {hit.document.id for hit in filled.search("rota vault wages", k=50)} == set(before)
     if "access" in sql:  # nobody who is let in by a label sees what another label may have been put on
         assert after["pay"].access == frozenset()
         assert after["pay"].title == "Wages"  # its first heading
         for label in ("hr", "all"):
-            seen = engine.within(Filter(access=frozenset({label})))
+            seen = filled.within(Filter(access=frozenset({label})))
             assert "pay" not in {hit.document.id for hit in seen.search("wages are paid", k=50)}
-    engine.add_documents([pay])
-    assert engine.read("pay").access == {"hr"}
+    filled.add_documents([pay])
+    assert filled.read("pay").access == {"hr"}
 
 
 def test_a_document_of_which_a_part_is_kept_is_read_anew_by_the_next_add(tmp_path: Path) -> None:
@@ -179,8 +166,7 @@ def test_a_document_of_which_a_part_is_kept_is_read_anew_by_the_next_add(tmp_pat
     file.write_text("# Keys\n\nThey rotate every ninety days.\n", "utf-8")
     with Engine.open(store, embedder="hashed:32") as engine:
         engine.add(file)
-        with closing(sqlite3.connect(store / "default" / "clew.db")) as db, db:
-            db.execute('UPDATE documents SET meta = \'{"owner": "eve"}\'')
+        change_folder(store / "default", 'UPDATE documents SET meta = \'{"owner": "eve"}\'')
         assert [each.remedy for each in engine.doctor(repair=True).defects] == ["keep"]
         assert [hit.chunk.text for hit in engine.search("keys rotate", strategy="lexical", k=1)]
         assert len(engine.add(file).changed) == 1
@@ -267,8 +253,7 @@ def test_pages_that_cannot_be_read_take_no_others_with_them(tmp_path: Path) -> N
     at = data.index(b"Part 30 of the tale") // 8192 * 8192
     file.write_bytes(data[:at] + bytes(8192) + data[at + 8192 :])
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
-        assert engine.doctor(repair=True).is_sound
-        assert engine.doctor(full=True).defects == ()
+        cure(engine)
         assert show(engine) == before  # each text is stored twice, in its pieces and its chunks
 
 
@@ -298,32 +283,23 @@ def test_a_chunk_that_is_moved_to_another_document_is_cured_by_one_repair(tmp_pa
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
         fill(engine)
         before = show(engine)
-        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
-            db.execute("UPDATE chunks SET doc = ? WHERE row = 3", (doc,))
-        assert engine.doctor(repair=True).is_sound
-        assert engine.doctor(full=True).defects == ()
+        change_folder(tmp_path / "default", "UPDATE chunks SET doc = ? WHERE row = 3", doc)
+        cure(engine)
         assert show(engine) == before
 
 
 @pytest.mark.parametrize("kind", ["page", "thread"])
-def test_a_text_whose_record_is_gone_is_kept_and_named(
-    open_engine: OpenEngine, request: pytest.FixtureRequest, kind: str
-) -> None:
-    engine = open_engine(embedder="hashed:32")
-    fill(engine)
-    lost = find_thread(engine) if kind == "thread" else "d1"
-    texts = show(engine)[0]
-    make_change(request, engine)(f"DELETE FROM documents WHERE id = '{lost}'")
-    report = engine.doctor(repair=True)
-    assert report.is_sound
-    (told,) = [each for each in report.defects if each.remedy == "keep"]
+def test_a_text_whose_record_is_gone_is_kept_and_named(filled: Engine, change: Change, kind: str) -> None:
+    lost = find_thread(filled) if kind == "thread" else "d1"
+    texts = show(filled)[0]
+    change(f"DELETE FROM documents WHERE id = '{lost}'")
+    (told,) = [each for each in cure(filled).defects if each.remedy == "keep"]
     assert texts[lost][:16] in told.problem
     assert told.document.startswith("recovered-")
     assert f"kept as {told.document}" in told.advice
-    assert engine.doctor(full=True).defects == ()
     texts[told.document] = texts.pop(lost)
-    assert show(engine)[0] == texts
-    assert told.document in {hit.document.id for hit in engine.search("rota vault", k=50)}
+    assert show(filled)[0] == texts
+    assert told.document in {hit.document.id for hit in filled.search("rota vault", k=50)}
 
 
 @pytest.mark.parametrize("number", [999_999, -7, 3])
@@ -332,13 +308,11 @@ def test_a_document_whose_number_is_damaged_keeps_its_record(tmp_path: Path, num
         fill(engine)
         engine.add_documents([Document("pay", "The vault pays on Friday.", title="Pay", uri="pay.md", access={"red"})])
         before = [engine.read(record.id) for record in engine.list()]
-        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
-            db.execute("UPDATE documents SET row = ? WHERE id = 'pay'", (number,))
+        change_folder(tmp_path / "default", "UPDATE documents SET row = ? WHERE id = 'pay'", number)
         found = engine.doctor().defects
         assert "the number of the document 'pay.md' is damaged" in {each.problem for each in found}
         assert not any(each.remedy == "remove" for each in found)
-        assert engine.doctor(repair=True).is_sound
-        assert engine.doctor(full=True).defects == ()
+        cure(engine)
         assert [engine.read(record.id) for record in engine.list()] == before
         assert "pay" in {hit.document.id for hit in engine.search("pays on Friday", where=Filter(access={"red"}))}
 
@@ -351,14 +325,10 @@ def test_a_missing_table_is_named_and_what_is_left_is_kept(tmp_path: Path, table
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
         fill(engine)
         before = show(engine)
-    with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
-        db.execute(f"DROP TABLE {table}")
+    change_folder(tmp_path / "default", f"DROP TABLE {table}")
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
         assert f"no such table: {table}" in engine.doctor().defects[0].problem
-        report = engine.doctor(repair=True)
-        assert report.is_sound
-        assert f"no such table: {table}" in "".join(each.problem for each in report.defects)
-        assert engine.doctor(full=True).defects == ()
+        assert f"no such table: {table}" in "".join(each.problem for each in cure(engine).defects)
         if table in DERIVED:
             assert show(engine) == before
         assert sorted(show(engine)[0].values()) == sorted(before[0].values())
@@ -369,8 +339,7 @@ def test_a_page_whose_piece_is_damaged_keeps_its_lines(tmp_path: Path, change: s
     text = "# Budget\n\nVault keys are here.\n\n## Poseidon\n\nRota of the week.\n\n| a | b |\n|---|---|\n| 1 | 2 |"
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
         engine.add_documents([Document("p", text)])
-        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
-            db.execute(f"UPDATE pieces SET {change}")
+        change_folder(tmp_path / "default", f"UPDATE pieces SET {change}")
         assert engine.doctor(repair=True).is_sound
         assert engine.read("p").text == text
 
@@ -379,10 +348,10 @@ def test_a_damaged_staged_vector_takes_no_others_with_it(tmp_path: Path) -> None
     with Engine.open(tmp_path, embedder="hashed:32") as engine:
         fill(engine)
         engine.reembed("hashed:64")
-        with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db, db:
-            db.execute("UPDATE staged SET vector = zeroblob(128) WHERE row = (SELECT max(row) FROM staged)")
-        assert engine.doctor(repair=True).is_sound
-        assert engine.doctor(full=True).defects == ()
+        change_folder(
+            tmp_path / "default", "UPDATE staged SET vector = zeroblob(128) WHERE row = (SELECT max(row) FROM staged)"
+        )
+        cure(engine)
         assert engine.reembed("hashed:32").embedded == 1
 
 

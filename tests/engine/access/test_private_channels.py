@@ -74,8 +74,7 @@ def test_only_members_see_private_channels_and_direct_conversations(
     assert len(list(engine.list())) == len(SAID)  # the engine without labels sees all of it
 
 
-def test_a_newer_export_changes_who_sees_it(tmp_path: Path, open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_newer_export_changes_who_sees_it(tmp_path: Path, engine: Engine) -> None:
     export = write_export(tmp_path / "export")
     engine.add(export)
     newer = {**TABLES, "groups.json": [{"id": "G1", "name": "hr-private", "members": ["U3", "U4"]}]}
@@ -89,8 +88,7 @@ def test_a_newer_export_changes_who_sees_it(tmp_path: Path, open_engine: OpenEng
     assert "general" in list_seen(engine, "U2")
 
 
-def test_what_was_added_without_labels_gets_them_with_the_next_export(tmp_path: Path, open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_what_was_added_without_labels_gets_them_with_the_next_export(tmp_path: Path, engine: Engine) -> None:
     everything = [{"id": f"C-{folder}", "name": folder} for folder in SAID]
     public = {"users.json": TABLES["users.json"], "channels.json": everything}
     export = write_export(tmp_path / "export", public)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew import Settings
+from clew import Engine, Settings
 from clew.core.settings import IngestionConfig
 from tests.engine.chosen import OpenEngine
 
@@ -20,8 +20,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_empty_files_are_passed_over_and_counted(project: Path, open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_empty_files_are_passed_over_and_counted(project: Path, engine: Engine) -> None:
     planned = engine.plan(project)
     report = engine.add(project)
     assert (len(report.added), report.failed, report.noted) == (3, (), ())
@@ -60,8 +59,7 @@ def test_a_file_that_was_emptied_stays_until_sync(project: Path, open_engine: Op
     assert [each.reason.partition(";")[0] for each in report.noted] == ["2 of its 2 files are gone, empty or ignored"]
 
 
-def test_a_stored_file_that_cannot_be_read_any_more_stays(project: Path, open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_stored_file_that_cannot_be_read_any_more_stays(project: Path, engine: Engine) -> None:
     engine.add(project)
     (project / "a.md").write_bytes(b"a\0b")
     (project / "new.md").write_bytes(b"a\0b")

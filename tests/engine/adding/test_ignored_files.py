@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from clew import Engine
 from tests.engine.chosen import OpenEngine
 
 
@@ -18,10 +19,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("ignore_file", [".gitignore", ".clewignore"])
-def test_a_stored_file_that_is_ignored_now_stays_until_sync(
-    project: Path, open_engine: OpenEngine, ignore_file: str
-) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_stored_file_that_is_ignored_now_stays_until_sync(project: Path, engine: Engine, ignore_file: str) -> None:
     engine.add(project)
     (project / ignore_file).write_text("secret.md\nold/\n")
     report = engine.add(project)
@@ -41,8 +39,7 @@ def test_a_stored_file_that_is_ignored_now_stays_until_sync(
     assert engine.add(project, sync=True).noted == ()
 
 
-def test_sync_holds_back_where_most_files_are_ignored(project: Path, open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_sync_holds_back_where_most_files_are_ignored(project: Path, engine: Engine) -> None:
     engine.add(project)
     (project / ".gitignore").write_text("*.md\n")
     report = engine.add(project, sync=True)

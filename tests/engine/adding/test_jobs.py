@@ -41,8 +41,7 @@ def test_a_worker_does_what_add_would_have_done(open_engine: OpenEngine, pages: 
     assert engine.run_jobs() == []
 
 
-def test_jobs_run_in_the_order_they_were_queued_and_on_job_hears_of_them(open_engine: OpenEngine, pages: Path) -> None:
-    engine = open_engine(embedder="hashed")
+def test_jobs_run_in_the_order_they_were_queued_and_on_job_hears_of_them(engine: Engine, pages: Path) -> None:
     queued = [engine.enqueue_add(pages / f"{number}.md").id for number in (3, 1)]
     heard: list[tuple[str, str, int]] = []
     engine.run_jobs(on_job=lambda job: heard.append((job.id, job.state, job.done)))
@@ -50,8 +49,7 @@ def test_jobs_run_in_the_order_they_were_queued_and_on_job_hears_of_them(open_en
     assert (queued[0], "running", 1) in heard
 
 
-def test_a_job_tells_how_far_each_stage_is(open_engine: OpenEngine, pages: Path) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_job_tells_how_far_each_stage_is(engine: Engine, pages: Path) -> None:
     engine.enqueue_add(pages)
     heard: dict[str, tuple[int, int | None]] = {}
     engine.run_jobs(on_job=lambda job: heard.update({job.stage: (job.done, job.total)}))
@@ -112,8 +110,7 @@ def test_a_language_model_is_that_of_the_one_who_queued_it(open_engine: OpenEngi
     assert (job.state, job.result["noted"]) == ("done", [])
 
 
-def test_a_failure_is_kept_with_its_reason_and_the_next_job_runs(open_engine: OpenEngine, pages: Path) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_failure_is_kept_with_its_reason_and_the_next_job_runs(engine: Engine, pages: Path) -> None:
     engine.opened.store.jobs.put(Job("odd", "paint", {}))
     engine.enqueue_add(pages / "missing.md")
     odd, missing = engine.run_jobs()
@@ -162,8 +159,7 @@ def test_a_worker_that_is_stopped_gives_its_job_back(open_engine: OpenEngine, pa
     assert len(list_stored(engine)) == 6
 
 
-def test_an_interrupt_gives_the_job_back(open_engine: OpenEngine, pages: Path) -> None:
-    engine = open_engine(embedder="hashed")
+def test_an_interrupt_gives_the_job_back(engine: Engine, pages: Path) -> None:
     job = engine.enqueue_add(pages)
 
     def interrupt(now: Job) -> None:
@@ -210,8 +206,7 @@ def test_waiting_workers_take_jobs_that_come_later(open_engine: OpenEngine, page
     assert [each.id for each in ended] == [job.id]
 
 
-def test_an_engine_within_a_filter_has_no_jobs(open_engine: OpenEngine, pages: Path) -> None:
-    engine = open_engine(embedder="hashed")
+def test_an_engine_within_a_filter_has_no_jobs(engine: Engine, pages: Path) -> None:
     job = engine.enqueue_add(pages)
     part = engine.within(Filter(kinds={"page"}))
     for call in (part.jobs, part.run_jobs, partial(part.job, job.id), partial(part.cancel_job, job.id)):
@@ -221,8 +216,7 @@ def test_an_engine_within_a_filter_has_no_jobs(open_engine: OpenEngine, pages: P
         part.enqueue_add(pages)
 
 
-def test_what_is_not_a_source_and_a_missing_job_are_refused(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_what_is_not_a_source_and_a_missing_job_are_refused(engine: Engine) -> None:
     with pytest.raises(SettingsError, match="argument of its own"):
         engine.enqueue_add(["a.md"])  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="argument of its own"):

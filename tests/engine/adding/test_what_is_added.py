@@ -68,8 +68,7 @@ def add(engine: Engine, folder: Path, **ingestion: Any) -> tuple[list[str], dict
     return names, report.passed_over_counts
 
 
-def test_ignored_and_generated_files_are_passed_over_and_counted(repository: Path, open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_ignored_and_generated_files_are_passed_over_and_counted(repository: Path, engine: Engine) -> None:
     report = engine.add(repository)
     assert [uri.partition("repo/")[2] for uri in report.added] == [
         *("README.md", "docs/drafts/new.md", "docs/guide.md", "keep.log", "src/main.py")
@@ -248,8 +247,7 @@ def test_a_moved_file_whose_old_document_stays_is_named(tmp_path: Path, open_eng
     assert engine.add(folder, sync=True).noted == ()  # it was dropped at once
 
 
-def test_files_that_are_gone_are_named_and_their_documents_stay(open_engine: OpenEngine, tmp_path: Path) -> None:
-    engine = open_engine(embedder="hashed")
+def test_files_that_are_gone_are_named_and_their_documents_stay(engine: Engine, tmp_path: Path) -> None:
     folder = write(tmp_path / "notes", **{f"{n:02}_md": f"# Note {n}" for n in range(30)})
     engine.add(folder)
     for n in range(25):

@@ -187,8 +187,7 @@ def test_messages_never_answer_each_other_in_a_circle(open_engine: OpenEngine) -
     assert list_parents(engine, "yard/m1") == [("m1", None, False), ("m2", "m1", False)]
 
 
-def test_a_reply_that_is_marked_beats_one_that_was_guessed(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_reply_that_is_marked_beats_one_that_was_guessed(engine: Engine) -> None:
     flat = [said(1, "How do I grease the winch?"), said(2, "Has anyone seen the blue tarp?", author="Cy")]
     engine.add_messages([*flat, said(3, "Ann: through the nipple, twice", author="Bo")])
     assert list_parents(engine, "yard/m1") == [("m1", None, False), ("m3", "m1", True)]
@@ -340,8 +339,7 @@ if __name__ == "__main__":
     live(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 
 
-def test_new_labels_of_a_message_take_its_words_from_those_that_follow_it(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_new_labels_of_a_message_take_its_words_from_those_that_follow_it(engine: Engine) -> None:
     a = said(0, "what is new", id="a")
     b = said(1, "zebrafish merger friday", id="b", reply_to="a")
     c = said(2, "lunch at noon in the canteen today", id="c", reply_to="a")

@@ -66,8 +66,7 @@ def test_b2_related_posts_report_cosines_and_keep_to_the_minimum(open_engine: Op
         assert query_rag_for_context(engine, conversation(ASKED), settings=strict) == Failure(RagErrorReason.NO_HITS)
 
 
-def test_a_window_with_a_minimum_has_no_second_floor(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_window_with_a_minimum_has_no_second_floor(engine: Engine) -> None:
     told = ["The deploy is done", "Lunch at noon?"]
     engine.add_messages(Message(text, author="ada", id=f"m{n}", channel="a") for n, text in enumerate(told))
     asked = "API integration status"

@@ -56,8 +56,7 @@ def get_numbers(hits: Sequence[Hit]) -> dict[str, tuple[float, float]]:
 # -- when it is measured
 
 
-def test_a_collection_is_measured_by_the_add_that_brings_the_hundredth_chunk(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_a_collection_is_measured_by_the_add_that_brings_the_hundredth_chunk(engine: Engine) -> None:
     engine.add_documents(make_pages(0, 99))
     assert engine.status().chunks == 99
     assert engine.opened.store.calibration() == ""
@@ -69,8 +68,7 @@ def test_a_collection_is_measured_by_the_add_that_brings_the_hundredth_chunk(ope
     assert kept.centre is not None
 
 
-def test_the_measure_stays_until_it_is_taken_again(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_the_measure_stays_until_it_is_taken_again(engine: Engine) -> None:
     engine.add_documents(make_pages(0, 100))
     text = engine.opened.store.calibration()
     found = get_numbers(engine.search("who painted the lantern of house 14?"))
@@ -84,8 +82,7 @@ def test_the_measure_stays_until_it_is_taken_again(open_engine: OpenEngine) -> N
     assert again != found  # read at once, also where a result was cached
 
 
-def test_it_can_be_measured_at_any_size_of_two_chunks(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_it_can_be_measured_at_any_size_of_two_chunks(engine: Engine) -> None:
     with pytest.raises(SettingsError, match="fewer than two chunks"):
         engine.calibrate()
     engine.add_documents(make_pages(0, 5))
@@ -103,8 +100,7 @@ def test_it_is_kept_when_a_collection_is_opened_again(open_engine: OpenEngine) -
     assert get_numbers(again.search("who painted the lantern?")) == found
 
 
-def test_messages_are_measured_too(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_messages_are_measured_too(engine: Engine) -> None:
     talk = [Message(page.text, author="ada", channel="ops", id=page.id) for page in make_pages(0, 100)]
     engine.add_messages(talk[:60])
     assert get_stored(engine) is None
@@ -149,9 +145,8 @@ def test_the_measure_depends_on_the_texts_and_not_on_where_they_come_from() -> N
     assert measured[0] == pytest.approx(measured[1], abs=1e-6)
 
 
-def test_a_filter_changes_no_relevance_of_the_best_hit(open_engine: OpenEngine) -> None:
+def test_a_filter_changes_no_relevance_of_the_best_hit(engine: Engine) -> None:
     """It takes rivals away, so that the relevance of what is left can only grow."""
-    engine = open_engine(embedder="hashed")
     engine.add_documents(make_pages(0, 100))
     question = "who painted the lantern of house 14?"
     best, *_ = engine.search(question)

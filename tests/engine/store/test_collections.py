@@ -25,7 +25,6 @@ from clew import (
 )
 from clew.core.settings import IngestionConfig
 from clew.drivers.embed.hashed import HashedEmbedder
-from tests.engine.chosen import OpenEngine
 from tests.engine.conftest import STORES
 
 SMALL = Settings(store=StoreConfig(exact_below=0))  # with an index on disk, or a graph, from the first chunk
@@ -291,8 +290,7 @@ def read_times(engine: Engine, doc_id: str) -> tuple[datetime, datetime]:
     return record.created, record.updated
 
 
-def test_created_stays_and_updated_moves_when_a_document_is_replaced(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_created_stays_and_updated_moves_when_a_document_is_replaced(engine: Engine) -> None:
     engine.add_documents([Document("a", "The buoy is red.")])
     created, updated = read_times(engine, "a")
     assert created == updated
@@ -305,8 +303,7 @@ def test_created_stays_and_updated_moves_when_a_document_is_replaced(open_engine
     assert moved > updated
 
 
-def test_created_stays_and_updated_moves_when_a_thread_grows(open_engine: OpenEngine) -> None:
-    engine = open_engine(embedder="hashed")
+def test_created_stays_and_updated_moves_when_a_thread_grows(engine: Engine) -> None:
     engine.add_messages([Message("Is the buoy red?", channel="ops", id="m1", author="eve")])
     (record,) = engine.list()
     created, updated = read_times(engine, record.id)

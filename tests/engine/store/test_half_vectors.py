@@ -1,7 +1,5 @@
 """`store.vectors = "half"`: two bytes a number, in every store, with the same answers."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from clew.core.settings import StoreConfig
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.embed.wrapped import round_to_half
 from clew.surface.cli.app import app
+from tests.engine.upkeep.changes import change_folder
 from tests.leftovers import find_leftovers, list_vector_forms, read_store
 
 HALF = Settings(store=StoreConfig(vectors="half"))
@@ -161,8 +160,7 @@ def test_an_export_of_int8_vectors_is_restored_under_the_name_of_its_model(tmp_p
 def test_a_damaged_record_gets_its_width_back(tmp_path: Path) -> None:
     with Engine.open(tmp_path / "a.clew", embedder="hashed:64", settings=HALF) as engine:
         engine.add_documents(DOCUMENTS[:4])
-    with closing(sqlite3.connect(tmp_path / "a.clew" / "default" / "clew.db", isolation_level=None)) as db:
-        db.execute("UPDATE meta SET dim = dim + 1")
+    change_folder(tmp_path / "a.clew" / "default", "UPDATE meta SET dim = dim + 1")
     done = CliRunner().invoke(app, ["-p", str(tmp_path / "a.clew"), "--embedder", "hashed:64", "doctor", "--repair"])
     assert done.exit_code == 0, done.output
     with Engine.open(tmp_path / "a.clew") as engine:

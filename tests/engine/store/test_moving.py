@@ -53,6 +53,14 @@ def filled(engine: Engine, many: int = 0) -> Engine:
     return engine
 
 
+@pytest.fixture
+def exported(open_engine: Open, tmp_path: Path) -> Path:
+    """A file with a filled collection."""
+    file = tmp_path / "all.zip"
+    filled(open_engine()).export(file)
+    return file
+
+
 def prints(engine: Engine) -> dict[str, str]:
     return {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
 
@@ -152,10 +160,9 @@ def test_an_edited_message_is_no_equal_document(open_engine: Open, tmp_path: Pat
     assert engine.search("lamp Monday", strategy="lexical")[0].chunk.text.endswith("Monday.")
 
 
-def test_another_language_is_noted(open_engine: Open, tmp_path: Path) -> None:
-    filled(open_engine()).export(tmp_path / "all.zip")
+def test_another_language_is_noted(open_engine: Open, exported: Path) -> None:
     other = open_engine(settings=Settings(ingestion=IngestionConfig(language="de")))
-    (note,) = other.restore(tmp_path / "all.zip").noted
+    (note,) = other.restore(exported).noted
     assert "'auto'" in note.reason
     assert "'de'" in note.reason
 
@@ -164,30 +171,25 @@ def test_another_language_is_noted(open_engine: Open, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["documents-00001.parquet", "chunks-00001.parquet"])
-def test_a_damaged_part_is_named_and_nothing_is_written(open_engine: Open, tmp_path: Path, part: str) -> None:
-    file = tmp_path / "all.zip"
-    filled(open_engine()).export(file)
-    damaged = swapped(file, part, lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:])
+def test_a_damaged_part_is_named_and_nothing_is_written(open_engine: Open, exported: Path, part: str) -> None:
+    damaged = swapped(exported, part, lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:])
     other = open_engine()
     with pytest.raises(SourceError, match=f"the part {part} is damaged.*nothing was restored"):
         other.restore(damaged)
     assert other.status().documents == 0
 
 
-def test_a_bit_that_fell_over_on_the_disk_is_found(open_engine: Open, tmp_path: Path) -> None:
-    file = tmp_path / "all.zip"
-    filled(open_engine()).export(file)
-    data = bytearray(file.read_bytes())
+def test_a_bit_that_fell_over_on_the_disk_is_found(open_engine: Open, exported: Path) -> None:
+    data = bytearray(exported.read_bytes())
     data[len(data) // 2] ^= 4
-    file.write_bytes(data)
+    exported.write_bytes(data)
     with pytest.raises(SourceError, match=r"the part \S+ is damaged"):
-        open_engine().restore(file)
+        open_engine().restore(exported)
 
 
-def test_half_a_file_and_other_files_are_refused(open_engine: Open, tmp_path: Path) -> None:
-    file, engine = tmp_path / "all.zip", open_engine()
-    filled(open_engine()).export(file)
-    (tmp_path / "half.zip").write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+def test_half_a_file_and_other_files_are_refused(open_engine: Open, exported: Path, tmp_path: Path) -> None:
+    engine = open_engine()
+    (tmp_path / "half.zip").write_bytes(exported.read_bytes()[: exported.stat().st_size // 2])
     with pytest.raises(SourceError, match="not a whole export"):
         engine.restore(tmp_path / "half.zip")
     with zipfile.ZipFile(tmp_path / "foreign.zip", "w") as archive:
@@ -196,19 +198,18 @@ def test_half_a_file_and_other_files_are_refused(open_engine: Open, tmp_path: Pa
         engine.restore(tmp_path / "foreign.zip")
     with pytest.raises(SourceError, match="cannot be opened"):
         engine.restore(tmp_path / "nowhere.zip")
-    newer = swapped(file, "manifest.json", lambda data: data.replace(b'"format": 1', b'"format": 2'))
+    newer = swapped(exported, "manifest.json", lambda data: data.replace(b'"format": 1', b'"format": 2'))
     with pytest.raises(StoreMismatch, match="newer Clew"):
         engine.restore(newer)
-    missing = swapped(file, "manifest.json", lambda data: data.replace(b"chunks-00001", b"chunks-00009"))
+    missing = swapped(exported, "manifest.json", lambda data: data.replace(b"chunks-00001", b"chunks-00009"))
     with pytest.raises(SourceError, match=r"the part chunks-00009\.parquet is missing"):
         engine.restore(missing)
 
 
-def test_another_embedder_is_refused(open_engine: Open, tmp_path: Path) -> None:
-    filled(open_engine()).export(tmp_path / "all.zip")
+def test_another_embedder_is_refused(open_engine: Open, exported: Path) -> None:
     other = open_engine(embedder="hashed:64")
     with pytest.raises(StoreMismatch, match=r"hashed \(256 dimensions\).*hashed:64 \(64\)"):
-        other.restore(tmp_path / "all.zip")
+        other.restore(exported)
     assert other.status().documents == 0
 
 
@@ -249,9 +250,8 @@ def test_a_document_that_the_store_refuses_does_not_stop_the_rest(
 
 
 def test_a_store_that_refuses_everything_ends_the_work(
-    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_engine: Open, exported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filled(open_engine()).export(tmp_path / "all.zip")
     other, tried = open_engine(), list[Any]()
 
     def refuse(whole: Any) -> None:
@@ -260,7 +260,7 @@ def test_a_store_that_refuses_everything_ends_the_work(
 
     monkeypatch.setattr(other.opened.store, "put_many", refuse)
     with pytest.raises(DriverFailed, match="the disk is full"):
-        other.restore(tmp_path / "all.zip")
+        other.restore(exported)
     assert len(tried) == 3
 
 
@@ -384,13 +384,12 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
-def test_right_hashes_do_not_make_a_file_true(open_engine: Open, tmp_path: Path, change: Any) -> None:
-    filled(open_engine()).export(tmp_path / "a.zip")
+def test_right_hashes_do_not_make_a_file_true(open_engine: Open, exported: Path, tmp_path: Path, change: Any) -> None:
     target = open_engine(tmp_path / "new")
-    assert len(target.restore(forged(tmp_path / "a.zip", lambda _, __: None)).added) == 4
+    assert len(target.restore(forged(exported, lambda _, __: None)).added) == 4
     target.drop(*(record.id for record in target.list()))
     with pytest.raises(SourceError, match=r"not as Clew writes it|where its manifest has"):
-        target.restore(forged(tmp_path / "a.zip", change))
+        target.restore(forged(exported, change))
     assert list(target.list()) == []
 
 
@@ -407,11 +406,8 @@ def test_right_hashes_do_not_make_a_file_true(open_engine: Open, tmp_path: Path,
     ],
     ids=str,
 )
-def test_a_manifest_with_other_types_is_refused(open_engine: Open, tmp_path: Path, change: dict[str, Any]) -> None:
-    filled(open_engine()).export(tmp_path / "a.zip")
-    other = swapped(
-        tmp_path / "a.zip", "manifest.json", lambda data: json.dumps({**json.loads(data), **change}).encode()
-    )
+def test_a_manifest_with_other_types_is_refused(open_engine: Open, exported: Path, change: dict[str, Any]) -> None:
+    other = swapped(exported, "manifest.json", lambda data: json.dumps({**json.loads(data), **change}).encode())
     with pytest.raises(SourceError, match=r"no manifest.json that can be read|where its manifest has"):
         open_engine().restore(other)
 
@@ -432,14 +428,13 @@ CALIBRATIONS = {
 
 
 @pytest.mark.parametrize("kept", CALIBRATIONS.values(), ids=CALIBRATIONS)
-def test_a_calibration_that_cannot_be_used_is_refused(open_engine: Open, tmp_path: Path, kept: Any) -> None:
-    file, target = tmp_path / "a.zip", open_engine()
-    filled(open_engine()).export(file)
+def test_a_calibration_that_cannot_be_used_is_refused(open_engine: Open, exported: Path, kept: Any) -> None:
+    target = open_engine()
 
     def put(value: Any) -> Path:
         text = value if isinstance(value, str) else json.dumps(value)
         return swapped(
-            file, "manifest.json", lambda data: json.dumps({**json.loads(data), "calibration": text}).encode()
+            exported, "manifest.json", lambda data: json.dumps({**json.loads(data), "calibration": text}).encode()
         )
 
     with pytest.raises(SourceError, match=r"no manifest\.json that can be read"):
@@ -464,15 +459,16 @@ def repacked(file: Path, part: str) -> bytearray:
 
 
 @pytest.mark.parametrize("part", ["manifest.json", "chunks-00001.parquet"])
-def test_damaged_and_encrypted_entries_are_refused(open_engine: Open, tmp_path: Path, part: str) -> None:
-    file, target = tmp_path / "a.zip", open_engine()
-    filled(open_engine()).export(file)
-    (tmp_path / "bad.zip").write_bytes(repacked(file, part))
+def test_damaged_and_encrypted_entries_are_refused(
+    open_engine: Open, exported: Path, tmp_path: Path, part: str
+) -> None:
+    target = open_engine()
+    (tmp_path / "bad.zip").write_bytes(repacked(exported, part))
     assert len(open_engine().restore(tmp_path / "packed.zip").added) == 4
     with pytest.raises(SourceError, match=r"damaged|no manifest\.json"):
         target.restore(tmp_path / "bad.zip")
-    data = bytearray(file.read_bytes())
-    with zipfile.ZipFile(file) as archive:
+    data = bytearray(exported.read_bytes())
+    with zipfile.ZipFile(exported) as archive:
         at = archive.getinfo(part).header_offset
     data[at + 6] |= 1  # the flag of an encrypted entry, here and in the list of entries
     data[data.rindex(part.encode()) - 46 + 8] |= 1
@@ -481,11 +477,9 @@ def test_damaged_and_encrypted_entries_are_refused(open_engine: Open, tmp_path: 
         target.restore(tmp_path / "bad.zip")
 
 
-def test_a_part_that_unpacks_to_too_much_is_refused(open_engine: Open, tmp_path: Path) -> None:
-    file = tmp_path / "a.zip"
-    filled(open_engine()).export(file)
+def test_a_part_that_unpacks_to_too_much_is_refused(open_engine: Open, exported: Path, tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.zip"
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(exported) as old, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
             new.writestr(name, bytes(8 << 20) if name.startswith("chunks") else old.read(name))
     with pytest.raises(SourceError, match="unpacks to 8388608 bytes"):

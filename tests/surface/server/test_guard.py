@@ -3,7 +3,6 @@
 import json
 import logging
 import socket
-import sqlite3
 import threading
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from clew.surface.server.guard import HostRules, RateLimit, is_loopback, split_h
 from clew.surface.server.keys import Keys
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
+from tests.engine.upkeep.changes import change_folder
 from tests.surface.server.conftest import Running, serving
 
 log = logging.getLogger(__name__)
@@ -125,8 +125,7 @@ def test_a_server_that_cannot_read_its_keys_is_not_ready(folder: Path) -> None:
     with serving(folder) as running:
         running.server.keys.add("one")
         assert running.get("/ready").status_code == 200
-        with closing(sqlite3.connect(folder / ".server" / "clew.db", isolation_level=None)) as db:
-            db.execute("UPDATE named SET value = '{}'")
+        change_folder(folder / ".server", "UPDATE named SET value = '{}'")
         for reply in (running.get("/ready"), running.post("/v1/search", SEARCH, headers=bearer("x"))):
             assert (reply.status_code, reply.json()["error"]["type"]) == (502, "DriverFailed")
             assert "cannot read its keys" in reply.text

@@ -3,9 +3,7 @@
 import json
 import shutil
 import socket
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from clew.surface.cli.app import app
 from clew.surface.server.keys import find_server_folder
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
+from tests.engine.upkeep.changes import change_folder
 from tests.surface.server.conftest import fill, read_start, serving, started
 from tests.surface.server.test_guard import bearer
 
@@ -82,7 +81,7 @@ def test_errors_do_not_say_where_the_store_is(folder: Path) -> None:
         assert "there is no collection 'none'" in tool.text
         assert str(folder) not in missing.text + tool.text
         run(folder, "add", "ada")
-        change_keys(folder, "UPDATE named SET value = '{}'")
+        change_folder(folder / ".server", "UPDATE named SET value = '{}'")
         broken = running.post("/v1/search", {"query": "a"}, headers=bearer("clew_a_b"))
         assert (broken.status_code, broken.json()["error"]["code"]) == (502, "driver_failed")
         texts = [each.text for each in (missing, tool, broken, running.get("/openapi.json"))]
@@ -170,15 +169,9 @@ def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
     run(folder, "reset")
     assert read_start().startswith("no keys: everybody")
     run(folder, "add", "ada")
-    change_keys(folder, "UPDATE named SET value = '{}'")
+    change_folder(folder / ".server", "UPDATE named SET value = '{}'")
     broken = CliRunner().invoke(app, ["--path", str(folder), "serve"])
     assert (broken.exit_code, "cannot be reached" in broken.stderr) == (6, True)
-
-
-def change_keys(folder: Path, sql: str) -> None:
-    """Damages the keys of a folder."""
-    with closing(sqlite3.connect(folder / ".server" / "clew.db", isolation_level=None)) as db:
-        db.execute(sql)
 
 
 def find_folder(store: str) -> Path:
@@ -277,14 +270,6 @@ def test_a_server_refuses_when_its_keys_are_gone(
             refused = running.post("/v1/search", asked, headers=headers)
             assert refused.status_code == 502, refused.text
             assert "cannot read its keys" in refused.json()["error"]["message"]
-
-
-def test_a_server_whose_keys_are_reset_needs_none(folder: Path) -> None:
-    run(folder, "add", "admin")
-    with serving(folder) as running:
-        assert running.post("/v1/search", {"query": "vault key"}).status_code == 401
-        run(folder, "reset")
-        assert running.post("/v1/search", {"query": "vault key"}).status_code == 200
 
 
 def test_a_lost_log_of_the_keys_is_noticed(folder: Path) -> None:

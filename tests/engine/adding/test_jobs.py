@@ -1,6 +1,7 @@
 """Jobs through the engine, on both stores: what a worker does is what `add` would have done."""
 
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -189,6 +190,16 @@ def test_a_worker_that_lost_its_lease_stops_and_changes_nothing(
     taken = engine.job(job.id)
     assert (taken.state, taken.worker) == ("running", "other")
     assert len(list_stored(engine)) < 6
+
+
+def test_a_job_is_given_up_after_so_many_workers(open_engine: OpenEngine, pages: Path) -> None:
+    engine = open_engine(embedder="hashed", settings=replace(QUICK, jobs=JobConfig(lease=0.2)))
+    queue, job = engine.opened.store.jobs, engine.enqueue_add(pages)
+    for worker in ("one", "two", "three"):
+        queue.claim(worker, lease=-1.0, max_attempts=9, host=job.host)
+    threading.Event().wait(0.3)  # longer than the lease of the settings
+    assert engine.run_jobs() == []
+    assert engine.job(job.id).error.startswith("given up: 3 workers ended")
 
 
 def test_waiting_workers_take_jobs_that_come_later(open_engine: OpenEngine, pages: Path) -> None:

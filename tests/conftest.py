@@ -26,7 +26,7 @@ hypothesis.settings.load_profile("clew")
 DATABASES, BUCKETS = count(), count()
 SLOW_PLACES = (
     *("ray", "surface/web", "benchmarks", "studies", "drivers/store/postgres", "drivers/store/lance"),
-    *("engine/test_local_model", "engine/test_lance", "test_docs", "test_site"),
+    *("engine/answers/test_local_model", "engine/store/test_lance", "test_docs", "test_site"),
 )
 SLOW_FIXTURES = {"postgres_server", "postgres_to_kill", "s3_server", "browser"}
 SLOW_STORES = ("postgres", "lance", "s3")  # as the parameter of a test that runs on every store

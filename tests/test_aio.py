@@ -4,7 +4,6 @@ import asyncio
 import threading
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -20,12 +19,6 @@ PAGES = [
     Document("keys", "Dan rotates the vault key on Monday.", title="Vault"),
     Document("lunch", "Soup is served at noon.", title="Lunch"),
 ]
-
-
-@contextmanager
-def running() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 async def filled() -> aio.Engine:
@@ -52,8 +45,7 @@ def test_verbs_answer_as_the_engine_does() -> None:
             assert (await engine.ask("who rotates the vault key?")).found
             assert (await engine.status()).documents == 2
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 def test_a_chat_and_the_tools_are_async_too() -> None:
@@ -73,8 +65,7 @@ def test_a_chat_and_the_tools_are_async_too() -> None:
             assert called["relevantContent"] == read.data["relevantContent"]
             assert tools.schemas("openai") == clew.Toolbox.schemas("openai")
 
-    with running() as runner:
-        runner.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_jobs_and_collections_have_their_verbs_too(tmp_path: Path) -> None:
@@ -91,8 +82,7 @@ def test_jobs_and_collections_have_their_verbs_too(tmp_path: Path) -> None:
         assert [each.name for each in await aio.Engine.collections(tmp_path / "team")] == ["default"]
         assert (await aio.Engine.drop_collection(tmp_path / "team", "default")).collection.documents == 1
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 def test_a_cancelled_verb_runs_to_its_end() -> None:
@@ -116,8 +106,7 @@ def test_a_cancelled_verb_runs_to_its_end() -> None:
             while not (await engine.status()).documents:
                 await asyncio.sleep(0.01)
 
-    with running() as runner:
-        runner.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_searches_run_at_the_same_time_and_traces_stay_apart() -> None:
@@ -132,8 +121,7 @@ def test_searches_run_at_the_same_time_and_traces_stay_apart() -> None:
             assert [trace.name for trace in traces] == ["vault key", "soup at noon"]
             assert all(len(trace.steps) == 1 for trace in traces)
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 def test_a_stream_is_an_async_iterator() -> None:
@@ -143,8 +131,7 @@ def test_a_stream_is_an_async_iterator() -> None:
             assert isinstance(events[-1], FinalEvent)
             assert events[-1].answer.found
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 def test_errors_are_the_same() -> None:
@@ -153,8 +140,7 @@ def test_errors_are_the_same() -> None:
             with pytest.raises(NotFound, match="did you mean lunch"):
                 await engine.read("lunsh")
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 def test_the_event_loop_goes_on_while_a_verb_works() -> None:
@@ -173,8 +159,7 @@ def test_the_event_loop_goes_on_while_a_verb_works() -> None:
             ticking.cancel()
             assert ticks > 1
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 class Endless(clew.ScriptedLLM):
@@ -209,5 +194,4 @@ def test_a_cancelled_stream_ends_the_work() -> None:
             await asyncio.sleep(0.3)
             assert Endless.pieces == before
 
-    with running() as runner:
-        runner.run(main())
+    asyncio.run(main())

@@ -6,31 +6,17 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.index.read.test_guard import make_docx
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 PAGE = "# Vault\n\nDan rotates the vault key on Monday.\n"
 QUESTION = "who rotates the vault key?"
-WORD = (
-    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r>'
-    "<w:t>Dan rotates the vault key on Monday.</w:t></w:r></w:p></w:body></w:document>"
-)
-TYPES = (
-    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    '<Override PartName="/word/document.xml" ContentType='
-    '"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
-)
-RELATIONS = (
-    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
-    'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
-    'Target="word/document.xml"/></Relationships>'
-)
 # A language model of one reply, as a server that speaks OpenAI's protocol.
 MODEL = """
 import json, threading
@@ -204,10 +190,8 @@ def test_an_extra_brings_all_that_its_example_needs(
 
 def write_pages(folder: Path) -> None:
     (folder / "page.md").write_text(PAGE)
-    with zipfile.ZipFile(folder / "page.docx", "w") as made:
-        made.writestr("[Content_Types].xml", TYPES)
-        made.writestr("_rels/.rels", RELATIONS)
-        made.writestr("word/document.xml", WORD)
+    paragraph = "<w:p><w:r><w:t>Dan rotates the vault key on Monday.</w:t></w:r></w:p>"
+    (folder / "page.docx").write_bytes(make_docx(paragraph))
     from PIL import Image, ImageDraw, ImageFont
 
     picture = Image.new("RGB", (900, 120), "white")

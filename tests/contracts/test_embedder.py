@@ -1,15 +1,12 @@
 """What every embedder does, whatever makes its vectors."""
 
-import json
 import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -21,6 +18,7 @@ from clew.drivers import make_embedder as named
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.embed.http import HttpEmbedder
 from clew.drivers.embed.wrapped import CachedEmbedder
+from tests.loopback import LoopbackHandler, LoopbackServer, serving
 
 KINDS = ("hashed", "wordllama", "bge-small", "multilingual", "http", "cached")
 TEXTS = (
@@ -44,36 +42,19 @@ ODD = {
 }
 
 
-class Answers(BaseHTTPRequestHandler):
+class Answers(LoopbackHandler):
     """An embeddings address that answers with hashed vectors, last one first, not of unit length."""
 
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # head and body in one packet
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        rows = 3 * HashedEmbedder(64).embed(asked["input"], role="passage")
+    def answer(self) -> None:
+        rows = 3 * HashedEmbedder(64).embed(self.read_json()["input"], role="passage")
         data = [{"index": at, "embedding": row.tolist()} for at, row in enumerate(rows)]
-        body = json.dumps({"data": data[::-1]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        self.reply_json({"data": data[::-1]})
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(LoopbackServer(Answers)) as server:
+        yield f"{server.url}/v1"
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -1,14 +1,11 @@
 """The contract of every LLM, tested through the protocol, also with a model behind a real server on loopback."""
 
 import asyncio
-import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +15,7 @@ from clew.drivers.llm.agent_model import as_agent_model
 from clew.drivers.llm.cached import CachedLLM
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import ScriptedLLM
+from tests.loopback import LoopbackHandler, LoopbackServer, make_completion, serving
 
 KINDS = ("scripted", "cached", "function", "http")
 Speak = Callable[[str], str]  # a model that refuses raises Refuses
@@ -88,58 +86,28 @@ def serve() -> Iterator[tuple[str, list[Speak]]]:
     """The url of an OpenAI-compatible server, and the functions that answer for its models model-0, model-1 …"""
     speakers: list[Speak] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body: dict[str, Any]
+    class Handler(LoopbackHandler):
+        def answer(self) -> None:
+            request = self.read_json()
             try:
                 text = speakers[int(request["model"].partition("-")[2])](request["messages"][-1]["content"])
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-                tokens = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-                if request.get("stream"):
-                    self.send_pieces(text, tokens)
-                    return
-                body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-                status, body["usage"] = 200, tokens
             except Refuses as refusal:
-                status, body = 400, {"error": {"message": str(refusal)}}
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+                self.reply_json({"error": {"message": str(refusal)}}, 400)
+                return
+            if not request.get("stream"):
+                self.reply_json(make_completion(text, tokens=(7, 3)))
+                return
+            choices = [{"index": 0, "delta": {"content": piece}} for piece in split_pieces(text)]
+            self.start_events()
+            for choice in (*choices, {"index": 0, "delta": {}, "finish_reason": "stop"}):
+                self.send_event({"object": "chat.completion.chunk", "choices": [choice]} | head)
+            usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+            self.send_event({"object": "chat.completion.chunk", "choices": [], "usage": usage} | head)
+            self.send_event("[DONE]")
 
-        def send_pieces(self, text: str, tokens: dict[str, int]) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            events: list[dict[str, Any]] = [
-                {"choices": [{"index": 0, "delta": {"content": p}}]} for p in split_pieces(text)
-            ]
-            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-            events.append({"choices": [], "usage": tokens})
-            for event in events:
-                head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-                self.wfile.write(f"data: {json.dumps(head | event)}\n\n".encode())
-            self.wfile.write(b"data: [DONE]\n\n")
-            self.close_connection = True
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Says nothing."""
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 64
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1", speakers
-        server.shutdown()
-        thread.join()
+    head = {"id": "1", "created": 1, "model": "m"}
+    with serving(LoopbackServer(Handler)) as server:
+        yield f"{server.url}/v1", speakers
 
 
 def test_an_answer_comes_back_and_is_counted(make_llm: MakeLLM) -> None:

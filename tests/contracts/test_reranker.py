@@ -1,12 +1,9 @@
 """What every reranker does, whatever makes its scores."""
 
-import json
 import math
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
@@ -15,73 +12,34 @@ from clew.core.settings import RerankerConfig
 from clew.drivers.rerank.cross_encoder import make_ms_marco_minilm
 from clew.drivers.rerank.http import HttpReranker
 from clew.drivers.rerank.overlap import OverlapReranker
+from tests.contracts.test_embedder import ODD, TEXTS
+from tests.loopback import LoopbackHandler, LoopbackServer, serving
 
 KINDS = ("overlap", "ms-marco-minilm", "documents", "texts")
 QUERY = "How often are the keys rotated?"
-TEXTS = (
-    "Keys are rotated every ninety days.",
-    "Lunch is at noon.",
-    "The vault holds the keys of every service; who opens it is written down, with the hour and the reason.",
-    "no",
-    "Rotation of keys: see the handbook.",
-)
-ODD = {
-    "empty": "",
-    "spaces": " \t\n\u3000\u00a0 ",
-    "signs": "!?… —",
-    "many scripts": "日本語のテキスト, Русский, العربية, हिन्दी, ไทย, 한국어",
-    "emoji": "👩‍👩‍👧‍👦🎉",
-    "combined": "e\u0301\u0301\u0301 Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢",
-    "control": "a\x00b\x07\u200b\ufeff\u202e",
-    "a lone surrogate": "half \ud83d of it",
-    "special tokens": "[CLS] [SEP] [PAD] <s> </s> <unk>",
-    "one endless word": "a" * 3000,
-}
 
 
-class Answers(BaseHTTPRequestHandler):
+class Answers(LoopbackHandler):
     """A rerank address that counts shared words, best one first; under /texts it is text-embeddings-inference."""
 
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # head and body in one packet
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def answer(self) -> None:
+        asked = self.read_json()
         other = self.path.startswith("/texts")
         texts, field = (asked.get("texts"), "score") if other else (asked["documents"], "relevance_score")
         if texts is None:
-            self.reply(422, {"error": "Failed to deserialize: missing field `texts` at line 1 column 93"})
+            self.reply_json({"error": "Failed to deserialize: missing field `texts` at line 1 column 93"}, 422)
             return
         assert all(texts), "an empty text is refused"
-        scores = OverlapReranker().score(
-            asked["query"], [text[:1600] for text in texts]
-        )  # what is longer is cut in silence
-        results = sorted(
-            ({"index": at, field: score} for at, score in enumerate(scores)), key=lambda each: -each[field]
-        )
-        self.reply(200, results if other else {"results": results})
-
-    def reply(self, status: int, answer: object) -> None:
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        cut = [text[:1600] for text in texts]  # what is longer is cut in silence
+        scores = enumerate(OverlapReranker().score(asked["query"], cut))
+        results = sorted(({"index": at, field: score} for at, score in scores), key=lambda each: -each[field])
+        self.reply_json(results if other else {"results": results})
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(LoopbackServer(Answers)) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -28,3 +28,8 @@ def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open
     yield open_
     for engine in opened:
         engine.close()
+
+
+@pytest.fixture
+def engine(open_engine: OpenEngine) -> Engine:
+    return open_engine(embedder="hashed")

@@ -17,7 +17,6 @@ import pytest
 import clew
 import clew.evaluation
 from clew import (
-    Chunk,
     Document,
     Drivers,
     Engine,
@@ -25,7 +24,6 @@ from clew import (
     Filter,
     Matrix,
     MergedChunk,
-    Message,
     RenderInput,
     SettingsError,
     Strategy,
@@ -277,52 +275,6 @@ def test_a_reranker_may_be_named() -> None:
         assert "rerank" in engine.search("vault key", strategy="rerank")[0].scores
 
 
-def one_line_chunks(document: Document) -> list[Chunk]:
-    """A chunk for each line that is not blank."""
-    chunks: list[Chunk] = []
-    start = 0
-    for line in document.text.splitlines(keepends=True):
-        if line.strip():
-            chunks.append(Chunk("", document.id, len(chunks), 0, line, start, start + len(line)))
-        start += len(line)
-    return chunks
-
-
-def test_a_chunker_may_be_given() -> None:
-    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(chunker=one_line_chunks)) as engine:
-        engine.add_documents([PAGE])
-        engine.add_messages([Message("one line\ntwo lines", author="ann", channel="ops")])
-        chunks = engine.opened.store.chunks("keys")
-        assert [chunk.text for chunk in chunks] == [line + "\n" for line in PAGE.text.splitlines() if line]
-        thread = next(record for record in engine.list() if record.kind == "thread")
-        assert len(engine.opened.store.chunks(thread.id)) == 1  # messages have a chunker of their own
-
-
-def add_marker(document: Document, chunks: list[Chunk]) -> list[Chunk]:
-    from dataclasses import replace
-
-    return [replace(chunk, context=f"zebra {document.title}") for chunk in chunks]
-
-
-def test_enrichers_may_be_given() -> None:
-    with Engine.open(":memory:", embedder="hashed", extensions=Extensions(enrichers=[add_marker])) as engine:
-        engine.add_documents([PAGE])
-        assert engine.search("zebra", strategy="lexical")[0].chunk.context == "zebra Vault"
-
-
-def read_shouting(data: bytes, uri: str) -> Document:
-    return Document(uri, data.decode().lower(), uri=uri, title="quiet")
-
-
-def test_a_reader_may_be_given_for_a_suffix(tmp_path: Path) -> None:
-    (tmp_path / "notes.shout").write_text("THE PELICAN EATS FISH")
-    with Engine.open(
-        tmp_path / "c.clew", embedder="hashed", extensions=Extensions(readers={".shout": read_shouting})
-    ) as engine:
-        assert len(engine.add(tmp_path).added) == 1
-        assert engine.search("pelican")[0].chunk.text == "the pelican eats fish"
-
-
 def render_titles(passages: Sequence[MergedChunk], given: RenderInput) -> str:
     return " | ".join(passage.text.split()[0] for passage in passages)
 
@@ -436,14 +388,6 @@ def test_a_closed_stream_stops_a_model_that_says_nothing_usable() -> None:
         waiting.join(60)
         assert not waiting.is_alive()
         assert llm.ended.wait(60)
-
-
-def test_hits_may_be_changed_by_their_owner(engine: Engine) -> None:
-    engine.add_documents([Document("tagged", "Pelicans eat fish.", meta={"tags": ["bird"]})])
-    first = engine.search("pelicans")[0]
-    first.document.meta["tags"].append("EVIL")
-    assert engine.search("pelicans")[0].document.meta["tags"] == ["bird"]
-    assert engine.search("fish")[0].document.meta["tags"] == ["bird"]
 
 
 def test_numbers_of_numpy_are_numbers(engine: Engine) -> None:

@@ -6,10 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -22,6 +20,7 @@ from clew.drivers import make_embedder
 from clew.drivers.embed import hub as hub_module
 from clew.drivers.embed.onnx import make_bge_small
 from clew.drivers.onnx import find_package_folder
+from tests.loopback import LoopbackHandler, LoopbackServer, serving
 
 pytest.importorskip("huggingface_hub")
 
@@ -30,29 +29,19 @@ FIRST, SECOND = "1" * 40, "2" * 40
 TEXT = "Keys are rotated every ninety days."
 
 
-class Hub(ThreadingHTTPServer):
+class Hub(LoopbackServer):
     """Repositories by name and commit, each file by its path; `main` is the newest commit."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.repositories: dict[str, dict[str, dict[str, bytes]]] = {}
         self.requests: list[str] = []
 
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(LoopbackHandler):
     """Answers as the hub does: what a revision holds, and its files with their hash as the ETag."""
 
     server: Hub
-
-    def do_GET(self) -> None:
-        self.answer()
-
-    def do_HEAD(self) -> None:
-        self.answer()
 
     def answer(self) -> None:
         path = urlsplit(self.path).path
@@ -61,11 +50,11 @@ class Handler(BaseHTTPRequestHandler):
             owner, name, *rest = path.removeprefix("/api/models/").split("/")
             commits = self.server.repositories.get(f"{owner}/{name}")
             if commits is None:
-                self.reply(401, b"{}", {"X-Error-Code": "RepoNotFound"})
+                self.reply(401, {"X-Error-Code": "RepoNotFound"}, b"{}")
                 return
             commit = rest[1] if len(rest) > 1 and rest[1] != "main" else max(commits)
             if commit not in commits:
-                self.reply(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+                self.reply(404, {"X-Error-Code": "RevisionNotFound"}, b"{}")
                 return
             files = commits[commit]
             if rest[:1] == ["tree"]:
@@ -75,23 +64,12 @@ class Handler(BaseHTTPRequestHandler):
                 ]
             else:
                 found = {"id": f"{owner}/{name}", "sha": commit, "siblings": [{"rfilename": file} for file in files]}
-            self.reply(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
+            self.reply_json(found)
             return
         owner, name, _, commit, *parts = path.strip("/").split("/")
         data = self.server.repositories[f"{owner}/{name}"][commit]["/".join(parts)]
         etag = hashlib.sha256(data).hexdigest() if len(data) > 100_000 else hashlib.sha1(data).hexdigest()
-        self.reply(200, data, {"ETag": f'"{etag}"', "X-Repo-Commit": commit})
-
-    def reply(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for key, value in headers.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
+        self.reply(200, {"ETag": f'"{etag}"', "X-Repo-Commit": commit}, data)
 
 
 @pytest.fixture(scope="module")
@@ -117,19 +95,14 @@ def hub(files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.chdir(tmp_path)
-    server = Hub()
-    server.repositories["team/small"] = {FIRST: files}
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Hub()) as server:
+        server.repositories["team/small"] = {FIRST: files}
+        yield server
 
 
 @pytest.mark.slow
 def test_a_model_is_fetched_pinned_and_used_as_its_files_say(hub: Hub) -> None:
-    model = make_embedder(EmbedderConfig(name="hf:team/small", url=hub.address))
+    model = make_embedder(EmbedderConfig(name="hf:team/small", url=hub.url))
     assert (model.name, model.dim, model.max_tokens) == (f"hf:team/small@{FIRST}", 384, 512)
     bge = make_bge_small(EmbedderConfig())
     for role in ("query", "passage"):
@@ -141,7 +114,7 @@ def test_a_model_is_fetched_pinned_and_used_as_its_files_say(hub: Hub) -> None:
 
 @pytest.mark.slow
 def test_a_collection_keeps_its_revision_and_needs_no_network_again(hub: Hub, files: dict[str, bytes]) -> None:
-    settings = Settings(embedder=EmbedderConfig(name="hf:team/small", url=hub.address))
+    settings = Settings(embedder=EmbedderConfig(name="hf:team/small", url=hub.url))
     with Engine.open("notes.clew", settings=settings) as engine:
         engine.add_documents([make_note()])
     hub.repositories["team/small"][SECOND] = {**files, "README.md": b"newer"}
@@ -150,14 +123,14 @@ def test_a_collection_keeps_its_revision_and_needs_no_network_again(hub: Hub, fi
         assert engine.opened.embedder.name == f"hf:team/small@{FIRST}"
         assert engine.search("how often are keys rotated?")[0].chunk.text == TEXT
     assert hub.requests == []
-    newer = Settings(embedder=EmbedderConfig(name=f"hf:team/small@{SECOND}", url=hub.address))
+    newer = Settings(embedder=EmbedderConfig(name=f"hf:team/small@{SECOND}", url=hub.url))
     with pytest.raises(StoreMismatch, match=f"hf:team/small@{FIRST}"):
         Engine.open("notes.clew", settings=newer)
 
 
 @pytest.mark.slow
 def test_without_a_network_the_cache_answers(hub: Hub) -> None:
-    online = make_embedder(EmbedderConfig(name="hf:team/small@main", url=hub.address))
+    online = make_embedder(EmbedderConfig(name="hf:team/small@main", url=hub.url))
     gone = "http://127.0.0.1:9"
     offline = make_embedder(EmbedderConfig(name="hf:team/small", url=gone))
     assert offline.name == online.name
@@ -167,21 +140,21 @@ def test_without_a_network_the_cache_answers(hub: Hub) -> None:
 
 @pytest.mark.slow
 def test_weights_that_were_changed_are_refused(hub: Hub, tmp_path: Path) -> None:
-    make_embedder(EmbedderConfig(name="hf:team/small", url=hub.address))
+    make_embedder(EmbedderConfig(name="hf:team/small", url=hub.url))
     (weights,) = tmp_path.glob("hub/*/snapshots/*/onnx/model.onnx")
     blob = weights.resolve()
     blob.write_bytes(blob.read_bytes()[:-1] + b"x")
     with pytest.raises(DriverFailed, match=r"model\.onnx in the cache does not have the hash"):
-        make_embedder(EmbedderConfig(name=f"hf:team/small@{FIRST}", url=hub.address))
+        make_embedder(EmbedderConfig(name=f"hf:team/small@{FIRST}", url=hub.url))
 
 
 def test_what_the_hub_does_not_have(hub: Hub) -> None:
     with pytest.raises(NotFound, match="the hub has no such model, or it is private"):
-        make_embedder(EmbedderConfig(name="hf:team/none", url=hub.address))
+        make_embedder(EmbedderConfig(name="hf:team/none", url=hub.url))
     with pytest.raises(NotFound, match="there is no revision 'v9'"):
-        make_embedder(EmbedderConfig(name="hf:team/small@v9", url=hub.address))
+        make_embedder(EmbedderConfig(name="hf:team/small@v9", url=hub.url))
     with pytest.raises(SettingsError, match="not the name of a model"):
-        make_embedder(EmbedderConfig(name="hf:a/b/c", url=hub.address))
+        make_embedder(EmbedderConfig(name="hf:a/b/c", url=hub.url))
     with pytest.raises(SettingsError, match=r"embedder\.name is 'hf:'"):
         make_embedder(EmbedderConfig(name="hf:"))
 
@@ -190,7 +163,7 @@ def test_a_model_without_onnx_needs_sentence_transformers(hub: Hub, monkeypatch:
     monkeypatch.setattr(hub_module, "find_spec", lambda _: None)
     hub.repositories["team/torch"] = {FIRST: {"config.json": b"{}", "model.safetensors": b"weights"}}
     with pytest.raises(DriverMissing, match="has no ONNX file that Clew can use, and sentence-transformers is not"):
-        make_embedder(EmbedderConfig(name="hf:team/torch", url=hub.address))
+        make_embedder(EmbedderConfig(name="hf:team/torch", url=hub.url))
     assert not any("/resolve/" in path for path in hub.requests)  # nothing is fetched in vain
 
 
@@ -214,7 +187,7 @@ def test_the_address_of_the_hub_comes_from_the_environment(hub: Hub, tmp_path: P
     done = subprocess.run(
         [sys.executable, "-m", "clew", "add", "note.md", "--embedder", "hf:team/small", "--path", "notes.clew"],
         cwd=tmp_path,
-        env={**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "hub")},
+        env={**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub")},
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,11 +1,7 @@
 """The embedder that keeps vectors in a file."""
 
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -95,23 +91,6 @@ def test_threads_share_it(path: Path) -> None:
     assert cached.hits + cached.misses == 200
 
 
-@pytest.mark.slow
-def test_processes_share_it(path: Path) -> None:
-    program = (
-        "import sys\n"
-        "from clew.drivers.embed.wrapped import CachedEmbedder\n"
-        "from clew.drivers.embed.hashed import HashedEmbedder\n"
-        "cached = CachedEmbedder(HashedEmbedder(), sys.argv[1])\n"
-        "for n in range(60): cached.embed([f'text {n}', f'own {sys.argv[2]} {n}'], role='passage')\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", program, str(path), str(n)]) for n in range(3)]
-    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
-    inner = Counting()
-    texts = [f"text {n}" for n in range(60)] + [f"own {who} {n}" for who in range(3) for n in range(60)]
-    CachedEmbedder(inner, path).embed(texts, role="passage")
-    assert inner.asked == []
-
-
 def test_a_failure_keeps_nothing_and_passes_through(path: Path) -> None:
     class Broken(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
@@ -121,37 +100,6 @@ def test_a_failure_keeps_nothing_and_passes_through(path: Path) -> None:
     with pytest.raises(DriverFailed, match="the model is out"):
         cached.embed(["one"], role="passage")
     assert (cached.hits, cached.misses) == (0, 0)
-
-
-@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
-def test_a_broken_file_says_to_delete_it(path: Path, content: bytes) -> None:
-    path.parent.mkdir()
-    path.write_bytes(content)
-    with pytest.raises(DriverFailed, match=r"vectors\.db: the cache file is damaged .* delete the file"):
-        CachedEmbedder(HashedEmbedder(), path).embed(["one"], role="passage")
-
-
-def test_another_program_s_database_says_to_delete_it(path: Path) -> None:
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE vectors (something TEXT)")
-    with pytest.raises(DriverFailed, match="delete the file"):
-        CachedEmbedder(HashedEmbedder(), path).embed(["one"], role="passage")
-
-
-def test_a_file_that_cannot_be_there(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(DriverFailed, match="name another file"):
-        CachedEmbedder(HashedEmbedder(), tmp_path / "file" / "vectors.db")
-    with pytest.raises(DriverFailed, match="name another file"):
-        CachedEmbedder(HashedEmbedder(), tmp_path)
-
-
-def test_a_file_that_is_deleted_is_made_anew(path: Path) -> None:
-    cached = CachedEmbedder(HashedEmbedder(), path)
-    cached.embed(["one"], role="passage")
-    path.unlink()
-    assert cached.embed(["one"], role="passage").shape == (1, 256)
 
 
 def test_the_setting_puts_it_around_an_embedder(path: Path) -> None:

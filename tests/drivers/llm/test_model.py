@@ -5,7 +5,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import sleep
 from typing import Any
 
@@ -17,6 +16,7 @@ from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLMFailure
 from clew.core.usage import Usage
 from clew.drivers.llm.model import ModelLLM
+from tests.loopback import LoopbackHandler, LoopbackServer, make_completion, serving
 
 pytest.importorskip("pydantic_ai")
 
@@ -34,12 +34,8 @@ class Reply:
     hang: bool = False
 
 
-def make_completion(text: str | None, *, finish: str = "stop") -> Reply:
-    """A completion as OpenAI sends it."""
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
-    usage = {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16}
-    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
-    return Reply(body=json.dumps(body).encode())
+def make_reply(text: str | None, *, finish: str = "stop") -> Reply:
+    return Reply(body=json.dumps(make_completion(text, finish=finish)).encode())
 
 
 def make_error(status: int, message: str = "no", *, code: str = "", after: str = "") -> Reply:
@@ -48,62 +44,40 @@ def make_error(status: int, message: str = "no", *, code: str = "", after: str =
     return Reply(status, body, {"Retry-After": after} if after else {})
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Gives each request the next reply, the last one for ever, and records the requests."""
 
-    request_queue_size = 64
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.replies: list[Reply] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
-        self.closing = threading.Event()
-        self.lock = threading.Lock()
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: clients that hang up are meant to."""
+        self.url = f"{self.url}/v1"
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(LoopbackHandler):
     server: Server
 
-    def do_POST(self) -> None:
-        data = self.rfile.read(int(self.headers["Content-Length"]))
+    def answer(self) -> None:
+        request = self.read_json()
         with self.server.lock:
-            self.server.requests.append(json.loads(data))
+            self.server.requests.append(request)
             self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
             self.server.paths.append(self.path)
             reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
         if reply.hang:
             self.server.closing.wait(60)
-            return
-        self.send_response(reply.status)
-        for name, value in {"Content-Type": "application/json", **reply.headers}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(reply.body) + reply.missing))
-        self.end_headers()
-        self.wfile.write(reply.body)
-        self.close_connection = bool(reply.missing)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing."""
+        else:
+            headers = {"Content-Type": "application/json", **reply.headers}
+            self.reply(reply.status, headers, reply.body, missing=reply.missing)
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(Server()) as server:
         yield server
-        server.closing.set()
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -127,7 +101,7 @@ def waits() -> Iterator[list[float]]:
 
 
 def test_everything_reaches_the_wire(server: Server) -> None:
-    server.replies = [make_completion("Anna does.")]
+    server.replies = [make_reply("Anna does.")]
     llm = ModelLLM("openai:small", url=server.url, api_key=KEY)
     assert llm.complete("Who?", system="Be brief.", max_tokens=42, temperature=0.25) == "Anna does."
     assert server.paths == ["/v1/chat/completions"]
@@ -141,7 +115,7 @@ def test_everything_reaches_the_wire(server: Server) -> None:
 
 
 def test_without_a_system_prompt_none_is_sent(server: Server) -> None:
-    server.replies = [make_completion("yes")]
+    server.replies = [make_reply("yes")]
     llm = ModelLLM("llama3:8b", url=server.url)
     llm.complete_many(["a", "b"], max_tokens=7)
     assert [request["model"] for request in server.requests] == ["llama3:8b"] * 2  # the colon is part of the name
@@ -155,7 +129,7 @@ def test_a_key_of_the_environment_is_not_sent_to_another_address(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OLLAMA_API_KEY", KEY)
-    server.replies = [make_completion("yes")]
+    server.replies = [make_reply("yes")]
     for name in ("small", "ollama:small"):
         ModelLLM(name, url=server.url).complete("a")
     assert KEY not in str(server.headers)
@@ -164,14 +138,14 @@ def test_a_key_of_the_environment_is_not_sent_to_another_address(
 def test_ollama_is_found_where_it_usually_is(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
     monkeypatch.setattr("clew.drivers.llm.model.OLLAMA_URL", server.url)
-    server.replies = [make_completion("yes")]
+    server.replies = [make_reply("yes")]
     assert ModelLLM("ollama:llama3.2:1b").complete("a") == "yes"
     assert server.requests[0]["model"] == "llama3.2:1b"
 
 
 @pytest.mark.slow
 def test_a_full_provider_is_asked_again_when_it_says(server: Server, waits: list[float]) -> None:
-    server.replies = [make_error(429, after="1"), make_completion("now")]
+    server.replies = [make_error(429, after="1"), make_reply("now")]
     llm = ModelLLM("m", url=server.url)
     assert llm.complete("a") == "now"
     assert waits == [1.0]
@@ -180,7 +154,7 @@ def test_a_full_provider_is_asked_again_when_it_says(server: Server, waits: list
 
 
 def test_without_a_hint_the_waits_grow(server: Server, waits: list[float]) -> None:
-    server.replies = [make_error(503), make_completion("now")]
+    server.replies = [make_error(503), make_reply("now")]
     assert ModelLLM("m", url=server.url).complete("a") == "now"
     assert 0.5 <= waits[0] <= 1.5
 
@@ -231,7 +205,7 @@ def test_what_another_try_cannot_help_is_not_tried_again(server: Server, reply: 
 
 @pytest.mark.usefixtures("without_waits")
 def test_half_an_answer_is_asked_for_again(server: Server) -> None:
-    whole = make_completion("all of it")
+    whole = make_reply("all of it")
     server.replies = [Reply(body=whole.body[:40], missing=200), whole]
     assert ModelLLM("m", url=server.url).complete("a") == "all of it"
     server.replies = [Reply(body=whole.body[:40], missing=200)]
@@ -254,7 +228,7 @@ def test_a_provider_that_hangs_or_is_not_there(server: Server) -> None:
 
 
 def test_an_empty_or_cut_answer_is_an_answer(server: Server) -> None:
-    server.replies = [make_completion(""), make_completion("the first ha", finish="length")]
+    server.replies = [make_reply(""), make_reply("the first ha", finish="length")]
     llm = ModelLLM("m", url=server.url)
     assert [llm.complete("a"), llm.complete("a")] == ["", "the first ha"]
     assert llm.usage.calls == 2
@@ -306,7 +280,7 @@ def test_numbers_that_cannot_be() -> None:
 
 def test_what_is_no_longer_used_leaves_nothing_behind(server: Server) -> None:
     before = set(threading.enumerate())
-    server.replies = [make_completion("yes")]
+    server.replies = [make_reply("yes")]
     llm = ModelLLM("m", url=server.url)
     llm.complete_many(["a", "b", "c"])
     del llm

@@ -1,6 +1,5 @@
 """A model in a program that forks, and one that is interrupted while its server hangs."""
 
-import json
 import os
 import signal
 import subprocess
@@ -8,65 +7,43 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from clew.drivers.llm.model import ModelLLM
+from tests.loopback import LoopbackHandler, LoopbackServer, make_completion, serving
 
 pytest.importorskip("pydantic_ai")
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Sends its replies, then hangs."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.replies: list[str] = []
         self.requests = 0
-        self.lock = threading.Lock()
-        self.closing = threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: clients that hang up are meant to."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(LoopbackHandler):
     server: Server
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+    def answer(self) -> None:
+        self.read_json()
         with self.server.lock:
             self.server.requests += 1
             text = self.server.replies.pop(0) if self.server.replies else None
         if text is None:
             self.server.closing.wait(60)
-            return
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing."""
+        else:
+            self.reply_json(make_completion(text))
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(Server()) as server:
         yield server
-        server.closing.set()
-        server.shutdown()
-        thread.join()
 
 
 PROGRAM = """
@@ -91,7 +68,7 @@ except KeyboardInterrupt:
 def test_a_program_that_forks_and_is_interrupted(server: Server) -> None:
     forks = 2 if hasattr(os, "fork") else 0
     server.replies = ["one", *["two"] * forks]
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, server.url]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, f"{server.url}/v1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         for _ in range(6000):
             if server.requests == forks + 4:
@@ -106,7 +83,7 @@ def test_a_program_that_forks_and_is_interrupted(server: Server) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a thread cannot be sent a signal on Windows")
 def test_after_an_interrupt_nothing_is_tried_again(server: Server) -> None:
-    llm = ModelLLM("m", url=server.url)
+    llm = ModelLLM("m", url=f"{server.url}/v1")
     main = threading.get_ident()
 
     def interrupt() -> None:

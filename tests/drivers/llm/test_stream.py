@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from clew.core.metered import MeteredLLM
 from clew.core.usage import CostBudget, Price, Usage
 from clew.drivers.llm.cached import CachedLLM
 from clew.drivers.llm.model import ModelLLM
+from tests.loopback import LoopbackHandler, LoopbackServer, serving
 
 pytest.importorskip("pydantic_ai")
 
@@ -58,45 +58,37 @@ def make_error(status: int, message: str, after: str = "") -> Reply:
     return Reply((body,), status, {"Content-Type": "application/json", **({"Retry-After": after} if after else {})})
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Gives each request the next reply, the last one for ever."""
 
-    daemon_threads = True
-    request_queue_size = 64
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.replies: list[Reply] = []
         self.requests: list[dict[str, Any]] = []
         self.active = self.max_active = 0
         self.pace = 0.0
-        self.closing = threading.Event()
         self.hung_up = threading.Event()  # set when a client ends a reply that goes on forever
-        self.lock = threading.Lock()
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: clients that hang up are meant to."""
+        self.url = f"{self.url}/v1"
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(LoopbackHandler):
+    wbufsize = 0  # each chunk as it is written
     server: Server
 
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def answer(self) -> None:
+        request = self.read_json()
         with self.server.lock:
             self.server.requests.append(request)
             self.server.active += 1
             self.server.max_active = max(self.server.max_active, self.server.active)
             reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
         try:
-            self.reply(reply)
+            self.send(reply)
         finally:
             with self.server.lock:
                 self.server.active -= 1
 
-    def reply(self, reply: Reply) -> None:
+    def send(self, reply: Reply) -> None:
         self.send_response(reply.status)
         for name, value in {"Content-Type": "text/event-stream", **reply.headers}.items():
             self.send_header(name, value)
@@ -126,20 +118,12 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             self.server.hung_up.set()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing."""
-
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server, stamina.set_testing(True, attempts=100, cap=True):
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with stamina.set_testing(True, attempts=100, cap=True), serving(Server()) as server:
         yield server
-        server.closing.set()
-        server.shutdown()
-        thread.join()
 
 
 def read_stream(pieces: Iterator[str]) -> tuple[list[str], str]:

@@ -1,7 +1,5 @@
 """Office formats: DoclingDocuments become blocks, and workbooks of any size are read."""
 
-import io
-import zipfile
 from typing import Any
 
 import pytest
@@ -9,19 +7,12 @@ import pytest
 from clew.index.read.blocks import assemble_text_and_sections
 from clew.index.read.office import sheets
 from clew.index.read.office.docling import parse_docling_document, read_office, read_xml
+from tests.index.read.test_guard import make_zip
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-
-
-def make_zip(parts: dict[str, str | bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, part in parts.items():
-            archive.writestr(name, part)
-    return file.getvalue()
 
 
 def make_relations(**targets: tuple[str, str]) -> str:

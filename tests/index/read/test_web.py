@@ -5,8 +5,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from time import sleep
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.web import fetch as web
+from tests.loopback import LoopbackHandler, LoopbackServer, serving
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 PAGE = b"<title>Vault</title><nav>Menu</nav><main><h1>Keys</h1><p>They rotate.</p></main>"
@@ -38,23 +38,14 @@ def redirect_to(where: str, status: int = 302) -> Answer:
 
 @contextmanager
 def run_server(**paths: Answer) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(LoopbackHandler):
+        protocol_version = "HTTP/1.0"  # an answer ends with its connection
+
+        def answer(self) -> None:
             paths[self.path.lstrip("/").partition("?")[0].partition(".")[0] or "index"](self)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(LoopbackServer(Handler)) as server:
+        yield server.url
 
 
 def read_page(url: str, **options: float) -> Document:

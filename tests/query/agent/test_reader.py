@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import Document, Engine
-from clew.compat import message_with_context
-from clew.core.errors import DriverFailed, NotFound, SettingsError
+from clew.core.errors import DriverFailed, NotFound
 from clew.core.settings import AnswerConfig, IngestionConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.types import DocumentRecord
 from clew.drivers.llm.scripted import ScriptedLLM
@@ -140,12 +139,6 @@ def open_engine(llm: ScriptedLLM | None = None, settings: Settings = PLAIN) -> E
     )
     engine.sessions.set_document_index("s", ["a", "b"])
     return engine
-
-
-@pytest.mark.parametrize("number", [0, -1, 3, 10**12])
-def test_a_number_that_nothing_has(number: int) -> None:
-    with open_engine() as engine, pytest.raises(NotFound, match=f"^Document {number} not found$"):
-        engine.tools(session="s").read_document(number, "soup?")
 
 
 def test_numbers_are_those_of_the_session() -> None:
@@ -286,18 +279,3 @@ def test_parts_cover_the_text_and_fit(text: str, window: int) -> None:
     parts = split_into_windows(text, window)
     assert "".join(text[low:high] for low, high in parts) == text
     assert all(high - low <= window for low, high in parts)
-
-
-# -- the hook of a bot (D14)
-
-
-def test_a_message_with_what_is_known_before_it() -> None:
-    with open_engine() as engine:
-        made = message_with_context(engine, "and when?", rag_query="when is soup served?")
-        assert made.endswith("\n\nUser: and when?")
-        assert "Soup is served at noon." in made
-        assert made.startswith("<knowledge_base>\n")
-        empty = Engine.open(":memory:", embedder="hashed")
-        assert message_with_context(empty, "hello there") == "hello there"
-        with pytest.raises(SettingsError, match="k is 0"):
-            message_with_context(engine, "soup", k=0)

@@ -1,6 +1,5 @@
 """A text that two documents have: shown once, with both sources, through the front door."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -60,15 +59,6 @@ def test_a_copy_can_be_cited_where_it_stands(engine: Engine) -> None:
     for citation in context.citations:
         assert engine.read(citation.document).text[citation.start : citation.end] == citation.quote
     assert {check.standing for check in engine.check(context.citations)} == {"stands"}
-
-
-def test_every_renderer_names_both(engine: Engine) -> None:
-    first, other = json.loads(ask(engine, render="json").text)
-    assert sorted(first["sources"]) == ["a.md", "b.md"]
-    assert other["sources"] == ["c.md"]
-    base = ask(engine, render="knowledge_base").text
-    assert base.count("### [") == 2
-    assert f"### [1] {', '.join(first['sources'])}\n" in base
 
 
 def test_a_copy_takes_no_room_but_its_name(engine: Engine) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,18 +60,6 @@ def test_hits_of_a_search_are_written_under_their_address(engine: Engine) -> Non
     merged = ChunkMerger().merge(hits)
     assert ContextFormatter().format_merged(merged) == f"[1]\n{hits[0].chunk.text}\n(Source: keys.md)"
     assert ChunkMerger().to_result_list(merged)[0]["source"] == "keys.md"
-
-
-def test_every_stage_shows_the_similarity_of_the_hit(engine: Engine) -> None:
-    found = [
-        replace(hit, score=1.0 - rank, similarity=0.25 + rank / 4, relevance=0.5)
-        for rank, hit in enumerate(engine.search("keys of the vault", k=2, strategy="lexical"))
-    ]
-    merged = ChunkMerger().merge(found)
-    assert [each.avg_similarity for each in merged] == [0.5, 0.25]  # the second of the search is the more similar
-    shown = ContextFormatter(FormatterConfig(include_scores=True)).format_merged(merged)
-    assert shown.startswith("[1] [0.50]\n")
-    assert "\n[2] [0.25]\n" in shown
 
 
 def test_a_page_says_its_headings_once() -> None:

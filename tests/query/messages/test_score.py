@@ -16,11 +16,9 @@ from clew.query.messages.score import (
     compute_chain_completeness,
     compute_flow,
     product_score,
-    score_message,
     sort_by_score_then_time,
     thread_score,
     time_score,
-    weighted_score,
 )
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -86,19 +84,6 @@ def test_completeness_is_the_share_of_the_chain() -> None:
 # -- the whole
 
 
-def test_the_real_conversation() -> None:
-    first = product_score(ScoringInputs(0.85, ago(10), "ops", member=True), now=NOW, channel="ops", config=CONFIG)
-    reply = product_score(ScoringInputs(0.75, ago(5), "ops", member=True), now=NOW, channel="ops", config=CONFIG)
-    other = product_score(ScoringInputs(0.95, NOW, "dev"), now=NOW, channel="ops", config=CONFIG)
-    assert [first.total, reply.total, other.total] == pytest.approx([1.479841, 1.327686, 0.95], abs=1e-6)
-
-
-def test_new_and_here_wins_over_similar_and_elsewhere() -> None:
-    here = product_score(ScoringInputs(0.95, NOW, "ops"), now=NOW, channel="ops", config=CONFIG)
-    there = product_score(ScoringInputs(0.98, ago(60), "dev"), now=NOW, channel="ops", config=CONFIG)
-    assert [here.total, there.total] == pytest.approx([1.14, 0.802356], abs=1e-6)
-
-
 def test_a_score_without_a_time_stays() -> None:
     assert product_score(ScoringInputs(0.9), now=NOW, channel=None, config=CONFIG).total == 0.9
 
@@ -108,18 +93,6 @@ def test_flow_and_completeness_multiply_where_they_have_a_boost() -> None:
     scores = product_score(ScoringInputs(0.5, flow=0.5, completeness=0.25), now=NOW, channel=None, config=config)
     assert (scores.flow, scores.completeness) == pytest.approx((1.2, 1.25))
     assert scores.total == pytest.approx(0.5 * 1.2 * 1.25)
-
-
-def test_the_weighted_sum() -> None:
-    evidence = ScoringInputs(0.9, ago(60), "ops", member=True, flow=0.5, completeness=0.5)
-    config = replace(CONFIG, scoring="weighted_sum", flow_weight=0.2, completeness_weight=0.4)
-    scores = weighted_score(evidence, now=NOW, channel="ops", config=config)
-    expected = 0.8 * 0.9 + 0.1 * 0.818731 + 0.05 + 0.05 + 0.2 * 0.5 + 0.4 * 0.5
-    assert scores.total == pytest.approx(expected, abs=1e-6)
-    assert score_message(evidence, now=NOW, channel="ops", config=config) == scores
-    assert score_message(evidence, now=NOW, channel="ops", config=CONFIG).total == pytest.approx(
-        0.9 * 0.818731 * 1.8, abs=1e-5
-    )
 
 
 # -- the order
@@ -161,6 +134,3 @@ def test_the_order_is_total(values: list[tuple[float, int | None]], random: Rand
     shuffled = list(items)
     random.shuffle(shuffled)
     assert sort(shuffled) == sort(items)
-
-
-# -- the parts of a message

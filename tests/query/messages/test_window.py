@@ -194,21 +194,6 @@ def test_threads_are_best_first_and_each_by_time(chat: Chat) -> None:
     assert window.text == "\n\n".join(blocks)
 
 
-def test_a_hit_brings_the_exchange_before_it() -> None:
-    exchange = thread(
-        said("1", "How do I set up my API key?", 40),
-        said("2", "Go to settings", 30, "1"),
-        said("3", "I don't see it in settings", 20, "2"),
-        said("4", "It's under Developer Settings > API Keys", 10, "3"),
-    )
-    noise = [thread(said(f"n{n}", "noise " * 20, n, channel="ops")) for n in range(20)]
-    chat = Chat([exchange, *noise], {"4": 0.9, **{f"n{n}": 0.5 for n in range(20)}})
-    window = chat.window(220, chain_share=0.25)
-    assert ids(window)[:4] == ["1", "2", "3", "4"]
-    assert len(window.messages) > 6
-    assert ids(chat.window(1000))[:4] == ["1", "2", "3", "4"]  # at the default share, in a budget of the usual size
-
-
 def test_a_chain_that_was_guessed_ends_at_its_share_of_the_budget() -> None:
     exchange = [said("0", "start " * 5, 50), *(said(str(n), "reply " * 5, 50 - n, str(n - 1)) for n in range(1, 5))]
     other = thread(said("x", "other " * 20, 9))
@@ -274,13 +259,6 @@ def test_a_hit_brings_the_nearest_of_its_chain_that_fits() -> None:
     """The parent fits beside the hit, what it answers does not."""
     long = [said("0", "root " * 40, 40), said("1", "middle " * 3, 30, "0"), said("2", "leaf " * 3, 20, "1")]
     assert ids(Chat([thread(*long)], {"2": 0.9}).window(20)) == ["1", "2"]
-
-
-def test_a_hit_that_does_not_fit_alone_is_passed_over() -> None:
-    chat = Chat([thread(said("a", "long answer " * 20, 10)), thread(said("s", "small", 5))], {"a": 0.9, "s": 0.5})
-    window = chat.window(30)
-    assert ids(window) == ["s"]
-    assert [(each.message.id, each.reason) for each in window.dropped] == [("a", "budget")]
 
 
 def test_a_thread_that_is_gone_since_is_left_out() -> None:

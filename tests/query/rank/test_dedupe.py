@@ -1,7 +1,6 @@
 """Each chunk once, and the best of each document: cases 5.1 to 5.4."""
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,11 +84,3 @@ def test_none_of_a_document_cannot_be_asked_for() -> None:
         deduplicate_by_document([], n=0)
     with pytest.raises(SettingsError, match="n is 0"):
         limit_per_document(0)
-
-
-def test_of_a_document_the_most_relevant_chunk_is_kept_whatever_its_score() -> None:
-    """B3: the scores are of two queries, each of which gives its best hit 1."""
-    weak, strong = replace(hit("a", "weak", 1.0), relevance=0.2), replace(hit("a", "strong", 0.7), relevance=0.9)
-    assert limit_per_document(1)(Query("?"), [weak, strong]) == [strong]
-    again = replace(hit("a", "weak", 0.1), relevance=0.95)
-    assert limit_per_document(1)(Query("?"), [weak, strong, again]) == [again]

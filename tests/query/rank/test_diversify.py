@@ -75,15 +75,6 @@ def test_what_says_the_same_as_a_better_hit_is_dropped() -> None:
     assert drop_near_duplicates(vectors)(ASKED, []) == []
 
 
-def test_each_query_gets_its_best_document_first() -> None:
-    """Case 5.5: six documents of one topic at .95, one of each other topic at .75, five wanted."""
-    paris = [hit(f"p{place}", 0.95) for place in range(6)]
-    code, food = [hit("code", 0.75)], [hit("food", 0.75)]
-    found = order_by_coverage([*paris, *code, *food], [paris, code, food])
-    assert ids(found[:5]) == "p0 code food p1 p2"
-    assert [each.score for each in found[:3]] == [0.95, 0.75, 0.75]
-
-
 def test_a_document_that_is_best_for_two_queries_serves_both() -> None:
     both, second, third = hit("both", 0.9), hit("second", 0.8), hit("third", 0.3)
     assert (
@@ -97,13 +88,6 @@ def test_across_queries_relevance_decides_whatever_the_scores_are() -> None:
     more = replace(hit("more", 0.2), relevance=0.5)
     assert ids(order_by_coverage([weak, more, strong], [[weak], [strong, more]])) == "z weak more"
     assert ids(drop_near_duplicates(lambda ids: {i: A.astype(np.float32) for i in ids})(ASKED, [weak, strong])) == "z"
-
-
-def test_once_every_query_is_served_relevance_alone_fills() -> None:
-    """B8: no second round, in which noise of one query would come before good hits of another."""
-    a = [hit(f"a{n}", 0.99 - n / 100) for n in range(5)]
-    b, c = [hit("b1", 0.90), hit("bnoise", 0.35)], [hit("c1", 0.90), hit("cnoise", 0.34)]
-    assert ids(order_by_coverage([*a, *b, *c], [a, b, c])) == "a0 b1 c1 a1 a2 a3 a4 bnoise cnoise"
 
 
 def test_a_second_hit_of_a_document_waits_a_round() -> None:

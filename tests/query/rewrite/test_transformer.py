@@ -122,15 +122,6 @@ def test_the_prompt_says_the_domain_the_context_and_the_input() -> None:
     assert "conversation context" not in without.lower()
 
 
-def test_thinking_is_dropped_if_asked_for() -> None:
-    answer = "<think>the user wants\nsomething odd</think>\nkey rotation policy"
-    quiet = TransformerConfig(enabled=True, suppress_thinking=True)
-    model = ScriptedLLM(answer)
-    assert QueryTransformer(quiet, model).transform("who rotates?") == ["key rotation policy"]
-    assert "without reasoning" in model.requests[0].system
-    assert len(QueryTransformer(ON, ScriptedLLM(answer)).transform("who rotates?")) > 1
-
-
 def test_nothing_usable_is_the_input_and_a_failure_raises() -> None:
     assert QueryTransformer(ON, ScriptedLLM("\n ok \n")).transform("my input") == ["my input"]
     with pytest.raises(DriverFailed):

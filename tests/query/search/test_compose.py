@@ -106,17 +106,6 @@ def test_fanned_raises_what_a_search_raises() -> None:
         fan_out(lambda query: [query, query], broken)(Query("a"))
 
 
-def test_reflected_stops_when_content() -> None:
-    asked: list[str] = []
-
-    def search(query: Query) -> list[Hit]:
-        asked.append(query.text)
-        return echo(query)
-
-    assert ids(reflect(search, lambda *_: Verdict(4))(Query("a"))) == ["a"]
-    assert asked == ["a"]
-
-
 @pytest.mark.parametrize(("second", "kept"), [(4, ["b"]), (1, ["a"]), (2, ["a"])])
 def test_reflected_keeps_the_better_hits(second: int, kept: list[str]) -> None:
     def judge(query: Query, _: list[Hit]) -> Verdict:

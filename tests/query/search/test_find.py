@@ -75,12 +75,14 @@ def test_changing_a_hit_changes_no_later_search(engine: Engine, strategy: str, c
         hit: Any = search()[0]
         hit.chunk.meta["x"] = 1
         hit.scores["y"] = 9
+        hit.document.meta["tags"].append("x")
         for value in hit.chunk.meta.values():
             if isinstance(value, list):
                 value.append("x")
     again = search()[0]
     assert "x" not in again.chunk.meta
     assert "y" not in again.scores
+    assert again.document.meta["tags"] == ["a"]
     assert all("x" not in value for value in again.chunk.meta.values() if isinstance(value, list))
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,8 +13,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from clew import Document, Engine
+from clew.core.protocols import LLM
 from clew.surface.cli.app import app
 
+UseLLM = Callable[[LLM], None]
 LAST_CHANGE = 1_577_836_800  # of every page: 2020-01-01
 PAGES = {
     "vault.md": "---\ntitle: Vault\nauthor: dan\ndate: 2025-03-01\nowner: ines\n---\n\n"
@@ -92,6 +94,18 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clew:
     _write_pages(tmp_path)
     _enter(tmp_path, monkeypatch)
     return Clew(tmp_path)
+
+
+@pytest.fixture
+def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reranker without a model."""
+    monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
+
+
+@pytest.fixture
+def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
+    """Makes every engine that is opened use this language model."""
+    return lambda llm: monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
 
 
 def _write_pages(folder: Path) -> None:

@@ -1,42 +1,27 @@
 """ask through the command line: with a model and without, in a conversation, as a person, by an agent."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from clew import Engine, Message
-from clew.core.protocols import LLM
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import ScriptedLLM
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew, UseLLM
 
 QUESTION = "who rotates the signing keys?"
 SENTENCE = "Signing keys are rotated every ninety days by Dan."
-UseLLM = Callable[[LLM], None]
 
-
-@pytest.fixture(autouse=True)
-def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
-
-
-@pytest.fixture
-def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
-    """Makes every engine that is opened use this language model."""
-    return lambda llm: monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
+pytestmark = pytest.mark.usefixtures("no_weights")
 
 
 # -- without a model
 
 
 @pytest.mark.slow
-def test_the_best_sentences_with_their_sources(clew: "Clew") -> None:
+def test_the_best_sentences_with_their_sources(clew: Clew) -> None:
     done = clew("ask", QUESTION)
     assert done.code == 0, done.err
     answer, _, sources = done.out.partition("\n\n")
@@ -46,24 +31,9 @@ def test_the_best_sentences_with_their_sources(clew: "Clew") -> None:
     assert "\x1b" not in done.out
 
 
-def test_as_json_and_its_citations_check(clew: "Clew") -> None:
+def test_as_json_and_its_citations_check(clew: Clew) -> None:
     done = clew("ask", QUESTION, "--json")
     shape = done.json
-    assert list(shape) == [
-        "question",
-        "searched",
-        "text",
-        "found",
-        "confidence",
-        "reason",
-        "fault",
-        "citations",
-        "parts",
-        "sentences",
-        "removed",
-        "usage",
-        "trace",
-    ]
     assert (shape["question"], shape["found"], shape["reason"]) == (QUESTION, True, "")
     assert shape["citations"][0]["number"] == 1
     part = shape["parts"][0]
@@ -77,7 +47,7 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
 
 
 @pytest.mark.slow
-def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
+def test_nothing_found_is_done_and_says_why(clew: Clew) -> None:
     done = clew("ask", "zebra xylophone?")
     assert (done.code, done.out) == (0, "No passage clearly answers this.\n")
     assert done.err.startswith("No answer found: nothing relevant was found")
@@ -87,7 +57,7 @@ def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
 
 
 @pytest.mark.slow
-def test_the_closest_passage_is_not_called_absent(clew: "Clew") -> None:
+def test_the_closest_passage_is_not_called_absent(clew: Clew) -> None:
     done = clew("ask", QUESTION, CLEW_ANSWER__MIN_CONFIDENCE="1.0")
     head, passage, *_ = done.out.split("\n\n")
     assert (head, passage) == ("No passage clearly answers this. The closest:", f"{SENTENCE} [1]")
@@ -97,33 +67,14 @@ def test_the_closest_passage_is_not_called_absent(clew: "Clew") -> None:
     assert named.err == "No clear answer: Brandow is not mentioned\n"
 
 
-def test_an_empty_collection_is_said_to_be(fresh: "Clew") -> None:
+def test_an_empty_collection_is_said_to_be(fresh: Clew) -> None:
     fresh("add", "pages/lunch.md")
     fresh("drop", "pages/lunch.md")
     assert fresh("ask", QUESTION).err == "No answer found: the collection is empty\n"
 
 
 @pytest.mark.slow
-def test_settings_of_answers_change_them(clew: "Clew") -> None:
-    many = clew("ask", "when is soup served and who rotates keys?", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0.01").json[
-        "text"
-    ]
-    one = clew(
-        "ask",
-        "when is soup served and who rotates keys?",
-        "--json",
-        CLEW_ANSWER__PASSAGES="1",
-        CLEW_ANSWER__MIN_CONFIDENCE="0.01",
-    )
-    assert len(one.json["citations"]) == 1
-    assert len(many) > len(one.json["text"])
-    sure = clew("ask", QUESTION, "--json", CLEW_ANSWER__MIN_CONFIDENCE="1.0")
-    assert not sure.json["found"]
-    assert sure.json["reason"] == "No passage clearly answers this."
-
-
-@pytest.mark.slow
-def test_options_reach_the_search(clew: "Clew") -> None:
+def test_options_reach_the_search(clew: Clew) -> None:
     shape = clew("ask", QUESTION, "--strategy", "lexical", "--json").json
     assert "lexical" in str(shape["trace"])
     assert clew("ask", QUESTION, "--document", "pages/lunch.md", "--json").json["found"] is False
@@ -137,7 +88,7 @@ def test_options_reach_the_search(clew: "Clew") -> None:
 # -- with one
 
 
-def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> None:
+def test_sentences_come_as_they_are_checked(clew: Clew, use_llm: UseLLM) -> None:
     llm = ScriptedLLM(
         "Signing keys are rotated by Dan [1]. The moon is green [1]. Dan rotates keys every ninety days [9]."
     )
@@ -164,7 +115,7 @@ def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> No
     assert clew("ask", QUESTION, "--json").json["usage"]["calls"] == 1
 
 
-def test_what_could_not_be_read_is_marked_as_not_checked(fresh: "Clew", use_llm: UseLLM) -> None:
+def test_what_could_not_be_read_is_marked_as_not_checked(fresh: Clew, use_llm: UseLLM) -> None:
     page = fresh.folder / "miete.md"
     page.write_text("Die Miete beträgt 900 Euro im Monat und ist bis zum dritten Werktag zu zahlen.", encoding="utf-8")
     assert fresh("add", "miete.md").code == 0
@@ -178,7 +129,7 @@ def test_what_could_not_be_read_is_marked_as_not_checked(fresh: "Clew", use_llm:
     assert [each["is_read"] for each in shown] == [False, True]
 
 
-def test_the_length_of_an_answer_is_set(clew: "Clew", use_llm: UseLLM) -> None:
+def test_the_length_of_an_answer_is_set(clew: Clew, use_llm: UseLLM) -> None:
     llm = ScriptedLLM("NOT FOUND")
     use_llm(llm)
     clew("ask", QUESTION, CLEW_ANSWER__MAX_TOKENS="55")
@@ -186,7 +137,7 @@ def test_the_length_of_an_answer_is_set(clew: "Clew", use_llm: UseLLM) -> None:
     assert [ask.max_tokens for ask in llm.requests] == [55, 600]
 
 
-def test_as_a_person(fresh: "Clew", use_llm: UseLLM, caplog: pytest.LogCaptureFixture) -> None:
+def test_as_a_person(fresh: Clew, use_llm: UseLLM, caplog: pytest.LogCaptureFixture) -> None:
     fresh("add", "pages")
     llm = ScriptedLLM(lambda prompt: "NOT FOUND" if "Question:" in prompt else "{}")
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
@@ -219,7 +170,7 @@ def test_as_a_person(fresh: "Clew", use_llm: UseLLM, caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.slow
-def test_a_session_goes_on_in_another_process(fresh: "Clew", use_llm: UseLLM) -> None:
+def test_a_session_goes_on_in_another_process(fresh: Clew, use_llm: UseLLM) -> None:
     fresh("add", "pages")
     first = fresh("ask", "when is soup served?", "--session", "work", "-k", "1", "--json").json
     second = fresh("ask", QUESTION, "--session", "work", "--document", "pages/vault.md", "--json").json
@@ -233,26 +184,14 @@ def test_a_session_goes_on_in_another_process(fresh: "Clew", use_llm: UseLLM) ->
     fresh("ask", "and why?", "--session", "work")
     assert "user: when is soup served?" in llm.requests[-1].prompt
     assert "assistant: " in llm.requests[-1].prompt
-    kept = fresh.folder / ".clew" / "default" / "sessions" / "work.json"
-    kept.parent.mkdir()
-    kept.write_text("[1]", encoding="utf-8")
-    broken = fresh("ask", QUESTION, "--session", "work")
-    assert broken.code == 4
-    assert "delete it to start a new one" in broken.err
-
-
-@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 200])
-def test_a_session_has_a_plain_name(clew: "Clew", name: str) -> None:
-    done = clew("ask", QUESTION, "--session", name)
-    assert done.code == 2
-    assert "plain name" in done.err
+    assert fresh("ask", QUESTION, "--session", "../up").code == 2
 
 
 # -- by an agent
 
 
 @pytest.mark.slow
-def test_an_agent_answers_and_shows_its_steps(clew: "Clew", use_llm: UseLLM) -> None:
+def test_an_agent_answers_and_shows_its_steps(clew: Clew, use_llm: UseLLM) -> None:
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
             return ModelResponse(
@@ -280,7 +219,7 @@ def test_an_agent_answers_and_shows_its_steps(clew: "Clew", use_llm: UseLLM) -> 
     assert "all 1 calls are used up" in clew("ask", QUESTION, "--agent", CLEW_AGENT__MAX_CALLS="1").err
 
 
-def test_an_agent_needs_a_model_and_chooses_for_itself(clew: "Clew") -> None:
+def test_an_agent_needs_a_model_and_chooses_for_itself(clew: Clew) -> None:
     done = clew("ask", QUESTION, "--agent")
     assert (done.code, done.out) == (2, "")
     assert "needs a language model" in done.err

@@ -6,10 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
@@ -18,28 +17,14 @@ from typer.testing import CliRunner
 
 from clew import Engine, Message
 from clew.core.errors import DriverFailed
-from clew.core.protocols import LLM
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.surface.cli.app import app
-from tests.surface.cli.conftest import Done
+from tests.surface.cli.conftest import Clew, Done, UseLLM
 
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
-
-UseLLM = Callable[[LLM], None]
 KEYS = "Signing keys are rotated every ninety days by Dan."
 
-
-@pytest.fixture(autouse=True)
-def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
-
-
-@pytest.fixture
-def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
-    """Makes every engine that is opened use this language model."""
-    return lambda llm: monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
+pytestmark = pytest.mark.usefixtures("no_weights")
 
 
 def run_chat(*lines: str, options: tuple[str, ...] = (), ending: str = "\n") -> Done:
@@ -49,7 +34,7 @@ def run_chat(*lines: str, options: tuple[str, ...] = (), ending: str = "\n") -> 
 
 
 @pytest.mark.slow
-def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
+def test_answers_with_sources_that_keep_their_numbers(clew: Clew) -> None:
     done = run_chat(
         "who rotates the signing keys?", "", "when is soup served at noon?", "who rotates the signing keys?"
     )
@@ -63,7 +48,7 @@ def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
     assert not any(line.startswith("> ") for line in done.out.splitlines())  # a pipe gets no prompt
 
 
-def test_the_end_of_the_input_and_quit_end_it(clew: "Clew") -> None:
+def test_the_end_of_the_input_and_quit_end_it(clew: Clew) -> None:
     assert run_chat(ending="").code == 0
     done = run_chat("/quit", "who rotates the signing keys?")
     assert (done.code, done.out) == (0, "")
@@ -71,7 +56,7 @@ def test_the_end_of_the_input_and_quit_end_it(clew: "Clew") -> None:
     assert run_chat("/help", ending="").out.startswith("Type a question.")  # no newline at the end
 
 
-def test_commands(clew: "Clew") -> None:
+def test_commands(clew: Clew) -> None:
     done = run_chat("/sources", "who rotates the signing keys?", "/sources", "/read 1", "/read\t1\twho rotates keys?")
     assert done.code == 0, done.err
     assert done.out.startswith("no documents shown yet\n")
@@ -80,7 +65,7 @@ def test_commands(clew: "Clew") -> None:
     assert f"<CONTENT>{KEYS}</CONTENT>" in done.out
 
 
-def test_a_thread_is_read_with_who_and_when(fresh: "Clew") -> None:
+def test_a_thread_is_read_with_who_and_when(fresh: Clew) -> None:
     at = datetime(2026, 4, 1, 9, tzinfo=UTC)
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
         engine.add_messages(
@@ -92,7 +77,7 @@ def test_a_thread_is_read_with_who_and_when(fresh: "Clew") -> None:
 
 
 @pytest.mark.slow
-def test_a_strategy_holds_from_then_on(clew: "Clew") -> None:
+def test_a_strategy_holds_from_then_on(clew: Clew) -> None:
     done = run_chat("/strategy", "/strategy lexical", "/strategy", "/strategy psychic", "who rotates?")
     assert "current: from the settings; available: semantic, lexical" in done.out
     assert "current: lexical; available: semantic" in done.out
@@ -102,7 +87,7 @@ def test_a_strategy_holds_from_then_on(clew: "Clew") -> None:
     assert run_chat(options=("--strategy", "psychic")).code == 3
 
 
-def test_errors_are_shown_and_the_conversation_goes_on(clew: "Clew", use_llm: UseLLM) -> None:
+def test_errors_are_shown_and_the_conversation_goes_on(clew: Clew, use_llm: UseLLM) -> None:
     use_llm(ScriptedLLM([DriverFailed("the model is asleep"), f"{KEYS} [1]"]))
     lines = ("who rotates the signing keys?", "/read 99", "/read x", "/fly", "who rotates the signing keys?")
     done = run_chat(*lines)
@@ -116,7 +101,7 @@ def test_errors_are_shown_and_the_conversation_goes_on(clew: "Clew", use_llm: Us
     assert done.out.startswith(KEYS)
 
 
-def test_what_is_unexpected_is_shown_too(clew: "Clew", use_llm: UseLLM) -> None:
+def test_what_is_unexpected_is_shown_too(clew: Clew, use_llm: UseLLM) -> None:
     def broken(prompt: str) -> str:
         raise ZeroDivisionError("oh")
 
@@ -127,7 +112,7 @@ def test_what_is_unexpected_is_shown_too(clew: "Clew", use_llm: UseLLM) -> None:
     assert "[1] " in done.out
 
 
-def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: "Clew", use_llm: UseLLM) -> None:
+def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: Clew, use_llm: UseLLM) -> None:
     said: Iterator[str | BaseException] = iter([KeyboardInterrupt(), f"{KEYS} [1]"])
 
     def model(prompt: str) -> str:
@@ -145,7 +130,7 @@ def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: "Clew", use_
     assert "soup" not in llm.requests[-1].prompt.partition("The conversation so far")[2]  # it was never answered
 
 
-def test_history_is_told_and_searched_with(clew: "Clew", use_llm: UseLLM) -> None:
+def test_history_is_told_and_searched_with(clew: Clew, use_llm: UseLLM) -> None:
     llm = ScriptedLLM(["Soup is served at noon [1].", "NOT FOUND"])
     use_llm(llm)
     shown = run_chat("when is the soup served?", "more on that?", options=("--json",)).out.splitlines()
@@ -157,7 +142,7 @@ def test_history_is_told_and_searched_with(clew: "Clew", use_llm: UseLLM) -> Non
 
 
 @pytest.mark.slow
-def test_a_conversation_of_a_name_is_kept(fresh: "Clew") -> None:
+def test_a_conversation_of_a_name_is_kept(fresh: Clew) -> None:
     fresh("add", "pages")
     run_chat("when is soup served at noon?", options=("--session", "work"))
     done = run_chat("/sources", options=("--session", "work"))
@@ -170,7 +155,7 @@ def test_a_conversation_of_a_name_is_kept(fresh: "Clew") -> None:
     assert "Document 1 not found" in gone.err
 
 
-def test_an_agent_searches_by_the_strategy_that_was_chosen(clew: "Clew", use_llm: UseLLM) -> None:
+def test_an_agent_searches_by_the_strategy_that_was_chosen(clew: Clew, use_llm: UseLLM) -> None:
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
             return ModelResponse([ToolCallPart("search_knowledge_base", {"query": "signing keys", "limit": 1})])
@@ -183,7 +168,7 @@ def test_an_agent_searches_by_the_strategy_that_was_chosen(clew: "Clew", use_llm
     assert '"strategy": "lexical"' in second
 
 
-def test_an_agent_without_a_model_says_so(clew: "Clew") -> None:
+def test_an_agent_without_a_model_says_so(clew: Clew) -> None:
     done = run_chat("who?", options=("--agent",))
     assert done.code == 0
     assert "an agent needs a language model" in done.err

@@ -4,15 +4,12 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from clew import Engine
 from clew.surface.cli.files import load_conversation
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 ROWS = [
     {"timestamp": "2025-06-02T09:10:00Z", "author": "ada", "message": "And when is the soup served?"},
@@ -30,7 +27,7 @@ def talk(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_whole_conversation_is_the_query(clew: "Clew", talk: Path) -> None:
+def test_the_whole_conversation_is_the_query(clew: Clew, talk: Path) -> None:
     with Engine.open(clew.folder / ".clew", embedder="hashed") as engine:
         expected = [hit.chunk.id for hit in engine.search(ROWS, k=3)]
     shape = clew("search", "--conversation", str(talk), "-k", "3", "--json").json
@@ -64,19 +61,19 @@ def test_the_whole_conversation_is_the_query(clew: "Clew", talk: Path) -> None:
         "aliases",
     ],
 )
-def test_every_form_is_the_same_conversation(clew: "Clew", talk: Path, text: str) -> None:
+def test_every_form_is_the_same_conversation(clew: Clew, talk: Path, text: str) -> None:
     expected = clew.hits("--conversation", str(talk), "-k", "4")
     found = clew("search", "--conversation", "-", "-k", "4", "--json", stdin=text.encode()).json["hits"]
     assert [Path(hit["document"]["uri"]).name for hit in found] == expected
 
 
-def test_snippets_show_the_words_of_a_conversation(clew: "Clew", talk: Path) -> None:
+def test_snippets_show_the_words_of_a_conversation(clew: Clew, talk: Path) -> None:
     done = clew("search", "--conversation", str(talk), "-k", "2")
     assert done.code == 0
     assert "Signing keys are rotated" in done.out
 
 
-def test_words_are_a_question_after_the_conversation(clew: "Clew", tmp_path: Path) -> None:
+def test_words_are_a_question_after_the_conversation(clew: Clew, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(json.dumps(ROWS[1:]))
     with Engine.open(clew.folder / ".clew", embedder="hashed") as engine:
         history = load_conversation(tmp_path / "keys.json")
@@ -88,7 +85,7 @@ def test_words_are_a_question_after_the_conversation(clew: "Clew", tmp_path: Pat
     assert shape["trace"]["steps"][0]["notes"]["strategy"] == "hybrid"
 
 
-def test_context_of_a_conversation(clew: "Clew", talk: Path) -> None:
+def test_context_of_a_conversation(clew: Clew, talk: Path) -> None:
     unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
     done = clew("context", "--conversation", str(talk), **unbound)
     assert done.code == 0
@@ -96,14 +93,14 @@ def test_context_of_a_conversation(clew: "Clew", talk: Path) -> None:
     assert "Soup is served at noon" in done.out
 
 
-def test_explain_of_a_conversation(clew: "Clew", talk: Path) -> None:
+def test_explain_of_a_conversation(clew: Clew, talk: Path) -> None:
     done = clew("explain", "--conversation", str(talk), "-k", "2")
     assert done.out.startswith("a conversation of 2 messages by chunked: 2 hits\n")
     after = clew("explain", "how often?", "--conversation", str(talk), "-k", "2")
     assert after.out.startswith("'how often?' by hybrid: 2 hits\n")
 
 
-def test_why_not_of_a_conversation(clew: "Clew", talk: Path) -> None:
+def test_why_not_of_a_conversation(clew: Clew, talk: Path) -> None:
     target = "pages/tide.py"
     shape = clew("why-not", "--conversation", str(talk), target, "-k", "1", "--json").json
     assert (shape["query"], shape["target"]) == ("the conversation", target)
@@ -127,7 +124,7 @@ def test_why_not_of_a_conversation(clew: "Clew", talk: Path) -> None:
         (b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
-def test_a_conversation_that_cannot_be_read(clew: "Clew", command: str, text: str | bytes, said: str) -> None:
+def test_a_conversation_that_cannot_be_read(clew: Clew, command: str, text: str | bytes, said: str) -> None:
     done = clew(command, "--conversation", "-", stdin=text)
     assert (done.code, done.out) == (4, "")
     assert done.err.startswith(f"clew: standard input: {said}")
@@ -135,7 +132,7 @@ def test_a_conversation_that_cannot_be_read(clew: "Clew", command: str, text: st
 
 
 @pytest.mark.parametrize("command", VERBS)
-def test_a_missing_file_and_nothing_to_ask(clew: "Clew", command: str, tmp_path: Path) -> None:
+def test_a_missing_file_and_nothing_to_ask(clew: Clew, command: str, tmp_path: Path) -> None:
     missing = clew(command, "--conversation", str(tmp_path / "none.json"))
     assert (missing.code, missing.err) == (4, f"clew: {tmp_path}/none.json: does not exist\n")
     nothing = clew(command)
@@ -144,14 +141,14 @@ def test_a_missing_file_and_nothing_to_ask(clew: "Clew", command: str, tmp_path:
     assert clew(command, " ", "--conversation", "-", stdin=JSON_LINES).code == 2  # an empty question
 
 
-def test_why_not_without_a_target(clew: "Clew", talk: Path) -> None:
+def test_why_not_without_a_target(clew: Clew, talk: Path) -> None:
     for words in (("question",), ("--conversation", str(talk))):
         done = clew("why-not", *words)
         assert (done.code, done.err) == (2, "clew: missing argument 'TARGET'; see clew why-not --help\n")
     assert clew("why-not").err.startswith("clew: missing argument 'QUERY', or --conversation FILE")
 
 
-def test_the_examples_of_the_docs(fresh: "Clew") -> None:
+def test_the_examples_of_the_docs(fresh: Clew) -> None:
     page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
     [talk] = re.findall(r"^```jsonl\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     commands = re.findall(r"^\$ cat talk.jsonl \| clew (.+)$", page, re.MULTILINE)

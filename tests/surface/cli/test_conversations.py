@@ -1,15 +1,12 @@
 """window, profile and links through the command line: every option changes what comes out."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from clew import Engine, Message, Settings
 from clew.core.settings import ThreadConfig
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 BEGAN = datetime(2026, 4, 1, 9, tzinfo=UTC)
 SAID = [
@@ -24,7 +21,7 @@ SAID = [
 
 
 @pytest.fixture
-def chat_clew(fresh: "Clew") -> "Clew":
+def chat_clew(fresh: Clew) -> Clew:
     """The command line over pages and a few messages."""
     assert fresh("add", "pages").code == 0
     with Engine.open(fresh.folder / ".clew", settings=Settings(threads=ThreadConfig(untangle=False))) as engine:
@@ -36,7 +33,7 @@ def chat_clew(fresh: "Clew") -> "Clew":
     return fresh
 
 
-def test_a_window_prints_its_text_alone(chat_clew: "Clew") -> None:
+def test_a_window_prints_its_text_alone(chat_clew: Clew) -> None:
     done = chat_clew("window", "ops", "who rotates the signing keys?")
     assert done.code == 0
     thread = "\n  ↪ ".join(f"{author}, 2026-04-01 09:0{n}: {text}" for n, (_, author, text) in enumerate(SAID[:3]))
@@ -45,9 +42,8 @@ def test_a_window_prints_its_text_alone(chat_clew: "Clew") -> None:
     assert "business of ours" not in done.out
 
 
-def test_a_window_as_json(chat_clew: "Clew") -> None:
+def test_a_window_as_json(chat_clew: Clew) -> None:
     shape = chat_clew("window", "ops", "who rotates the signing keys?", "--json").json
-    assert list(shape) == ["text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"]
     best = max(shape["messages"], key=lambda message: message["score"])
     assert (best["id"], best["parent"], best["author"], best["at"]) == ("m2", "m0", "ada", "2026-04-01T09:02:00+00:00")
     assert best["score"] == pytest.approx(
@@ -57,7 +53,7 @@ def test_a_window_as_json(chat_clew: "Clew") -> None:
     assert shape["threads"][0]["whole"] is True
 
 
-def test_the_options_of_a_window(chat_clew: "Clew") -> None:
+def test_the_options_of_a_window(chat_clew: Clew) -> None:
     asked = ("window", "ops", "who rotates the signing keys?", "--json")
     assert chat_clew(*asked, "--tokens", "20").json["total_tokens"] <= 20
     assert chat_clew(*asked, "--related").json["channels"] == ["dev", "ops"]
@@ -71,7 +67,7 @@ def test_the_options_of_a_window(chat_clew: "Clew") -> None:
     assert "channel 'nowhere' has no messages" in nothing.err
 
 
-def test_a_profile(chat_clew: "Clew") -> None:
+def test_a_profile(chat_clew: Clew) -> None:
     shape = chat_clew("profile", "ada", "--json").json
     assert (shape["person"], shape["messages"], shape["confidence"]) == ("ada", 6, 0.3)
     assert "no worries" in shape["common_phrases"]
@@ -83,7 +79,7 @@ def test_a_profile(chat_clew: "Clew") -> None:
     assert "did you mean ada?" in missing.err
 
 
-def test_hits_of_one_thread_are_shown_as_their_own_messages(chat_clew: "Clew") -> None:
+def test_hits_of_one_thread_are_shown_as_their_own_messages(chat_clew: Clew) -> None:
     found = chat_clew("search", "signing keys rotates", "--channel", "ops", "-k", "3").out
     assert "  ada, 2026-04-01 09:00  #ops  ops/m0\n   Where do the signing keys live?\n" in found
     assert "  ↪ ada, 2026-04-01 09:02  #ops  ops/m0\n   And who rotates the signing keys?\n" in found
@@ -102,7 +98,7 @@ def test_hits_of_one_thread_are_shown_as_their_own_messages(chat_clew: "Clew") -
     assert {hit["message"] for hit in pages} == {None}
 
 
-def test_a_long_message_is_shown_with_its_first_line(chat_clew: "Clew") -> None:
+def test_a_long_message_is_shown_with_its_first_line(chat_clew: Clew) -> None:
     with Engine.open(chat_clew.folder / ".clew") as engine:
         text = f"First of all: {'this is about something else entirely, ' * 12}but the kittiwakes are back"
         engine.add_messages([Message(text, author="eva", channel="ops", id="k", at=BEGAN)])
@@ -112,7 +108,7 @@ def test_a_long_message_is_shown_with_its_first_line(chat_clew: "Clew") -> None:
     assert "kittiwakes are back" in "".join(lines[2:])
 
 
-def test_a_thread_is_read_with_who_and_when(chat_clew: "Clew") -> None:
+def test_a_thread_is_read_with_who_and_when(chat_clew: Clew) -> None:
     shown = chat_clew("read", "ops/m0").out
     lines = [f"{author}, 2026-04-01 09:0{n}: {text}" for n, (_, author, text) in enumerate(SAID[:3])]
     assert shown == "\n\n↪ ".join(lines) + "\n"
@@ -125,7 +121,7 @@ def test_a_thread_is_read_with_who_and_when(chat_clew: "Clew") -> None:
     assert chat_clew("read", "pages/vault.md").out.startswith("\nSecrets live in the vault.")  # a page as it is
 
 
-def test_a_context_and_an_explanation_name_the_author(chat_clew: "Clew") -> None:
+def test_a_context_and_an_explanation_name_the_author(chat_clew: Clew) -> None:
     done = chat_clew("context", "who rotates the signing keys?", "--channel", "ops", "--json").json
     assert "↪ ada, 2026-04-01 09:02: And who rotates the signing keys?" in done["text"]
     said = [each for passage in done["passages"] for each in passage["messages"] if each["id"] == "m2"]
@@ -136,7 +132,7 @@ def test_a_context_and_an_explanation_name_the_author(chat_clew: "Clew") -> None
 
 
 @pytest.mark.slow
-def test_the_sources_of_an_answer_name_section_and_line_or_author_and_time(chat_clew: "Clew") -> None:
+def test_the_sources_of_an_answer_name_section_and_line_or_author_and_time(chat_clew: Clew) -> None:
     answer = ("ask", "where do the signing keys live?", "--min-relevance", "0")
     message = chat_clew(*answer, "--channel", "ops", CLEW_ANSWER__MIN_CONFIDENCE="0").out
     assert "\n↪ bob, 2026-04-01 09:01: In the vault, see vault.md\n" in message
@@ -149,7 +145,7 @@ def test_the_sources_of_an_answer_name_section_and_line_or_author_and_time(chat_
     assert f"{cited[0]['section'][-1]}  {cited[0]['uri']}  line {cited[0]['line']}" in page
 
 
-def test_a_style_prompt(chat_clew: "Clew") -> None:
+def test_a_style_prompt(chat_clew: Clew) -> None:
     done = chat_clew("style-prompt", "ada", "who rotates the keys?")
     assert done.code == 0
     assert "You answer as ada would" in done.out
@@ -163,7 +159,7 @@ def test_a_style_prompt(chat_clew: "Clew") -> None:
     assert chat_clew("style-prompt", "ada", "who?", "--tokens", "0").code == 2
 
 
-def test_links(chat_clew: "Clew") -> None:
+def test_links(chat_clew: Clew) -> None:
     shape = chat_clew("links", "pages/vault.md", "--json").json
     assert [each["uri"] for each in shape["cited_by"]] == ["ops/m0"]
     assert [each["uri"] for each in chat_clew("links", "ops/m0", "--json").json["cites"]] == ["pages/vault.md"]
@@ -171,7 +167,7 @@ def test_links(chat_clew: "Clew") -> None:
     assert "no thread mentions it" in chat_clew("links", "pages/lunch.md").out
 
 
-def test_a_channel_may_be_written_with_its_sign_and_an_unknown_one_is_named(chat_clew: "Clew") -> None:
+def test_a_channel_may_be_written_with_its_sign_and_an_unknown_one_is_named(chat_clew: Clew) -> None:
     bare = chat_clew("search", "signing keys", "--channel", "dev", "--json").json
     assert chat_clew("search", "signing keys", "--channel", "#dev", "--json").json["hits"] == bare["hits"] != []
     unknown = chat_clew("search", "signing keys", "--channel", "opz")

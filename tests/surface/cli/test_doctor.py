@@ -1,11 +1,10 @@
 """`clew doctor`: what it prints, and the code that it exits with."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.engine.upkeep.changes import change_folder
 from tests.surface.cli.conftest import Clew
 
 
@@ -18,9 +17,10 @@ def test_a_sound_collection_is_said_to_be_sound(clew: Clew) -> None:
 
 def test_defects_are_named_and_repaired(fresh: Clew) -> None:
     assert fresh("add", "pages").code == 0
-    (file,) = fresh.folder.rglob("clew.db")
-    with closing(sqlite3.connect(file)) as db, db:
-        db.execute("UPDATE chunks SET text = 'forged' WHERE row = (SELECT min(row) FROM chunks)")
+    change_folder(
+        fresh.folder / ".clew" / "default",
+        "UPDATE chunks SET text = 'forged' WHERE row = (SELECT min(row) FROM chunks)",
+    )
     done = fresh("doctor")
     assert done.code == 6
     assert "truth: the chunk" in done.out
@@ -35,13 +35,9 @@ def test_defects_are_named_and_repaired(fresh: Clew) -> None:
 def test_a_document_that_is_removed_is_named_and_counted_apart(fresh: Clew) -> None:
     assert fresh("add", "pages").code == 0
     Path("pages/lunch.md").unlink()  # a warning beside it, which is told once
-    (file,) = fresh.folder.rglob("clew.db")
-    with closing(sqlite3.connect(file)) as db, db:
-        for table in ("pieces", "chunks"):  # of the text nothing is left
-            db.execute(
-                f"UPDATE {table} SET text = 'forged'"
-                " WHERE doc = (SELECT row FROM documents WHERE uri LIKE '%oncall.md')"
-            )
+    page = "(SELECT row FROM documents WHERE uri LIKE '%oncall.md')"
+    for table in ("pieces", "chunks"):  # of the text nothing is left
+        change_folder(fresh.folder / ".clew" / "default", f"UPDATE {table} SET text = 'forged' WHERE doc = {page}")
     done = fresh("doctor", "--repair")
     assert "the document 'pages/oncall.md'" in done.out
     assert done.out.count("sources:") == 1
@@ -65,9 +61,7 @@ def test_a_file_that_cannot_be_opened_is_a_report_too(fresh: Clew) -> None:
 
 def test_a_collection_without_its_record_is_an_error_with_advice(fresh: Clew) -> None:
     assert fresh("add", "pages").code == 0
-    (file,) = fresh.folder.rglob("clew.db")
-    with closing(sqlite3.connect(file)) as db, db:
-        db.execute("DELETE FROM meta")
+    change_folder(fresh.folder / ".clew" / "default", "DELETE FROM meta")
     for command in (("search", "vault"), ("list",), ("status",), ("doctor",), ("doctor", "--repair")):
         done = fresh(*command)
         assert done.code == 6
@@ -92,9 +86,7 @@ FLIPS = {
 def test_a_damaged_record_of_the_collection_is_made_again(fresh: Clew, column: str, value: str) -> None:
     assert fresh("add", "pages").code == 0
     found, listed = fresh.hits("vault keys"), fresh("status", "--json").json
-    (file,) = fresh.folder.rglob("clew.db")
-    with closing(sqlite3.connect(file)) as db, db:
-        db.execute(f"UPDATE meta SET {column} = {value}")
+    change_folder(fresh.folder / ".clew" / "default", f"UPDATE meta SET {column} = {value}")
     for command in (("search", "vault"), ("doctor",)):
         done = fresh(*command)
         assert done.code == 6
@@ -116,9 +108,7 @@ def test_an_embedder_that_nothing_names_is_asked_for(fresh: Clew) -> None:
     named, unnamed = {"CLEW_EMBEDDER__NAME": "hashed:32"}, {"CLEW_EMBEDDER__NAME": ""}
     assert fresh("add", "pages", **named).code == 0
     found = fresh.hits("vault keys", **unnamed)
-    (file,) = fresh.folder.rglob("clew.db")
-    with closing(sqlite3.connect(file)) as db, db:
-        db.execute("UPDATE meta SET embedder = 'hashed:33'")
+    change_folder(fresh.folder / ".clew" / "default", "UPDATE meta SET embedder = 'hashed:33'")
     done = fresh("doctor", "--repair", "--json", **unnamed)
     assert done.code == 6
     assert "`clew --embedder NAME doctor --repair`" in done.json["defects"][0]["advice"]

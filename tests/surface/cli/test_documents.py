@@ -2,27 +2,24 @@
 
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from clew import DriverFailed
 from clew.drivers.llm.scripted import ScriptedLLM
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 
-def count_chunks(clew: "Clew") -> Any:
+def count_chunks(clew: Clew) -> Any:
     return clew("status", "--json").json["chunks"]
 
 
 # -- add
 
 
-def test_add_says_what_it_did(fresh: "Clew") -> None:
+def test_add_says_what_it_did(fresh: Clew) -> None:
     done = fresh("add", "pages")
     assert done.code == 0
     assert re.match(r"4 added, 0 changed, 0 skipped, 0 failed; (\d+) chunks, \1 embedded, 0 reused", done.out)
@@ -31,7 +28,7 @@ def test_add_says_what_it_did(fresh: "Clew") -> None:
     assert again.out.startswith("0 added, 0 changed, 4 skipped, 0 failed; ")
 
 
-def test_a_source_that_is_not_there_makes_no_collection(fresh: "Clew") -> None:
+def test_a_source_that_is_not_there_makes_no_collection(fresh: Clew) -> None:
     done = fresh("add", "nosuch", "--path", "other")
     assert (done.code, done.err) == (4, "clew: nosuch: does not exist; no collection was made\n")
     assert not (fresh.folder / "other").exists()
@@ -39,12 +36,8 @@ def test_a_source_that_is_not_there_makes_no_collection(fresh: "Clew") -> None:
     assert fresh("status", "--path", "other", "--json").json["documents"] == 4
 
 
-def test_add_as_json(fresh: "Clew") -> None:
+def test_add_as_json(fresh: Clew) -> None:
     done = fresh("add", "pages/vault.md", "--json")
-    assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
-    assert list(done.json)[8:] == [
-        *("noted", "dropped", "cost", "stopped", "incomplete", "held_back", "passed_over_counts", "passed_over")
-    ]
     assert (done.json["added"], done.json["changed"], done.json["failed"]) == (["pages/vault.md"], [], [])
     assert done.json["chunks"] == done.json["embedded"] > 0
     page = fresh.folder / "pages" / "vault.md"
@@ -53,7 +46,7 @@ def test_add_as_json(fresh: "Clew") -> None:
     assert (again["added"], again["changed"]) == ([], ["pages/vault.md"])
 
 
-def test_a_source_that_fails_is_named_and_the_rest_is_added(fresh: "Clew") -> None:
+def test_a_source_that_fails_is_named_and_the_rest_is_added(fresh: Clew) -> None:
     (fresh.folder / "pages" / "broken.md").write_bytes(b"a\0b")
     done = fresh("add", "pages", "nowhere.md")
     assert done.code == 4
@@ -66,7 +59,7 @@ def test_a_source_that_fails_is_named_and_the_rest_is_added(fresh: "Clew") -> No
     assert all(each["reason"] for each in failed.json["failed"])
 
 
-def test_plan_says_what_add_would_do_and_does_nothing(fresh: "Clew") -> None:
+def test_plan_says_what_add_would_do_and_does_nothing(fresh: Clew) -> None:
     planned = fresh("plan", "pages", "--json").json
     assert len(planned["added"]) == 4
     assert planned["embedded"] == planned["chunks"] > 0
@@ -79,7 +72,7 @@ def test_plan_says_what_add_would_do_and_does_nothing(fresh: "Clew") -> None:
     assert fresh("plan", "pages", "--contextual", "--json").json["changed"]
 
 
-def test_sync_drops_what_has_vanished(fresh: "Clew") -> None:
+def test_sync_drops_what_has_vanished(fresh: Clew) -> None:
     fresh("add", "pages")
     (fresh.folder / "pages" / "lunch.md").unlink()
     assert fresh("plan", "pages", "--sync", "--json").json["dropped"] == ["pages/lunch.md"]
@@ -88,7 +81,7 @@ def test_sync_drops_what_has_vanished(fresh: "Clew") -> None:
     assert "lunch" not in fresh("list").out
 
 
-def test_sync_of_an_empty_folder_asks_or_needs_yes(fresh: "Clew") -> None:
+def test_sync_of_an_empty_folder_asks_or_needs_yes(fresh: Clew) -> None:
     fresh("add", "pages")
     for page in (fresh.folder / "pages").iterdir():
         page.unlink()
@@ -103,7 +96,7 @@ def test_sync_of_an_empty_folder_asks_or_needs_yes(fresh: "Clew") -> None:
     assert (done.code, "; 4 dropped" in done.out) == (0, True)
 
 
-def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
+def test_what_is_passed_over_is_counted_and_listed(fresh: Clew) -> None:
     pages = fresh.folder / "pages"
     (pages / ".hidden.md").write_text("# Hidden")
     (pages / "data.bin").write_text("?")
@@ -126,7 +119,7 @@ def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
     assert fresh("add", "pages", "--include", "!").code == 2
 
 
-def test_patterns_as_a_shell_completes_them_and_those_that_match_nothing(fresh: "Clew") -> None:
+def test_patterns_as_a_shell_completes_them_and_those_that_match_nothing(fresh: Clew) -> None:
     done = fresh("add", "pages", "--exclude", "./pages/lunch.md", "--exclude", "pages/lunhc.md")
     assert (done.code, done.out.startswith("3 added")) == (0, True)
     assert "note: pages/lunhc.md: as a pattern of ingestion.exclude it matched no file or folder" in done.err
@@ -135,7 +128,7 @@ def test_patterns_as_a_shell_completes_them_and_those_that_match_nothing(fresh: 
     assert "ingestion.exclude has '[z-a]', but a range in it runs from a later to an earlier" in refused.err
 
 
-def test_plan_names_what_fails_and_estimates_the_time(fresh: "Clew") -> None:
+def test_plan_names_what_fails_and_estimates_the_time(fresh: Clew) -> None:
     (fresh.folder / "pages" / "broken.md").write_bytes(b"a\0b")
     planned = fresh("plan", "pages")
     assert re.search(r"^failing sources +1$", planned.out, re.MULTILINE)
@@ -144,7 +137,7 @@ def test_plan_names_what_fails_and_estimates_the_time(fresh: "Clew") -> None:
     assert "planning: 5 of 5 documents" in planned.err
 
 
-def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
+def test_contexts_and_summaries_are_options(fresh: Clew) -> None:
     assert "--no-summaries was removed: there are none" in fresh("add", "pages", "--no-summaries").err
     fresh("add", "pages")
     assert not any(each["summary"] for each in fresh("list", "--json").json["documents"])
@@ -156,7 +149,7 @@ def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
     assert len(done["changed"]) == 4
 
 
-def test_a_model_writes_summaries_only_where_it_is_asked(fresh: "Clew", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_writes_summaries_only_where_it_is_asked(fresh: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
     def describe(prompt: str) -> str:
         if "soup" in prompt and not recovered:
             raise DriverFailed("the model is away")
@@ -193,7 +186,7 @@ def test_a_model_writes_summaries_only_where_it_is_asked(fresh: "Clew", monkeypa
     assert list_makers() == {"small"}
 
 
-def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
+def test_a_ceiling_of_cost_stops_the_work(fresh: Clew) -> None:
     done = fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
     assert done.code == 9
     assert "limit is 0.0000" in done.err
@@ -204,7 +197,7 @@ def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
     assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0
 
 
-def test_a_search_says_once_what_is_not_yet_searchable_by_meaning(fresh: "Clew") -> None:
+def test_a_search_says_once_what_is_not_yet_searchable_by_meaning(fresh: Clew) -> None:
     fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
     count = fresh("status", "--json").json["chunks"]
     told = f"0 of {count} chunks are searchable by meaning, the others by words"
@@ -221,39 +214,10 @@ def test_a_search_says_once_what_is_not_yet_searchable_by_meaning(fresh: "Clew")
     assert "searchable by meaning" not in fresh("search", "signing keys").err
 
 
-LONG = "# Tides\n\n" + "\n\n".join(
-    f"## Part {n}\n\n" + " ".join(f"The gauge number {n * 50 + m} was read." for m in range(50)) for n in range(6)
-)
-
-
-def cut_page(clew: "Clew", *options: str, **environ: str) -> list[tuple[int, int]]:
-    """The spans of the chunks that a page is cut into under such options."""
-    (clew.folder / "long.md").write_text(LONG)
-    added = clew("add", "long.md", *options, **environ)
-    assert added.code == 0, added.err
-    hits = clew("search", "the gauge was read", "-k", "200", "--depth", "200", "--min-similarity=-1", "--json").json
-    return sorted((hit["chunk"]["start"], hit["chunk"]["end"]) for hit in hits["hits"])
-
-
-def count_overlap(spans: list[tuple[int, int]]) -> int:
-    return sum(max(0, before[1] - after[0]) for before, after in pairwise(spans))
-
-
-def test_chunk_options_change_how_it_is_cut(fresh: "Clew") -> None:
-    plain = cut_page(fresh)
-    small = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "0")
-    assert len(small) > len(plain)
-    assert small == cut_page(fresh, CLEW_INGESTION__CHUNK_SIZE="64", CLEW_INGESTION__CHUNK_OVERLAP="0")
-    lapped = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "32")
-    assert count_overlap(lapped) > count_overlap(small)
-    paragraphs = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "0", "--no-semantic")
-    assert paragraphs != small
-
-
 # -- list, read, drop, status
 
 
-def test_list(clew: "Clew") -> None:
+def test_list(clew: Clew) -> None:
     header, *rows = [line.split("\t") for line in clew("list").out.splitlines()]
     assert header == ["id", "kind", "chunks", "title", "uri", "created", "updated", "language"]
     assert [(row[1], row[3], row[4]) for row in rows if row[3] and row[4] != "pages/tide.py"] == [
@@ -263,16 +227,12 @@ def test_list(clew: "Clew") -> None:
     ]
     listed = clew("list", "--json").json["documents"]
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
-    assert list(listed[0]) == [
-        *("id", "title", "uri", "kind", "language", "chars", "chunks", "summary", "summary_by", "lacks", "access"),
-        *("meta", "created", "updated"),
-    ]
     assert [each["language"] for each in listed] == [row[7] for row in rows]
     assert {each["uri"]: each["language"] for each in listed}["pages/vault.md"] == "en"
     assert sum(each["chunks"] for each in listed) == count_chunks(clew)
 
 
-def test_list_of_a_kind(clew: "Clew") -> None:
+def test_list_of_a_kind(clew: Clew) -> None:
     every = clew("list", "--json").json["documents"]
     for kind in ("page", "thread"):
         ours = clew("list", "--kind", kind, "--json").json["documents"]
@@ -281,22 +241,19 @@ def test_list_of_a_kind(clew: "Clew") -> None:
 
 
 @pytest.mark.parametrize("name", ["pages/lunch.md", "id"])
-def test_read(clew: "Clew", name: str) -> None:
+def test_read(clew: Clew, name: str) -> None:
     if name == "id":
         name = next(e["id"] for e in clew("list", "--json").json["documents"] if e["uri"] == "pages/lunch.md")
     done = clew("read", name)
     assert done.code == 0
     assert "Soup is served at noon." in done.out
     shape = clew("read", name, "--json").json
-    assert list(shape) == [
-        *("id", "title", "uri", "kind", "language", "summary", "summary_by", "access", "meta", "text", "sections")
-    ]
     assert shape["language"] == "en"
     assert shape["text"].rstrip("\n") == done.out.rstrip("\n")
     assert "".join(shape["text"][part["start"] : part["end"]] for part in shape["sections"]) == shape["text"]
 
 
-def test_drop(fresh: "Clew") -> None:
+def test_drop(fresh: Clew) -> None:
     fresh("add", "pages")
     assert fresh("drop", "pages/lunch.md", "pages/vault.md").out == "2 dropped\n"
     assert [line.split("\t")[4] for line in fresh("list").out.splitlines()[1:]] == ["pages/oncall.md", "pages/tide.py"]
@@ -304,7 +261,7 @@ def test_drop(fresh: "Clew") -> None:
     assert fresh("drop", "pages/oncall.md").code == 3
 
 
-def test_drop_single_messages(fresh: "Clew") -> None:
+def test_drop_single_messages(fresh: Clew) -> None:
     rows = [{"id": f"m{n}", "text": f"Note {n}", "channel": "ops", "at": f"2026-01-0{n}T09:00:00Z"} for n in (1, 2)]
     rows[1]["reply_to"] = "m1"
     Path("ops.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -316,12 +273,8 @@ def test_drop_single_messages(fresh: "Clew") -> None:
     assert "no message 'm2'" in missing.err
 
 
-def test_status(clew: "Clew") -> None:
+def test_status(clew: Clew) -> None:
     shape = clew("status", "--json").json
-    assert list(shape) == [
-        "path", "collection", "documents", "chunks", "embedder", "dim", "change", "index", "bytes",
-        "without_summary", "without_contexts", "pending", "languages",
-    ]  # fmt: skip
     assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
     assert shape["embedder"].startswith("hashed")
     lines = dict(line.split(None, 1) for line in clew("status").out.splitlines() if len(line.split()) > 1)
@@ -333,11 +286,10 @@ def test_status(clew: "Clew") -> None:
 # -- where: the program's own options
 
 
-def test_calibrate_says_what_it_measured_and_keeps_it(fresh: "Clew") -> None:
+def test_calibrate_says_what_it_measured_and_keeps_it(fresh: Clew) -> None:
     fresh("add", "pages")
     before = fresh("search", "signing keys", "--json").json["hits"]
     shape = fresh("calibrate", "--json").json
-    assert list(shape) == ["embedder", "chunks", "reach", "spread", "warning"]
     assert (shape["embedder"], shape["chunks"]) == ("hashed", fresh("status", "--json").json["chunks"])
     done = fresh("calibrate")
     assert done.code == 0
@@ -350,7 +302,7 @@ def test_calibrate_says_what_it_measured_and_keeps_it(fresh: "Clew") -> None:
     assert [hit["relevance"] for hit in after] != [hit["relevance"] for hit in before]
 
 
-def test_calibrate_warns_where_the_embedder_tells_nothing_apart(fresh: "Clew") -> None:
+def test_calibrate_warns_where_the_embedder_tells_nothing_apart(fresh: Clew) -> None:
     for number in range(8):  # the sentence in the middle, which stands for a question, is the same in all of them
         text = f"{chr(65 + number) * 5} opens. This sentence stands in each of them. {chr(75 + number) * 5} closes.\n"
         (fresh.folder / "pages" / f"{number}.md").write_text(text)
@@ -361,7 +313,7 @@ def test_calibrate_warns_where_the_embedder_tells_nothing_apart(fresh: "Clew") -
     assert done.err.strip() == f"warning: {fresh('calibrate', '--json').json['warning']}"
 
 
-def test_calibrate_needs_something_to_measure(fresh: "Clew") -> None:
+def test_calibrate_needs_something_to_measure(fresh: Clew) -> None:
     assert fresh("calibrate").code == 3  # there is no collection
     fresh("add", "pages/lunch.md")
     done = fresh("calibrate")
@@ -369,7 +321,7 @@ def test_calibrate_needs_something_to_measure(fresh: "Clew") -> None:
     assert "fewer than two chunks" in done.err
 
 
-def test_path_and_collection_by_flag_environment_and_file(fresh: "Clew") -> None:
+def test_path_and_collection_by_flag_environment_and_file(fresh: Clew) -> None:
     assert fresh("--path", "team.clew", "--collection", "notes", "add", "pages/lunch.md").code == 0
     assert (fresh.folder / "team.clew" / "notes").is_dir()
     by_flag = ("-p", "team.clew", "--collection", "notes")
@@ -384,13 +336,13 @@ def test_path_and_collection_by_flag_environment_and_file(fresh: "Clew") -> None
     assert fresh("--config", "other.toml", "--collection", "notes", "status", CLEW_COLLECTION="default").code == 0
 
 
-def test_embedder_by_flag(fresh: "Clew") -> None:
+def test_embedder_by_flag(fresh: Clew) -> None:
     done = fresh("--embedder", "hashed", "add", "pages/lunch.md", CLEW_EMBEDDER__NAME="unheard-of")
     assert done.code == 0
     assert fresh("add", "pages/lunch.md", CLEW_EMBEDDER__NAME="unheard-of").code == 3
 
 
-def test_config_show(fresh: "Clew") -> None:
+def test_config_show(fresh: Clew) -> None:
     (fresh.folder / "clew.toml").write_text('[search]\nk = 7\n[embedder]\napi_key = "sk-very-secret"\n')
     done = fresh("--collection", "notes", "config", "show")
     lines = done.out.splitlines()

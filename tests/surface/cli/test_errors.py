@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from clew.core.errors import ClewError, DriverFailed, DriverMissing, NotFound, S
 from clew.engine import Engine
 from clew.surface.cli.app import GROUPS, Program, app
 from clew.surface.cli.errors import get_exit_code
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 RAISED: list[tuple[BaseException, int]] = [
     (SettingsError("no such thing"), 2),
@@ -31,7 +29,7 @@ RAISED: list[tuple[BaseException, int]] = [
 
 @pytest.mark.parametrize(("error", "number"), RAISED, ids=lambda value: type(value).__name__)
 def test_an_error_is_one_line_and_a_code(
-    clew: "Clew", monkeypatch: pytest.MonkeyPatch, error: BaseException, number: int
+    clew: Clew, monkeypatch: pytest.MonkeyPatch, error: BaseException, number: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -57,7 +55,7 @@ def test_every_error_has_a_code() -> None:
     assert all(get_exit_code(kind.__new__(kind)) != 1 for kind in kinds if kind is not ClewError)
 
 
-def test_the_help_has_every_command_and_option_within_forty_lines_of_eighty_columns(clew: "Clew") -> None:
+def test_the_help_has_every_command_and_option_within_forty_lines_of_eighty_columns(clew: Clew) -> None:
     from typer.main import get_command
 
     lines = clew("--help", COLUMNS="80").out.splitlines()
@@ -91,7 +89,7 @@ def test_an_error_of_a_kind_of_ours_has_the_code_of_that_kind() -> None:
         (("config",), "missing command"),
     ],
 )
-def test_usage(clew: "Clew", words: tuple[str, ...], said: str) -> None:
+def test_usage(clew: Clew, words: tuple[str, ...], said: str) -> None:
     done = clew(*words)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"clew: {said}")
@@ -101,13 +99,13 @@ def test_usage(clew: "Clew", words: tuple[str, ...], said: str) -> None:
     assert as_json.json["error"]["type"] == "UsageError"
 
 
-def test_without_a_command_the_help_is_shown(clew: "Clew") -> None:
+def test_without_a_command_the_help_is_shown(clew: Clew) -> None:
     done = clew()
     assert done.code == 2
     assert "Usage: clew" in done.out
 
 
-def test_no_collection(fresh: "Clew") -> None:
+def test_no_collection(fresh: Clew) -> None:
     for words in (
         ("search", "x"),
         ("context", "x"),
@@ -123,7 +121,7 @@ def test_no_collection(fresh: "Clew") -> None:
     assert not (fresh.folder / ".clew").exists()
 
 
-def test_no_such_document(clew: "Clew") -> None:
+def test_no_such_document(clew: Clew) -> None:
     for words in (
         ("read", "pages/vualt.md"),
         ("drop", "pages/vualt.md"),
@@ -135,13 +133,13 @@ def test_no_such_document(clew: "Clew") -> None:
     assert clew("list", "--json").json["documents"]
 
 
-def test_another_embedder(clew: "Clew") -> None:
+def test_another_embedder(clew: Clew) -> None:
     done = clew("search", "keys", CLEW_EMBEDDER__NAME="hashed:32")
     assert done.code == 7
     assert "hashed" in done.err
 
 
-def test_an_unknown_key_in_the_file(fresh: "Clew") -> None:
+def test_an_unknown_key_in_the_file(fresh: Clew) -> None:
     (fresh.folder / "clew.toml").write_text("[search]\ndepht = 5\n")
     done = fresh("search", "keys")
     assert (done.code, done.out) == (2, "")
@@ -149,7 +147,7 @@ def test_an_unknown_key_in_the_file(fresh: "Clew") -> None:
     assert fresh("search", "keys", "--json").json["error"]["type"] == "SettingsError"
 
 
-def test_verbose_logs_to_stderr_and_only_then(clew: "Clew", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbose_logs_to_stderr_and_only_then(clew: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
     import logging
 
     def log(*_: object, **__: object) -> list[object]:
@@ -175,7 +173,7 @@ def test_every_command_has_json_and_a_help() -> None:
         assert all(getattr(param, "help", None) for param in command.params), command.name
 
 
-def test_version(clew: "Clew") -> None:
+def test_version(clew: Clew) -> None:
     from importlib.metadata import version
 
     assert clew("--version").out == f"clew {version('clew')}\n"

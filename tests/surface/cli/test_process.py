@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 HEAVY = (
     "numpy",
@@ -116,7 +114,7 @@ HashedEmbedder.embed = embed
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
-def test_an_interrupt_ends_an_add_at_once_and_keeps_what_it_made(fresh: "Clew") -> None:
+def test_an_interrupt_ends_an_add_at_once_and_keeps_what_it_made(fresh: Clew) -> None:
     for number in range(150):
         Path("pages", f"{number}.md").write_text(f"# Page {number}\n\nThe gauge {number} is read at noon.")
     Path("slow").mkdir()

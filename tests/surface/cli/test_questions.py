@@ -2,14 +2,10 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from clew import Engine
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 QUERY = "who rotates the keys?"
 
@@ -17,7 +13,7 @@ QUERY = "who rotates the keys?"
 # -- search
 
 
-def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
+def test_search_shows_rank_relevance_place_and_snippet(clew: Clew) -> None:
     done = clew("search", QUERY, "-k", "2")
     assert done.code == 0
     lines = done.out.splitlines()
@@ -32,22 +28,18 @@ def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
     assert "\x1b" not in done.out
 
 
-def test_multi_query_without_a_model_says_that_it_is_hybrid(clew: "Clew") -> None:
+def test_multi_query_without_a_model_says_that_it_is_hybrid(clew: Clew) -> None:
     asked = ("who rotates the signing keys? when is lunch served at noon?", "--strategy", "multi_query")
     assert "this is hybrid" in clew("explain", *asked).out
     assert "this is hybrid" in str(clew("search", *asked, "--json").json["trace"])
 
 
-def test_search_as_json(clew: "Clew") -> None:
+def test_search_as_json(clew: Clew) -> None:
     shape = clew("search", QUERY, "--json").json
-    assert list(shape) == ["hits", "reason", "language", "trace"]
     assert shape["language"] == "en"
     for rank, hit in enumerate(shape["hits"], 1):
-        assert list(hit) == [*("rank", "relevance", "similarity", "score", "scores", "document", "chunk", "message")]
         assert hit["rank"] == rank
         assert 0 <= hit["relevance"] <= 1
-        assert list(hit["document"]) == ["id", "title", "uri", "kind"]
-        assert list(hit["chunk"]) == ["id", "text", "headings", "start", "end", "meta"]
         assert all(math.isfinite(score) for score in (hit["score"], *hit["scores"].values()))
         text = clew("read", hit["document"]["id"], "--json").json["text"]
         assert text[hit["chunk"]["start"] : hit["chunk"]["end"]] == hit["chunk"]["text"]
@@ -57,38 +49,7 @@ def test_search_as_json(clew: "Clew") -> None:
     assert shape["reason"] == ""
 
 
-def test_the_three_numbers_are_those_of_the_engine(clew: "Clew") -> None:
-    with Engine.open(clew.folder / ".clew", embedder="hashed") as engine:
-        found = engine.search(QUERY, k=3)
-    hits = clew("search", QUERY, "-k", "3", "--json").json["hits"]
-    assert [(hit["relevance"], hit["similarity"], hit["score"]) for hit in hits] == [
-        pytest.approx((hit.relevance, hit.similarity, hit.score)) for hit in found
-    ]
-    semantic = clew("search", QUERY, "-k", "10", "--strategy", "semantic", "--json").json["hits"]
-    cosines = {hit["chunk"]["id"]: hit["score"] for hit in semantic}
-    lexical = clew("search", QUERY, "--strategy", "lexical", "--json").json["hits"]
-    assert [hit["similarity"] for hit in lexical] == pytest.approx(
-        [cosines[hit["chunk"]["id"]] for hit in lexical], abs=1e-5
-    )
-
-
-def test_k(clew: "Clew") -> None:
-    assert len(clew.hits(QUERY, "-k", "1")) == 1
-    assert len(clew.hits(QUERY, "-k", "2")) == 2
-    assert len(clew.hits(QUERY, CLEW_SEARCH__K="1")) == 1
-
-
-def test_strategy(clew: "Clew") -> None:
-    for name in ("semantic", "lexical", "hybrid"):
-        shape = clew("search", QUERY, "--strategy", name, "--json").json
-        assert shape["trace"]["steps"][0]["notes"]["strategy"] == name
-        assert name in shape["hits"][0]["scores"]
-    unknown = clew("search", QUERY, "--strategy", "psychic")
-    assert unknown.code == 3
-    assert "hybrid" in unknown.err  # it lists those there are
-
-
-def test_depth_is_how_many_each_ranking_considers(clew: "Clew") -> None:
+def test_depth_is_how_many_each_ranking_considers(clew: Clew) -> None:
     assert len(clew.hits("keys rotation soup gauge", "-k", "3")) == 3
     shallow = clew("search", "keys rotation soup gauge", "-k", "1", "--depth", "1", "--json").json
     deep = clew("search", "keys rotation soup gauge", "-k", "1", "--depth", "50", "--json").json
@@ -96,28 +57,9 @@ def test_depth_is_how_many_each_ranking_considers(clew: "Clew") -> None:
     assert counts[0] != counts[1]
 
 
-def test_mode_is_handed_on(clew: "Clew") -> None:
-    assert clew.hits(QUERY, "--mode", "exact") == clew.hits(
-        QUERY, "--mode", "ann"
-    )  # so few are searched exactly anyway
-    done = clew("search", QUERY, "--mode", "psychic")
-    assert done.code == 2
-    assert done.err == "clew: search.mode from the command line is 'psychic'; it must be one of ann, exact\n"
-
-
-def test_min_similarity_is_a_floor_for_the_cosine(clew: "Clew") -> None:
-    loose = clew("search", QUERY, "--strategy", "semantic", "--min-similarity=-1", "--json").json["hits"]
-    cosine = loose[0]["scores"]["semantic"]
-    strict = clew("search", QUERY, "--strategy", "semantic", "--min-similarity", str(cosine - 1e-6), "--json").json[
-        "hits"
-    ]
-    assert [hit["chunk"]["id"] for hit in strict] == [loose[0]["chunk"]["id"]]
-    assert clew("search", QUERY, "--min-similarity", "2").code == 2
-
-
 @pytest.mark.parametrize("number", ["relevance", "similarity"])
 @pytest.mark.parametrize("strategy", ["hybrid", "lexical", "semantic"])
-def test_a_minimum_binds_every_hit_of_every_strategy(clew: "Clew", strategy: str, number: str) -> None:
+def test_a_minimum_binds_every_hit_of_every_strategy(clew: Clew, strategy: str, number: str) -> None:
     asked = ("search", QUERY, "-k", "10", "--strategy", strategy, "--json")
     hits = clew(*asked).json["hits"]
     minimum = sorted(hit[number] for hit in hits)[len(hits) // 2]
@@ -127,7 +69,7 @@ def test_a_minimum_binds_every_hit_of_every_strategy(clew: "Clew", strategy: str
     assert 0 < len(kept) < len(hits)
 
 
-def test_min_relevance_of_a_context(clew: "Clew") -> None:
+def test_min_relevance_of_a_context(clew: Clew) -> None:
     asked = ("context", QUERY, "-k", "10", "--json")
     unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
     hits = clew("search", QUERY, "-k", "10", "--json").json["hits"]
@@ -139,7 +81,7 @@ def test_min_relevance_of_a_context(clew: "Clew") -> None:
 
 
 @pytest.mark.parametrize("option", ["--min-relevance", "--min-similarity"])
-def test_where_a_minimum_leaves_nothing_the_best_hit_is_described(clew: "Clew", option: str) -> None:
+def test_where_a_minimum_leaves_nothing_the_best_hit_is_described(clew: Clew, option: str) -> None:
     best = clew("search", QUERY, "-k", "1", "--json").json["hits"][0]
     numbers = f"a relevance of {best['relevance']:.2f} and a similarity of {best['similarity']:.2f}"
     reason = f"the best hit has {numbers}, below the minimum that is set"
@@ -174,7 +116,7 @@ WIDE = ("-k", "10", "--min-similarity=-1")
         (("--meta", "owner=ines", "--meta", "author=eve"), set()),
     ],
 )
-def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> None:
+def test_filters(clew: Clew, options: tuple[str, ...], found: set[str]) -> None:
     assert set(clew.hits("keys soup gauge", *WIDE, *options)) == found
     unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
     shape = clew("context", "keys soup gauge", *WIDE, *options, "--json", **unbound).json
@@ -193,10 +135,12 @@ def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> Non
         (("-k", "0"), "k is 0; it must be a whole number of at least 1"),
         (("-k", "-1"), "k is -1; it must be a whole number of at least 1"),
         (("--depth", "0"), "search.depth is 0; it must be at least 1 (set from the command line)"),
+        (("--mode", "psychic"), "search.mode from the command line is 'psychic'; it must be one of ann, exact"),
+        (("--min-similarity", "2"), "search.min_similarity is 2"),
     ],
 )
 @pytest.mark.parametrize("command", ["search", "context", "explain"])
-def test_what_cannot_be_asked(clew: "Clew", command: str, options: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_asked(clew: Clew, command: str, options: tuple[str, ...], said: str) -> None:
     done = clew(command, QUERY, *options)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"clew: {said}")
@@ -205,13 +149,13 @@ def test_what_cannot_be_asked(clew: "Clew", command: str, options: tuple[str, ..
 
 @pytest.mark.parametrize("command", ["search", "context", "explain"])
 @pytest.mark.parametrize("query", ["", "  \n "])
-def test_an_empty_query_is_an_error(clew: "Clew", command: str, query: str) -> None:
+def test_an_empty_query_is_an_error(clew: Clew, command: str, query: str) -> None:
     done = clew(command, query)
     assert done.code == 2
     assert "empty" in done.err
 
 
-def test_nothing_found_says_why(clew: "Clew", fresh: "Clew") -> None:
+def test_nothing_found_says_why(clew: Clew, fresh: Clew) -> None:
     done = fresh("search", QUERY)
     assert done.code == 3  # there is no collection at all
     fresh("add", "pages/lunch.md")
@@ -231,14 +175,14 @@ def test_nothing_found_says_why(clew: "Clew", fresh: "Clew") -> None:
     assert context.err.startswith("No results: ")
 
 
-def test_a_query_may_look_like_an_option(clew: "Clew") -> None:
+def test_a_query_may_look_like_an_option(clew: Clew) -> None:
     assert clew("search", "--json", "--", "--path").json["hits"] is not None
 
 
 # -- context and explain
 
 
-def test_context_is_the_text_alone(clew: "Clew") -> None:
+def test_context_is_the_text_alone(clew: Clew) -> None:
     done = clew("context", QUERY)
     shape = clew("context", QUERY, "--json").json
     assert done.code == 0
@@ -247,36 +191,13 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
     assert why == ["relevance"] * len(why) != []
     said = f"{len(shape['passages'])} passages, {shape['tokens']} tokens, {len(why)} dropped (relevance {len(why)})\n"
     assert done.err.replace("passage,", "passages,") == said
-    assert list(shape) == [
-        "query",
-        "text",
-        "tokens",
-        "passages",
-        "documents",
-        "dropped",
-        "reason",
-        "citations",
-        "numbers",
-        "trace",
-    ]
-    assert list(shape["passages"][0]) == [
-        "source",
-        "headings",
-        "text",
-        "table_header",
-        "relevance",
-        "similarity",
-        "spans",
-        "chunks",
-        "messages",
-    ]
     hits = {hit["chunk"]["id"]: hit for hit in clew("search", QUERY, "-k", "10", "--json").json["hits"]}
     for passage in shape["passages"]:
         best = max(hits[chunk]["relevance"] for chunk in passage["chunks"] if chunk in hits)
         assert passage["relevance"] == pytest.approx(best)
 
 
-def test_context_options(clew: "Clew") -> None:
+def test_context_options(clew: Clew) -> None:
     whole = clew("context", QUERY, *WIDE, "--tokens", "2000", "--json").json
     small = clew("context", QUERY, *WIDE, "--tokens", "40", "--json").json
     assert small["tokens"] <= 40 < whole["tokens"]
@@ -289,7 +210,7 @@ def test_context_options(clew: "Clew") -> None:
     assert clew("context", QUERY, "--tokens", "0").code == 2
 
 
-def test_explain(clew: "Clew") -> None:
+def test_explain(clew: Clew) -> None:
     done = clew("explain", QUERY, "-k", "1", "--strategy", "lexical")
     assert done.code == 0
     assert done.out.startswith(f"{QUERY!r} by lexical: 1 hit\n")
@@ -298,7 +219,6 @@ def test_explain(clew: "Clew") -> None:
     numbers = f"relevance {hit['relevance']:.2f}  similarity {hit['similarity']:.2f}  score {hit['score']:.3f}"
     assert done.out.splitlines()[-1].startswith(f"  1. {numbers}  pages/")
     shape = clew("explain", QUERY, "-k", "1", "--strategy", "lexical", "--json").json
-    assert list(shape) == ["query", "strategy", "language", "hits", "trace"]
     assert (shape["language"], "language=en" in done.out) == ("en", True)
     assert (shape["query"], shape["strategy"], len(shape["hits"])) == (QUERY, "lexical", 1)
     assert shape["hits"][0]["document"]["uri"].startswith("pages/")

@@ -1,14 +1,12 @@
+from tests.surface.cli.conftest import Clew
+
 """Sources that are added in sections, through the command line."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
 
 BOOK = "# Book\n\n## Keys\n\nThe blue key is for the shed.\n\n## Boats\n\nThe red boat leaks.\n"
 
 
-def test_a_file_is_added_listed_searched_read_and_dropped_in_sections(fresh: "Clew") -> None:
+def test_a_file_is_added_listed_searched_read_and_dropped_in_sections(fresh: Clew) -> None:
     (fresh.folder / "book.md").write_text(BOOK)
     assert fresh("plan", "book.md", "--sections", "--json").json["added"] == [
         "book.md#section-1",
@@ -29,7 +27,7 @@ def test_a_file_is_added_listed_searched_read_and_dropped_in_sections(fresh: "Cl
     assert fresh("read", "book.md").code != 0
 
 
-def test_titles_of_sections_are_not_doubled(fresh: "Clew") -> None:
+def test_titles_of_sections_are_not_doubled(fresh: Clew) -> None:
     rollback = "## Rollback\n\nRoll back with the lever.\n"
     (fresh.folder / "deploy.md").write_text(f"# Deploy\n\nOn Mondays.\n\n{rollback}\n## Freeze\n\nNo deploys.\n")
     (fresh.folder / "leave.md").write_text("# Leave\n\n## Parental leave\n\nParents stay at home for a year.\n")

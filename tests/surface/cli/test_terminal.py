@@ -7,16 +7,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from clew import Document, Engine, Message
 from clew.surface.cli.app import app
 from clew.surface.cli.table import clean_text, escape_json, fit_table, shorten, wrap_words
-
-if TYPE_CHECKING:
-    from tests.surface.cli.conftest import Clew
+from tests.surface.cli.conftest import Clew
 
 EVIL = "\x1b[31mred \x9b33m\u202eback\u2066 \x07\r\x00\x85 end"
 ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -54,7 +51,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
 
 
 @pytest.fixture
-def evil(fresh: "Clew") -> "Clew":
+def evil(fresh: Clew) -> Clew:
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
         meta = {"author": f"eve{EVIL}", "channel": f"ops{EVIL}"}
         engine.add_documents([Document("d1", f"Soup {EVIL} is served.", uri=f"so{EVIL}up.md", title=EVIL, meta=meta)])
@@ -88,7 +85,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.slow
 def test_no_output_has_control_characters(
-    evil: "Clew", show: Show, command: tuple[str, ...], form: tuple[str, ...]
+    evil: Clew, show: Show, command: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
     shown, told = show(*command, *form)
     told = told.replace("Searching …\r\x1b[K", "")  # our own, and only on a terminal
@@ -104,7 +101,7 @@ def test_no_output_has_control_characters(
         assert not BIDI.search(piped.out)
 
 
-def test_a_traceback_and_the_log_are_cleaned_too(evil: "Clew", show: Show) -> None:
+def test_a_traceback_and_the_log_are_cleaned_too(evil: Clew, show: Show) -> None:
     _, told = show("read", "s\x1b[31m\u202e.md", "--verbose")
     assert "Traceback" in told
     assert not ESCAPES.search(told)
@@ -144,7 +141,7 @@ app.main()
 
 
 @pytest.mark.parametrize("command", [("list",), ("collections",), ("jobs",), ("ask", "soup", "-k", "3")], ids=" ".join)
-def test_nothing_is_broken_in_a_word_at_a_hundred_columns(fresh: "Clew", show: Show, command: tuple[str, ...]) -> None:
+def test_nothing_is_broken_in_a_word_at_a_hundred_columns(fresh: Clew, show: Show, command: tuple[str, ...]) -> None:
     words = " ".join(f"word{n}" for n in range(40))
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
         for n in range(3):

@@ -17,7 +17,7 @@ from clew.core.answer import AnswerSentence
 from clew.core.events import AnswerEvent, SentenceEvent, StepStartEvent, TokenEvent, VerdictEvent
 from clew.surface.cli.answer_output import SentencePrinter
 from tests.drivers.llm.test_stream import END, Reply, Server, make_event, server
-from tests.engine.test_streaming import make_call, make_tool_turn
+from tests.engine.answers.test_streaming import make_call, make_tool_turn
 
 __all__ = ["server"]  # the fixture
 

@@ -1,5 +1,9 @@
 """A real server on loopback, filled with a few pages and messages."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,6 +86,26 @@ def serving(path: str | Path, **settings: Any) -> Iterator[Running]:
             running.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
+
+
+@contextmanager
+def started(
+    store: str | Path, *options: str, cwd: Path | None = None, **environ: str
+) -> Iterator["subprocess.Popen[str]"]:
+    """A server that `clew serve` runs in a process of its own."""
+    command = [sys.executable, "-m", "clew", "--store", str(store), "serve", "--port", "0", "--embedder", "hashed"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen([*command, *options], **pipes, cwd=cwd, env={**os.environ, **environ}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_start(process: "subprocess.Popen[str]") -> Any:
+    """What a server with `--json` says when it has started."""
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
 
 
 def fill(path: str | Path, collection: str = "default") -> None:

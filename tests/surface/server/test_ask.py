@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clew import Client, Engine, NotFound, ScriptedLLM
+from clew import Client, Engine, ScriptedLLM
 from clew.surface.server.observe import log_as_json
 from tests.surface.server.conftest import Running, serving
 
@@ -45,18 +45,6 @@ def test_sentences_of_a_model_come_with_their_verdicts(folder: Path) -> None:
     assert len(verdicts) == 2
     assert verdicts[1] != "supported"
     assert events[-1][1]["text"].endswith(("[not supported]", "[not sure]"))
-
-
-def test_errors_are_those_of_the_library(shared: Running) -> None:
-    with Client(shared.address) as client:
-        with pytest.raises(NotFound, match="there is no strategy 'nope'"):
-            client.search(QUESTION, strategy="nope")
-        with pytest.raises(NotFound, match="there is no strategy 'nope'"):
-            list(client.ask_stream(QUESTION, strategy="nope"))
-        with pytest.raises(NotFound, match="no language model"):
-            client.agent(QUESTION)
-        with pytest.raises(NotFound):
-            client.read("nowhere")
 
 
 def test_why_not_tells_nothing_of_the_files_of_the_machine(shared: Running, tmp_path: Path) -> None:

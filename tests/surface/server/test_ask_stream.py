@@ -10,7 +10,7 @@ import pytest
 from clew import Client, DriverFailed, Engine
 from clew.drivers.llm.model import ModelLLM
 from tests.drivers.llm.test_stream import DONE, Reply, Server, make_event, make_stream, server
-from tests.engine.test_streaming import make_call, make_tool_turn
+from tests.engine.answers.test_streaming import make_call, make_tool_turn
 from tests.surface.server.conftest import Running, serving
 
 __all__ = ["server"]  # the fixture

@@ -3,11 +3,7 @@
 import json
 import shutil
 import socket
-import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,8 @@ from clew.surface.cli.app import app
 from clew.surface.server.keys import find_server_folder
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
-from tests.surface.server.conftest import fill, serving
+from tests.engine.upkeep.changes import change_folder
+from tests.surface.server.conftest import fill, read_start, serving, started
 from tests.surface.server.test_guard import bearer
 
 
@@ -84,7 +81,7 @@ def test_errors_do_not_say_where_the_store_is(folder: Path) -> None:
         assert "there is no collection 'none'" in tool.text
         assert str(folder) not in missing.text + tool.text
         run(folder, "add", "ada")
-        change_keys(folder, "UPDATE named SET value = '{}'")
+        change_folder(folder / ".server", "UPDATE named SET value = '{}'")
         broken = running.post("/v1/search", {"query": "a"}, headers=bearer("clew_a_b"))
         assert (broken.status_code, broken.json()["error"]["code"]) == (502, "driver_failed")
         texts = [each.text for each in (missing, tool, broken, running.get("/openapi.json"))]
@@ -107,17 +104,6 @@ def test_a_server_that_only_reads_keeps_no_feedback(folder: Path) -> None:
         assert running.server.engines.get("default").list_feedback() == []
 
 
-@contextmanager
-def started(store: str, cwd: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """A server that `clew serve` runs in a folder."""
-    command = [sys.executable, "-m", "clew", "--store", store, "serve", "--port", "0", "--embedder", "hashed", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cwd) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize("kind", ["lance", "postgres"])
 def test_a_server_asks_for_its_keys_wherever_it_is_started(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -136,9 +122,8 @@ def test_a_server_asks_for_its_keys_wherever_it_is_started(
     token = run(store, "add", "admin").stdout.strip()
     assert not list(here.iterdir())
     again = f"{store}&application_name=other" if kind == "postgres" else f"lance://{tmp_path}/here/../lake/"
-    with started(again, there, "--json") as process:
-        assert process.stdout is not None
-        shown = json.loads(process.stdout.readline())
+    with started(again, "--json", cwd=there) as process:
+        shown = read_start(process)
         assert shown["keys"] == 1
         search: dict[str, Any] = {"json": {"query": "vault key"}, "timeout": 60}
         assert httpx2.post(f"{shown['address']}/v1/search", **search).status_code == 401
@@ -169,7 +154,7 @@ def test_a_server_does_not_start_beside_keys_of_an_earlier_version(
 @pytest.mark.slow
 def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
     def read_start() -> str:
-        with started(str(folder), folder.parent) as process:
+        with started(folder, cwd=folder.parent) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("serving on http://127.0.0.1:")
             return process.stdout.readline()
@@ -184,15 +169,9 @@ def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
     run(folder, "reset")
     assert read_start().startswith("no keys: everybody")
     run(folder, "add", "ada")
-    change_keys(folder, "UPDATE named SET value = '{}'")
+    change_folder(folder / ".server", "UPDATE named SET value = '{}'")
     broken = CliRunner().invoke(app, ["--path", str(folder), "serve"])
     assert (broken.exit_code, "cannot be reached" in broken.stderr) == (6, True)
-
-
-def change_keys(folder: Path, sql: str) -> None:
-    """Damages the keys of a folder."""
-    with closing(sqlite3.connect(folder / ".server" / "clew.db", isolation_level=None)) as db:
-        db.execute(sql)
 
 
 def find_folder(store: str) -> Path:
@@ -291,14 +270,6 @@ def test_a_server_refuses_when_its_keys_are_gone(
             refused = running.post("/v1/search", asked, headers=headers)
             assert refused.status_code == 502, refused.text
             assert "cannot read its keys" in refused.json()["error"]["message"]
-
-
-def test_a_server_whose_keys_are_reset_needs_none(folder: Path) -> None:
-    run(folder, "add", "admin")
-    with serving(folder) as running:
-        assert running.post("/v1/search", {"query": "vault key"}).status_code == 401
-        run(folder, "reset")
-        assert running.post("/v1/search", {"query": "vault key"}).status_code == 200
 
 
 def test_a_lost_log_of_the_keys_is_noticed(folder: Path) -> None:

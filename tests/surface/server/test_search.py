@@ -2,16 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Engine
-from clew.core.requests import Search
-from clew.surface.to_json import to_json
-from clew.surface.verbs import search_with_reason
-from tests.surface.server.conftest import Running, serving
+from tests.surface.server.conftest import Running
 
 
 def drop_times(value: Any) -> Any:
@@ -19,17 +14,6 @@ def drop_times(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: drop_times(each) for key, each in value.items() if key not in ("ms", "trace", "seconds")}
     return [drop_times(each) for each in value] if isinstance(value, list) else value
-
-
-@pytest.mark.slow
-def test_search_replies_as_the_engine_does(place: str, tmp_path: Path) -> None:
-    with serving(place, folder=str(tmp_path / "server")) as running:
-        reply = running.post("/v1/search", {"query": "who rotates the vault key?", "k": 2})
-    assert reply.status_code == 200
-    with Engine.open(place, embedder="hashed") as engine:
-        expected = search_with_reason(engine, Search("who rotates the vault key?", k=2))
-    assert drop_times(reply.json()) == drop_times(to_json(expected))
-    assert reply.json()["hits"][0]["document"]["id"] == "keys"
 
 
 def test_a_filter_of_the_request_is_a_boundary(shared: Running) -> None:

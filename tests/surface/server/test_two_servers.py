@@ -3,45 +3,28 @@
 What one is sent the other finds, each job is done once, and one may be killed.
 """
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from clew import Client, Engine, JobConfig, Settings
 from tests.soak import choose_runs
+from tests.surface.server.conftest import read_start, started
 
 PAGES = choose_runs(150, 300)  # of one upload: several batches of the pipeline
 
 
-@contextmanager
-def started(url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """A server in a process of its own, and a client of it."""
-    command = [sys.executable, "-m", "clew", "--store", url, "serve", "--port", "0", "--json", "--embedder", "hashed"]
-    environment = {
-        **os.environ,
-        "CLEW_SERVER__RATE": "0",
-        "CLEW_SERVER__FOLDER": str(folder),
-        "CLEW_JOBS__LEASE": "2",
-        "CLEW_JOBS__ANY_HOST": "true",
-    }
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-    assert process.stdout is not None
-    try:
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            yield process, client
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+def open_client(stack: ExitStack, url: str, folder: Path) -> Client:
+    """A client of a server in a process of its own."""
+    served = {"CLEW_SERVER__RATE": "0", "CLEW_SERVER__FOLDER": str(folder)}
+    jobs = {"CLEW_JOBS__LEASE": "2", "CLEW_JOBS__ANY_HOST": "true"}
+    process = stack.enter_context(started(url, "--json", cwd=None, **served, **jobs))
+    return stack.enter_context(Client(read_start(process)["address"]))
 
 
 def wait_for_jobs(client: Client) -> None:
@@ -62,7 +45,7 @@ def test_two_servers_share_the_jobs_of_one_store(kind: str, tmp_path: Path, requ
     url = request.getfixturevalue("postgres") if kind == "postgres" else f"lance://{tmp_path}/lake"
     pages = write_pages(tmp_path / "pages", 12)
     with ExitStack() as stack:
-        (_, a), (_, b) = (stack.enter_context(started(url, tmp_path / "server")) for _ in range(2))
+        a, b = (open_client(stack, url, tmp_path / "server") for _ in range(2))
         for number, page in enumerate(pages):
             (a, b)[number % 2].enqueue_add(page)
         wait_for_jobs(a)

@@ -13,12 +13,8 @@ from clew.surface.server import uploads
 from clew.surface.server.routes import documents
 from clew.surface.server.uploads import MAX_DEPTH, ORPHAN_SECONDS
 from tests.surface.server.conftest import Running, serving
+from tests.surface.server.test_trees import upload
 from tests.surface.server.test_watch import wait_until
-
-
-def upload(running: Running, *names: str, collection: str = "default") -> Any:
-    files = [("files", (name, f"# Page\n\nText of {name}.".encode())) for name in names]
-    return running.http.post("/v1/documents", params={"collection": collection}, files=files)
 
 
 def wait_added(client: Client, name: str) -> None:

@@ -1,16 +1,12 @@
 """Uploads: what was acknowledged is added, whatever happens to the server in the middle."""
 
-import json
 import logging
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -20,48 +16,16 @@ import pytest
 from clew import Client, Engine, ServerError
 from clew.surface.server.uploads import ORPHAN_SECONDS, enqueue
 from tests.soak import choose_runs
-from tests.surface.server.conftest import Running, serving
+from tests.surface.server.conftest import Running, read_start, serving, started
 
 log = logging.getLogger(__name__)
 
 
-@contextmanager
-def started(path: Path, *, note: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own, and its address; `note` is a part of what it says besides."""
-    command = [
-        sys.executable,
-        "-m",
-        "clew",
-        "serve",
-        "--path",
-        str(path),
-        "--embedder",
-        "hashed",
-        "--port",
-        "0",
-        "--json",
-    ]
-    environment = {**os.environ, "CLEW_SERVER__RATE": "0"}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=path.parent
-    )
-    try:
-        assert process.stdout is not None
-        shown = json.loads(process.stdout.readline())
-        assert "address" in shown, shown
-        assert note in shown["note"]
-        yield process, shown["address"]
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-
-
 @pytest.mark.slow
 def test_a_server_tells_that_its_collection_is_new(tmp_path: Path) -> None:
-    with started(tmp_path / "typo", note=f"no collection 'default' in {tmp_path / 'typo'} yet; the first upload"):
-        pass
+    with started(tmp_path / "typo", "--json", cwd=tmp_path) as process:
+        note = f"no collection 'default' in {tmp_path / 'typo'} yet; the first upload"
+        assert note in read_start(process)["note"]
     assert not (tmp_path / "typo" / "clew.db").exists()
 
 
@@ -85,7 +49,8 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
     acknowledged: list[str] = []
     kills = choose_runs(1, 20)
     for run in range(kills):
-        with started(path) as (process, address):
+        with started(path, "--json", cwd=tmp_path, CLEW_SERVER__RATE="0") as process:
+            address = read_start(process)["address"]
             sender = threading.Thread(target=upload_until_it_ends, args=(address, run, tmp_path, acknowledged))
             sender.start()
             wanted = len(acknowledged) + chance.randint(2, 9)
@@ -94,7 +59,10 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
             time.sleep(chance.uniform(0, 0.02))  # in the middle of the next one
             process.kill()
             sender.join()
-    with started(path) as (process, address), Client(address) as client:
+    with (
+        started(path, "--json", cwd=tmp_path, CLEW_SERVER__RATE="0") as process,
+        Client(read_start(process)["address"]) as client,
+    ):
         deadline = time.monotonic() + 120
         while any(job["state"] in ("queued", "running") for job in client.jobs()) and time.monotonic() < deadline:
             time.sleep(0.2)

@@ -13,7 +13,18 @@ from clew import Document, Engine, Message
 from tests.surface.server.conftest import Running, fill, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page, expect
+else:
+    Browser = Locator = Page = Any
+
+    def expect(*given: Any) -> Any:
+        """What is expected of a page or a part of it; playwright is imported where a browser is."""
+        from playwright.sync_api import expect
+
+        return expect(*given)
+
+
+__all__ = ["Browser", "Locator", "Page", "expect"]
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
@@ -39,7 +50,7 @@ TALK = [
     ),
 ]
 
-Open = Callable[..., "Page"]
+Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")  # no longer: its event loop would be that of other modules too
-def browser() -> Iterator["Browser"]:
+def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
     )
@@ -69,8 +80,8 @@ def browser() -> Iterator["Browser"]:
 
 @contextmanager
 def opening(
-    browser: "Browser", running: Running, hash_: str, *, allowed: tuple[str, ...] = (), **options: Any
-) -> Iterator["Page"]:
+    browser: Browser, running: Running, hash_: str, *, allowed: tuple[str, ...] = (), **options: Any
+) -> Iterator[Page]:
     """A page at a place of the server; errors of its console and requests elsewhere fail the test.
 
     `allowed` are parts of errors that a browser logs by itself when a request fails, where the test makes it fail.

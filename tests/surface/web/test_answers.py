@@ -3,18 +3,14 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from clew import Engine, LLMConfig
 from clew.drivers import make_language_model
 from tests.surface.server.conftest import Running, fill, serving
-from tests.surface.web.conftest import opening
+from tests.surface.web.conftest import Browser, expect, opening
 from tests.surface.web.loopback import ModelServer, serving_model
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +32,7 @@ def answering(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("is_agent", [False, True])
-def test_a_model_answers_with_a_verdict_on_each_sentence(
-    browser: "Browser", answering: Running, is_agent: bool
-) -> None:
-    from playwright.sync_api import expect
-
+def test_a_model_answers_with_a_verdict_on_each_sentence(browser: Browser, answering: Running, is_agent: bool) -> None:
     with opening(browser, answering, "ask") as page:
         page.get_by_label("Agent").set_checked(is_agent)
         page.get_by_label("Question").fill("Who rotates the vault key?")
@@ -63,10 +55,8 @@ def test_a_model_answers_with_a_verdict_on_each_sentence(
 
 @pytest.mark.parametrize("is_agent", [False, True])
 def test_what_a_model_writes_is_shown_as_it_comes(
-    browser: "Browser", answering: Running, model: ModelServer, is_agent: bool
+    browser: Browser, answering: Running, model: ModelServer, is_agent: bool
 ) -> None:
-    from playwright.sync_api import expect
-
     with opening(browser, answering, "ask") as page:
         model.gate.clear()
         page.get_by_label("Agent").set_checked(is_agent)
@@ -84,10 +74,8 @@ def test_what_a_model_writes_is_shown_as_it_comes(
 
 
 def test_a_checked_sentence_is_no_longer_in_the_draft(
-    browser: "Browser", answering: Running, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, answering: Running, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from playwright.sync_api import expect
-
     monkeypatch.setattr(model, "gate_at", 11)  # in the second sentence
     with opening(browser, answering, "ask") as page:
         model.gate.clear()
@@ -101,10 +89,8 @@ def test_a_checked_sentence_is_no_longer_in_the_draft(
 
 
 def test_a_corrected_citation_is_no_removed_sentence(
-    browser: "Browser", answering: Running, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, answering: Running, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from playwright.sync_api import expect
-
     monkeypatch.setattr(model, "said", "Dan rotates the vault key on Monday [9]. Soup is served at noon [1].")
     with opening(browser, answering, "ask") as page:
         page.get_by_label("Question").fill("Who rotates the vault key, and when is soup served?")
@@ -117,9 +103,7 @@ def test_a_corrected_citation_is_no_removed_sentence(
         expect(footer.locator("s")).to_have_count(0)
 
 
-def test_a_removed_sentence_is_told(browser: "Browser", answering: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from playwright.sync_api import expect
-
+def test_a_removed_sentence_is_told(browser: Browser, answering: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = answering.server.engines.get("default")
     answer = replace(engine.settings.answer, unsupported="remove")
     settings = replace(engine.settings, answer=answer)
@@ -134,9 +118,7 @@ def test_a_removed_sentence_is_told(browser: "Browser", answering: Running, monk
         expect(footer).not_to_contain_text("corrected")
 
 
-def test_an_answer_can_be_stopped_and_asked_again(browser: "Browser", answering: Running, model: ModelServer) -> None:
-    from playwright.sync_api import expect
-
+def test_an_answer_can_be_stopped_and_asked_again(browser: Browser, answering: Running, model: ModelServer) -> None:
     with opening(browser, answering, "ask") as page:
         model.gate.clear()
         page.get_by_label("Question").fill("Who rotates the vault key?")

@@ -1,12 +1,9 @@
 """The page of the interface (/docs): it says of every operation what it takes and what it replies."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.surface.server.conftest import Running
-from tests.surface.web.conftest import opening
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+from tests.surface.web.conftest import Browser, Locator, opening
 
 PLAIN = {"text", "title", "author", "channel", "kind", "question", "good", "comment", "person", "citations", "queries"}
 
@@ -32,13 +29,13 @@ def test_the_schema_describes_parameters_and_fields(served: Running) -> None:
     assert "hybrid" in search["properties"]["strategy"]["description"]
 
 
-def test_the_page_shows_enums_required_fields_and_those_of_where(browser: "Browser", served: Running) -> None:
+def test_the_page_shows_enums_required_fields_and_those_of_where(browser: Browser, served: Running) -> None:
     with opening(browser, served, "") as page:
         page.goto("/docs")
         box = page.locator("details", has=page.locator("summary code", has_text="/v1/search")).first
         box.locator("summary").first.click()
 
-        def row(name: str) -> "Locator":
+        def row(name: str) -> Locator:
             return box.locator("tr", has=page.locator(f"td:first-child > code:text-is('{name}')")).first
 
         assert "required" in row("query").inner_text()

@@ -1,18 +1,12 @@
 """What keys do on the page, in Chromium: undo after a delete, Esc, the slash, and where the focus goes."""
 
 import re
-from typing import TYPE_CHECKING
 
 from tests.surface.server.conftest import Running
-from tests.surface.web.conftest import opening
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.surface.web.conftest import Browser, expect, opening
 
 
-def test_a_delete_is_undone_wherever_the_focus_is(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_delete_is_undone_wherever_the_focus_is(browser: Browser, served: Running) -> None:
     with opening(browser, served, "library") as page:
         row = page.locator("tbody tr", has_text="Harbour log 7")
         field = page.get_by_role("searchbox", name="Filter by title or address")
@@ -32,9 +26,7 @@ def test_a_delete_is_undone_wherever_the_focus_is(browser: "Browser", served: Ru
     assert "note-7" in served.get("/v1/documents").text
 
 
-def test_what_is_typed_after_a_delete_is_taken_back_first(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_what_is_typed_after_a_delete_is_taken_back_first(browser: Browser, served: Running) -> None:
     with opening(browser, served, "library") as page:
         field = page.get_by_role("searchbox", name="Filter by title or address")
         page.locator("tbody tr", has_text="Harbour log 8").get_by_role("button", name="Delete").click()
@@ -48,9 +40,7 @@ def test_what_is_typed_after_a_delete_is_taken_back_first(browser: "Browser", se
     assert "note-8" in served.get("/v1/documents").text
 
 
-def test_a_slash_is_a_letter_in_a_field_and_a_key_elsewhere(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_slash_is_a_letter_in_a_field_and_a_key_elsewhere(browser: Browser, served: Running) -> None:
     with opening(browser, served, "library") as page:
         field = page.get_by_role("searchbox")
         expect(page.locator("tbody tr").first).to_be_visible()
@@ -65,9 +55,7 @@ def test_a_slash_is_a_letter_in_a_field_and_a_key_elsewhere(browser: "Browser", 
         expect(page.get_by_role("searchbox")).to_have_value("logs/7")
 
 
-def test_escape_closes_what_was_opened_last(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_escape_closes_what_was_opened_last(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=vault+key&doc=keys&at=0-20") as page:
         panel = page.get_by_role("region", name="Settings of this search")
         source = page.get_by_role("complementary", name="Source")
@@ -87,9 +75,7 @@ def test_escape_closes_what_was_opened_last(browser: "Browser", served: Running)
         expect(page.get_by_role("searchbox")).to_have_value("vault key")
 
 
-def test_a_question_of_another_view_waits_to_be_asked(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_question_of_another_view_waits_to_be_asked(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=who+rotates+the+vault+key") as page:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url) if "/chats/" in request.url else None)
@@ -111,9 +97,7 @@ def test_a_question_of_another_view_waits_to_be_asked(browser: "Browser", served
         expect(page.locator("article .sentence").first).to_contain_text("Dan rotates")
 
 
-def test_every_view_shows_as_many_results(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_every_view_shows_as_many_results(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=harbour+log+of+day+7") as page:
         expect(page.locator("[data-hit]")).to_have_count(10)
         page.get_by_role("link", name="Explain this search").click()

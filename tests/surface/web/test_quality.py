@@ -3,34 +3,29 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from clew import Client, Engine
 from tests.surface.server.conftest import Running, fill, serving
-from tests.surface.web.conftest import opening
+from tests.surface.web.conftest import Browser, Page, expect, opening
 from tests.surface.web.test_tools import DROP
 from tests.surface.web.test_views import PHONE
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 QUESTIONS = "\n".join(
     json.dumps({"question": f"which boat came in on day {day}?", "relevant": [f"logs/{day}.md"]}) for day in range(3)
 )
 
 
-def find_serious(page: "Page") -> list[tuple[str, str]]:
+def find_serious(page: Page) -> list[tuple[str, str]]:
     """What axe calls serious in what is shown."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     found: list[Any] = axe.Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")]
 
 
-def test_questions_are_dropped_measured_and_shown(browser: "Browser", served: Running, shots: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_questions_are_dropped_measured_and_shown(browser: Browser, served: Running, shots: Path) -> None:
     with opening(browser, served, "quality", viewport={"width": 1360, "height": 1700}) as page:
         health = page.get_by_role("region", name="Health")
         expect(health.get_by_role("status")).to_contain_text("looked at")
@@ -71,9 +66,7 @@ def test_questions_are_dropped_measured_and_shown(browser: "Browser", served: Ru
                 assert find_serious(page) == []
 
 
-def test_thumbs_become_questions_on_the_page(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_thumbs_become_questions_on_the_page(browser: Browser, served: Running) -> None:
     with opening(browser, served, "quality") as page:
         make = page.get_by_role("button", name="Make from feedback")
         make.click()
@@ -84,9 +77,7 @@ def test_thumbs_become_questions_on_the_page(browser: "Browser", served: Running
         expect(page.get_by_label("Judged questions")).to_have_value(re.compile("who rotates the vault key"))
 
 
-def test_health_says_what_to_do_next_to_who_may_write(browser: "Browser", tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_health_says_what_to_do_next_to_who_may_write(browser: Browser, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     source = tmp_path / "Buoy.md"
     source.write_text("# Buoy\n\nThe buoy is red.")
@@ -107,9 +98,7 @@ def test_health_says_what_to_do_next_to_who_may_write(browser: "Browser", tmp_pa
             expect(page.get_by_role("button", name="Measure")).to_have_count(0)
 
 
-def test_what_is_opened_is_told_once_with_its_rank(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_what_is_opened_is_told_once_with_its_rank(browser: Browser, served: Running) -> None:
     question = "who rotates the vault key"
     with opening(browser, served, f"search?q={question}") as page, Client(served.address) as client:
         hits = client.search(question, k=10)["hits"]

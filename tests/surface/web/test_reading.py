@@ -4,17 +4,14 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from clew import Document, Engine, Message
 from tests.surface.server.conftest import Running, serving
-from tests.surface.web.conftest import opening
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.surface.web.conftest import Browser, expect, opening
 
 WIDE: dict[str, Any] = {"viewport": {"width": 1360, "height": 700}}
 CALLS = "Call __init__ and then __enter__ before snake__case__name(**opts), f(*args, **kwargs) or a_b_c."
@@ -78,10 +75,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_a_new_conversation_raises_nothing_and_the_newest_question_is_in_sight(
-    browser: "Browser", shelf: Running
+    browser: Browser, shelf: Running
 ) -> None:
-    from playwright.sync_api import expect
-
     with opening(browser, shelf, "ask", **WIDE) as page:
         expect(page.get_by_role("list", name="Examples").get_by_role("button").first).to_be_visible()
         for number in range(4):
@@ -101,9 +96,7 @@ def test_a_new_conversation_raises_nothing_and_the_newest_question_is_in_sight(
         expect(page.locator("article footer")).to_have_count(1)
 
 
-def test_each_citation_has_its_own_number(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_each_citation_has_its_own_number(browser: Browser, shelf: Running) -> None:
     with opening(browser, shelf, "ask", **WIDE) as page:
         page.get_by_label("Question").fill("When do the spring tide and the neap tide of the harbour come?")
         page.keyboard.press("Enter")
@@ -118,9 +111,7 @@ def test_each_citation_has_its_own_number(browser: "Browser", shelf: Running) ->
             expect(page.get_by_role("complementary", name="Source").locator(".found").last).to_contain_text(season)
 
 
-def test_the_library_shows_whole_paths(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_the_library_shows_whole_paths(browser: Browser, shelf: Running) -> None:
     with opening(browser, shelf, "library", **WIDE) as page:
         place = page.locator("td.place .path[title*=major]")
         expect(place).to_have_text(DEEP)
@@ -129,9 +120,7 @@ def test_the_library_shows_whole_paths(browser: "Browser", shelf: Running) -> No
         assert place.locator(".folders").evaluate("each => getComputedStyle(each).textOverflow") == "ellipsis"
 
 
-def test_the_strip_covers_the_channel_and_the_first_thread_is_open(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_the_strip_covers_the_channel_and_the_first_thread_is_open(browser: Browser, shelf: Running) -> None:
     with opening(browser, shelf, "conversations?channel=hull", **WIDE) as page:
         expect(page.get_by_role("region", name="Thread", exact=True)).to_contain_text("The sail is torn.")
         bars = page.get_by_role("group", name="Messages by day").get_by_role("button")
@@ -141,9 +130,7 @@ def test_the_strip_covers_the_channel_and_the_first_thread_is_open(browser: "Bro
         expect(page.locator("button.thread")).to_contain_text("The mast is new.")
 
 
-def test_an_empty_collection_has_no_filters_and_a_folder_names_its_upload(browser: "Browser", tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_an_empty_collection_has_no_filters_and_a_folder_names_its_upload(browser: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "handbook"
     for name in ("one", "two"):
         (folder / name).mkdir(parents=True)
@@ -166,9 +153,7 @@ SNIPPETS = {
 }
 
 
-def test_a_snippet_says_what_its_source_says(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_snippet_says_what_its_source_says(browser: Browser, shelf: Running) -> None:
     with opening(browser, shelf, "search", **WIDE) as page:
         for asked, (name, said) in SNIPPETS.items():
             page.get_by_role("searchbox").fill(asked)
@@ -183,9 +168,7 @@ def test_a_snippet_says_what_its_source_says(browser: "Browser", shelf: Running)
         expect(page.locator("td.passage").first).to_contain_text(f"Calls {CALLS}"[:120])
 
 
-def test_a_row_of_a_table_is_marked_alone(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_row_of_a_table_is_marked_alone(browser: Browser, shelf: Running) -> None:
     start = TABLE.index("| Webhook")
     row = f"{start}-{len(TABLE)}"
     with opening(browser, shelf, f"search?doc=rotation&at={row}", **WIDE) as page:
@@ -195,9 +178,7 @@ def test_a_row_of_a_table_is_marked_alone(browser: "Browser", shelf: Running) ->
         expect(found).to_have_text(re.compile("Key.*Parcel keys.*Webhook secrets", re.DOTALL))
 
 
-def test_the_channel_is_no_part_of_a_title(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_the_channel_is_no_part_of_a_title(browser: Browser, shelf: Running) -> None:
     with opening(browser, shelf, "library", **WIDE) as page:
         row = page.get_by_role("row", name=re.compile("dunder"))
         expect(row.locator(".title .grow > .clip")).to_have_text("# dunder in __chat__")
@@ -210,9 +191,7 @@ def test_the_channel_is_no_part_of_a_title(browser: "Browser", shelf: Running) -
         expect(hit.locator("h3")).to_have_text(f"gil in #{SKI}")
 
 
-def test_an_answer_shows_the_passage_and_marks_what_it_chose(browser: "Browser", shelf: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_an_answer_shows_the_passage_and_marks_what_it_chose(browser: Browser, shelf: Running) -> None:
     with opening(browser, shelf, "ask", **WIDE) as page:
         asked = ("When does the sluice open?", "How long do the parcel keys live?", "Is the sail torn?")
         for number, question in enumerate(asked):

@@ -2,14 +2,10 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew import Document, Engine
 from tests.surface.server.conftest import Running, fill, serving
-from tests.surface.web.conftest import opening
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.surface.web.conftest import Browser, expect, opening
 
 DROP = """([name, text]) => {
   const transfer = new DataTransfer();
@@ -20,9 +16,7 @@ DROP = """([name, text]) => {
 SLIDE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', { bubbles: true })); }"
 
 
-def test_settings_show_what_they_change_before_they_do(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_settings_show_what_they_change_before_they_do(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=harbour+log+of+day+7") as page:
         expect(page.locator("[data-hit]")).to_have_count(10)
         page.get_by_role("button", name="Settings").click()
@@ -45,9 +39,7 @@ def test_settings_show_what_they_change_before_they_do(browser: "Browser", serve
         expect(panel.get_by_label("Strategy")).to_have_value("rerank")
 
 
-def test_a_fix_that_only_the_context_needs_can_be_tried(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_fix_that_only_the_context_needs_can_be_tried(browser: Browser, served: Running) -> None:
     with opening(browser, served, "explain?q=harbour+log+of+day+7&tokens=12&why=note-7") as page:
         why = page.get_by_role("region", name="Why is it not here?")
         expect(why).to_contain_text("It is here, at place")
@@ -63,9 +55,7 @@ def test_a_fix_that_only_the_context_needs_can_be_tried(browser: "Browser", serv
         assert "tokens=12&" not in page.url
 
 
-def test_a_collection_is_chosen_and_named_in_links(browser: "Browser", tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_a_collection_is_chosen_and_named_in_links(browser: Browser, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     with Engine.open(tmp_path / "store", collection="boats", embedder="hashed") as engine:
         engine.add_documents([Document("b1", "# Dinghy\n\nThe dinghy leaks at the bow.", title="Dinghy")])
@@ -84,9 +74,7 @@ def test_a_collection_is_chosen_and_named_in_links(browser: "Browser", tmp_path:
             expect(page.locator("[data-hit]").first).to_have_text("Dinghy")
 
 
-def test_what_was_found_is_marked_in_its_conversation(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_what_was_found_is_marked_in_its_conversation(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=who+has+the+anchor") as page:
         page.locator("[data-hit]", has_text="gil").click()
         page.get_by_role("link", name="Open in Conversations").click()
@@ -99,9 +87,7 @@ def test_what_was_found_is_marked_in_its_conversation(browser: "Browser", served
         expect(page.get_by_role("button", name=re.compile(r"#deck"), pressed=True)).to_contain_text(re.compile(r"\d"))
 
 
-def test_a_document_is_deleted_and_brought_back_by_keys_alone(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_document_is_deleted_and_brought_back_by_keys_alone(browser: Browser, served: Running) -> None:
     with opening(browser, served, "library?find=harbour&sort=title.up") as page:
         rows = page.locator("tbody tr")
         expect(rows).to_have_count(30)
@@ -115,9 +101,7 @@ def test_a_document_is_deleted_and_brought_back_by_keys_alone(browser: "Browser"
     assert "note-0" in served.get("/v1/documents").text
 
 
-def test_files_that_are_dropped_are_added(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_files_that_are_dropped_are_added(browser: Browser, served: Running) -> None:
     with opening(browser, served, "library?find=foghorn") as page:
         expect(page.get_by_text("0 shown")).to_be_visible()
         page.evaluate(DROP, ["Foghorn.md", "# Foghorn\n\nIt sounds in fog."])
@@ -125,9 +109,7 @@ def test_files_that_are_dropped_are_added(browser: "Browser", served: Running) -
         expect(page.get_by_role("row", name=re.compile("Foghorn"))).to_be_visible()
 
 
-def test_no_request_is_broken_off_while_one_types_and_asks(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_no_request_is_broken_off_while_one_types_and_asks(browser: Browser, served: Running) -> None:
     failed: list[str] = []
     icons: list[str] = []
     reloaded: list[str] = []

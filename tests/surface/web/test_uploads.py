@@ -3,15 +3,12 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pytest
 
 from tests.surface.server.conftest import Running
-from tests.surface.web.conftest import opening
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.surface.web.conftest import Browser, Page, expect, opening
 
 
 @pytest.fixture
@@ -29,11 +26,7 @@ def sent(served: Running, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return names
 
 
-def test_many_files_are_sent_in_parts(
-    browser: "Browser", served: Running, sent: list[list[str]], tmp_path: Path
-) -> None:
-    from playwright.sync_api import expect
-
+def test_many_files_are_sent_in_parts(browser: Browser, served: Running, sent: list[list[str]], tmp_path: Path) -> None:
     files = [tmp_path / f"barge-{number}.md" for number in range(103)]
     for number, file in enumerate(files):
         file.write_text(f"# Barge {number}\n\nBarge {number} carries coal.")
@@ -48,10 +41,8 @@ def test_many_files_are_sent_in_parts(
 
 @pytest.mark.parametrize("how", ["chosen", "dropped"])
 def test_a_folder_is_sent_with_the_paths_in_it(
-    browser: "Browser", served: Running, sent: list[list[str]], tmp_path: Path, how: str
+    browser: Browser, served: Running, sent: list[list[str]], tmp_path: Path, how: str
 ) -> None:
-    from playwright.sync_api import expect
-
     folder = tmp_path / f"wharf-{how}"
     for part in ("north", "south", ".git"):
         (folder / part).mkdir(parents=True)
@@ -68,7 +59,7 @@ def test_a_folder_is_sent_with_the_paths_in_it(
         expect(page.get_by_role("list", name="Jobs")).to_contain_text("1 hidden file left out")
 
 
-def drop(page: "Page", path: Path) -> None:
+def drop(page: Page, path: Path) -> None:
     """Drops a file or a folder on the page as the system does."""
     devtools = page.context.new_cdp_session(page)
     data = {"items": [], "files": [str(path)], "dragOperationsMask": 19}
@@ -76,9 +67,7 @@ def drop(page: "Page", path: Path) -> None:
         devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 300, "data": data})
 
 
-def test_what_could_not_be_added_is_no_success(browser: "Browser", served: Running, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_what_could_not_be_added_is_no_success(browser: Browser, served: Running, tmp_path: Path) -> None:
     empty, odd, good = tmp_path / "empty.md", tmp_path / "odd.xyz", tmp_path / "Gangway.md"
     empty.write_bytes(b"")
     odd.write_bytes(bytes(range(256)))
@@ -101,9 +90,7 @@ def test_what_could_not_be_added_is_no_success(browser: "Browser", served: Runni
         expect(page.get_by_role("row", name=re.compile("Gangway"))).to_be_visible()
 
 
-def test_a_file_dropped_on_another_view_is_added(browser: "Browser", served: Running, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_a_file_dropped_on_another_view_is_added(browser: Browser, served: Running, tmp_path: Path) -> None:
     file = tmp_path / "Capstan.md"
     file.write_text("# Capstan\n\nThe capstan turns by hand.")
     with opening(browser, served, "search?q=vault") as page:
@@ -120,9 +107,7 @@ ERRORS = {
 }
 
 
-def test_errors_are_told_in_plain_words(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_errors_are_told_in_plain_words(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search", allowed=("status of 404", "status of 422")) as page:
         for place, said in ERRORS.items():
             page.goto(f"/#/{place}")
@@ -131,9 +116,7 @@ def test_errors_are_told_in_plain_words(browser: "Browser", served: Running) -> 
                 expect(page.get_by_role("alert")).not_to_contain_text(raw)
 
 
-def test_a_server_that_is_gone_is_told(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_server_that_is_gone_is_told(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=vault", allowed=("ERR_INTERNET_DISCONNECTED",)) as page:
         expect(page.locator("[data-hit]").first).to_be_visible()
         page.context.set_offline(True)

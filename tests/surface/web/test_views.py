@@ -3,22 +3,17 @@
 import re
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.surface.server.conftest import Running, fill, serving
-from tests.surface.web.conftest import opening
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.surface.web.conftest import Browser, expect, opening
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 
 
-def test_search_as_one_types_and_open_the_span(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_search_as_one_types_and_open_the_span(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search") as page:
         page.get_by_role("searchbox").press_sequentially("rotates the vault key")
         hit = page.locator("[data-hit]").first
@@ -38,9 +33,7 @@ def test_search_as_one_types_and_open_the_span(browser: "Browser", served: Runni
         expect(page.get_by_role("complementary", name="Source").locator(".found").first).to_be_visible()
 
 
-def test_filters_narrow_the_search(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_filters_narrow_the_search(browser: Browser, served: Running) -> None:
     with opening(browser, served, "search?q=build+server") as page:
         page.get_by_role("button", name="Author").click()
         page.get_by_label("ben").check()
@@ -51,9 +44,7 @@ def test_filters_narrow_the_search(browser: "Browser", served: Running) -> None:
         expect(page.get_by_text(re.compile(r"passages in \d+ documents"))).to_be_visible()
 
 
-def test_keys_alone(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_keys_alone(browser: Browser, served: Running) -> None:
     with opening(browser, served, "library") as page:
         expect(page.get_by_role("row").nth(1)).to_be_visible()
         page.keyboard.press("Control+k")
@@ -71,9 +62,7 @@ def test_keys_alone(browser: "Browser", served: Running) -> None:
         expect(page.locator("[data-hit]").first).to_be_focused()
 
 
-def test_ask_streams_cites_and_goes_on(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_ask_streams_cites_and_goes_on(browser: Browser, served: Running) -> None:
     with opening(browser, served, "ask") as page:
         page.get_by_label("Question").fill("Who rotates the vault key?")
         page.keyboard.press("Enter")
@@ -96,9 +85,7 @@ def test_ask_streams_cites_and_goes_on(browser: "Browser", served: Running) -> N
         expect(page.locator("article")).to_have_count(2)  # the conversation is kept
 
 
-def test_upload_with_progress_then_delete_and_undo(browser: "Browser", served: Running, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_upload_with_progress_then_delete_and_undo(browser: Browser, served: Running, tmp_path: Path) -> None:
     good, bad = tmp_path / "Beacon.md", tmp_path / "broken.pdf"
     good.write_text("# Beacon\n\nThe beacon blinks twice a minute.")
     bad.write_bytes(b"no PDF at all")
@@ -123,9 +110,7 @@ def test_upload_with_progress_then_delete_and_undo(browser: "Browser", served: R
 
 
 @pytest.mark.parametrize("how", ["reload", "close"])
-def test_a_delete_survives_leaving_the_page(browser: "Browser", tmp_path: Path, how: str) -> None:
-    from playwright.sync_api import expect
-
+def test_a_delete_survives_leaving_the_page(browser: Browser, tmp_path: Path, how: str) -> None:
     fill(tmp_path / "store")
     with serving(tmp_path / "store") as running:
         _, token = running.server.keys.add("writer", rights="write")
@@ -149,9 +134,7 @@ def test_a_delete_survives_leaving_the_page(browser: "Browser", tmp_path: Path, 
             assert not is_stored()
 
 
-def test_a_delete_is_of_the_collection_where_it_was_asked_for(browser: "Browser", tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_a_delete_is_of_the_collection_where_it_was_asked_for(browser: Browser, tmp_path: Path) -> None:
     for name in ("default", "other"):
         fill(tmp_path / "store", name)
     with serving(tmp_path / "store") as running:
@@ -165,9 +148,7 @@ def test_a_delete_is_of_the_collection_where_it_was_asked_for(browser: "Browser"
         assert running.get("/v1/documents/lunch").status_code == 404
 
 
-def test_a_thread_with_its_replies_and_a_person(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_a_thread_with_its_replies_and_a_person(browser: Browser, served: Running) -> None:
     with opening(browser, served, "conversations?channel=deck") as page:
         page.get_by_role("button", name=re.compile("Who has the anchor")).click()
         reply = page.locator(".message.reply")
@@ -176,9 +157,7 @@ def test_a_thread_with_its_replies_and_a_person(browser: "Browser", served: Runn
         expect(page.get_by_role("button", name=re.compile("build server is red"))).to_be_visible()
 
 
-def test_explain_and_the_button_that_tries_the_setting(browser: "Browser", served: Running) -> None:
-    from playwright.sync_api import expect
-
+def test_explain_and_the_button_that_tries_the_setting(browser: Browser, served: Running) -> None:
     with opening(browser, served, "explain?q=soup+at+noon&k=1") as page:
         expect(page.get_by_role("region", name="From the collection to the context")).to_contain_text("considered")
         expect(page.locator(".trace li").first).to_contain_text("search")
@@ -189,9 +168,7 @@ def test_explain_and_the_button_that_tries_the_setting(browser: "Browser", serve
         expect(page.get_by_text("It is here, at place")).to_be_visible()
 
 
-def test_sign_in_with_a_key(browser: "Browser", tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
+def test_sign_in_with_a_key(browser: Browser, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     with serving(tmp_path / "store") as running:
         _, token = running.server.keys.add("reader")
@@ -220,7 +197,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "phone"])
-def test_every_view_can_be_used_by_all(browser: "Browser", served: Running, shots: Path, look: str) -> None:
+def test_every_view_can_be_used_by_all(browser: Browser, served: Running, shots: Path, look: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     options = PHONE if look == "phone" else {"viewport": {"width": 1360, "height": 860}}
     rules: dict[str, Any] = {"resultTypes": ["violations"]}

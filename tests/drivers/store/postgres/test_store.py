@@ -157,6 +157,7 @@ def test_a_forgotten_filter_shows_nothing_of_another_collection(postgres: str, o
     for store, name in ((one, "log"), (two, "map")):
         put(store, name)
         store.summarise(name, "short", row(1))
+        store.set_calibration(f"of {name}")
     with psycopg.connect(postgres) as everything:
         both = counts(everything)
     seen = get_server(one)._pool.run_read(counts)
@@ -165,6 +166,10 @@ def test_a_forgotten_filter_shows_nothing_of_another_collection(postgres: str, o
     assert get_server(one)._pool.fetch_rows("SELECT name FROM collections") == [("one",)]
     assert get_server(one)._pool.fetch_rows("SELECT id FROM documents") == [("log",)]
     assert get_server(one)._pool.fetch_rows("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
+    calibrations = "SELECT value FROM named WHERE kind = 'calibration'"
+    assert get_server(one)._pool.fetch_rows(calibrations) == [('"of log"',)]
+    assert get_server(one)._pool.fetch_rows("UPDATE named SET value = '' WHERE value = '\"of map\"' RETURNING 1") == []
+    assert two.calibration() == "of map"
     number = get_server(two)._collection.number
     with pytest.raises(DriverFailed, match="row-level security"):
         get_server(one)._pool.fetch_rows(

@@ -457,15 +457,6 @@ def test_a_database_of_an_older_clew_is_refused_with_advice(
         open_store(folder)
 
 
-def test_a_database_of_a_newer_clew_is_refused(folder: Path) -> None:
-    fill_store(folder, StoreConfig())
-    with sqlite3.connect(folder / schema.FILE) as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(StoreMismatch, match="newer Clew"):
-        open_store(folder)
-
-
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DriverFailed, match="another folder"):

@@ -204,6 +204,11 @@ def test_a_language_model_writes_a_follow_up_out_for_every_verb() -> None:
         assert len(llm.requests) == asked + 2  # it is written out once, and answered
 
 
+def test_a_question_that_the_model_repeats_is_searched_as_it_was_asked() -> None:
+    with open_with(ScriptedLLM('"How long is the warranty of the printer"')) as engine:
+        assert engine.search(REWRITTEN, history=DEVICES) == engine.search(REWRITTEN)
+
+
 @pytest.mark.parametrize("reply", [DriverFailed("asleep"), "", "one question?\nor another one?"])
 def test_where_the_model_writes_no_question_keywords_are_added(reply: str | DriverFailed) -> None:
     def answer(_: str) -> str:

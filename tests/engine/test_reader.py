@@ -51,7 +51,7 @@ def test_an_answer_in_other_words_is_found(question: str, quote: str) -> None:
 def test_a_follow_up_is_not_answered_with_the_last_answer_again() -> None:
     page = (
         "# Kiln\n\n## Opening the kiln\n\nThe kiln is opened on Mondays by Jonas. The kiln must be cold before the lid "
-        "is lifted, so nobody opens it earlier.\n\n## Price\n\nA shelf costs four euros, which you pay into the tin.\n\n"
+        "is lifted, so nobody opens it earlier.\n\n## Price\n\nA shelf costs four euros, to be paid into the tin.\n\n"
         "## Glazes\n\nAsk Marta for the glazes. They stand in the blue cupboard.\n"
     )
     with Engine.open(":memory:", embedder="hashed") as engine:

@@ -204,9 +204,9 @@ class Chunk:
 class Query:
     """A question and the conversation it was asked in.
 
-    `text` is what is searched for; once that needs no conversation, `asked` has the question's own words. `k` is the number
-    of hits wanted, `depth` the number that each ranking considers. `vector` is the embedding of the text; whoever sends
-    several queries fills it in for all in one batch.
+    `text` is what is searched for; once it needs no conversation, `asked` has the question's own words. `k` is the
+    number of hits wanted, `depth` the number that each ranking considers. `vector` is the embedding of the text;
+    whoever sends several queries fills it in for all in one batch.
     """
 
     text: str

@@ -132,8 +132,8 @@ def ask_stream(
 class FoundContext:
     """What was found for a question.
 
-    `is_covered` is False where `context` refuses: the context then holds
-    what there is, and only who reads it can tell. `numbers` are those of a session's documents.
+    `is_covered` is False where `context` refuses: the context then holds what there is, and only who reads it can tell.
+    `numbers` are those of a session's documents.
     """
 
     query: Query

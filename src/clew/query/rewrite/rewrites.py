@@ -88,8 +88,8 @@ def make_standalone(query: Query, config: HistoryConfig, is_new_topic: Compare, 
             except DriverFailed as failure:
                 trace.notes["failed"], texts = str(failure), []
             if len(texts) == 1:
-                trace.notes["query"] = texts[0]
-                return replace(query, text=texts[0], vector=None)
+                trace.notes["query"] = text = dedupe_queries([query.text, *texts])[-1]  # as asked, if it is the same
+                return query if text == query.text else replace(query, text=text, vector=None)
     expander = ContextualExpander(
         max_context_turns=config.max_context_turns,
         include_assistant=config.include_assistant,

@@ -147,6 +147,7 @@ def test_neither_elliptic_nor_a_fragment(question: str) -> None:
         "Oder river",
         "UND hockey schedule of games",
         "oder Praktikanten?",
+        "severity one",
         "那曲市人口",
         "那英的歌",
         "那周末",

@@ -141,7 +141,9 @@ _REST_OF_QUESTION = compile_pattern(
 # A title and what is asked of it: "This American Life host".
 _TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
 _ASKS = compile_pattern(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
-_PRONOUN = compile_pattern(r"\b(?:it|they|them|he|him|she|ones?(?=\W*$))\b", re.IGNORECASE)
+_PRONOUN = compile_pattern(
+    r"\b(?:it|they|them|he|him|she|(?:the|an?|another|which)\s(?:\w+\s)?ones?(?=\W*$))\b", re.IGNORECASE
+)
 _POSSESSIVE = compile_pattern(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
 # Where "that" begins neither a relative clause nor one with a subject of its own: "does that …", "turn that off …".
 _THAT = compile_pattern(

@@ -34,7 +34,7 @@ class QuestionReader:
     """Reads texts for one question: the reranker, and the reader where it knows the language.
 
     Of a follow-up, the reranker reads the question that was searched for, and the reader orders the passages by the one
-    that was `asked`: with what went before it, the reader would find the last answer again.
+    that was `asked`: with what went before it, the reader more often claims the last answer again.
     """
 
     question: str

@@ -204,8 +204,9 @@ class Chunk:
 class Query:
     """A question and the conversation it was asked in.
 
-    `k` is the number of hits wanted, `depth` the number that each ranking considers. `vector` is the embedding of the
-    text; whoever sends several queries fills it in for all in one batch.
+    `text` is what is searched for; once it needs no conversation, `asked` has the question's own words. `k` is the
+    number of hits wanted, `depth` the number that each ranking considers. `vector` is the embedding of the text;
+    whoever sends several queries fills it in for all in one batch.
     """
 
     text: str
@@ -216,6 +217,7 @@ class Query:
     channel: str | None = None
     now: datetime | None = None
     vector: Vector | None = field(default=None, compare=False)
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def agent(
     context = _merge_tool_results(query, outcome.results, numbers)
     if outcome.failure is not None and not context.passages:
         raise outcome.failure
-    found = FoundContext(query, question, context, numbers=numbers)
+    found = FoundContext(query, context, numbers=numbers)
     if outcome.reason:
         answer = answer_verbatim(opened, found, settings, on_event=emit)
         fault = str(outcome.failure or "")

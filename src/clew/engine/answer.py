@@ -12,7 +12,6 @@ from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
-from clew.core.small_talk import is_small_talk
 from clew.core.types import Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
@@ -24,7 +23,6 @@ from clew.query.answer.choose import QuestionReader, choose_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import explain_floor
-from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -67,6 +65,8 @@ def ask(
         raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
     shape = shape_context(settings, tokens=tokens)
     query = make_query_from_text_or_table(question, settings.context.k if k is None else k, where, history, settings)
+    with UsageMeter().measure() as meter:
+        query = opened.finder.understand(query, settings, opened.llm)
     found = find_context(opened, query, strategy or settings.search.strategy, shape, session=session)
     if not found.is_covered and not found.context.passages and (unknown := whole.unknown_names(where)):
         found = replace(found, context=replace(found.context, reason="; ".join(unknown)))
@@ -77,15 +77,15 @@ def ask(
         if read.confidence < settings.answer.min_nearest:  # a model would answer from whatever it is given
             emit(SentenceEvent(read.text))
             return read
-    with UsageMeter().measure() as meter:
+    with meter.measure():
         manner = style_prompt(engine, person, question, settings=settings) if person else ""
-        text = build_answer_prompt(found.question, found.context.text, history=_render_history(history), style=manner)
+        text = build_answer_prompt(query.text, found.context.text, history=_render_history(history), style=manner)
         pieces = opened.llm.stream(text, system=SYSTEM, max_tokens=settings.answer.max_tokens)
         shown = number_passages(found.context, opened.store.document)
         with closing(_emit_tokens(pieces, emit)) as told:
             made = write_answer(
                 told,
-                make_checker(opened, shown, found.question, settings),
+                make_checker(opened, shown, query.text, settings),
                 on_event=emit,
                 numbers=found.numbers,
                 unsupported=settings.answer.unsupported,
@@ -132,20 +132,24 @@ def ask_stream(
 class FoundContext:
     """What was found for a question.
 
-    `question` is as the search understands it. `is_covered` is False where `context` refuses: the context then holds
-    what there is, and only who reads it can tell. `numbers` are those of a session's documents.
+    `is_covered` is False where `context` refuses: the context then holds what there is, and only who reads it can tell.
+    `numbers` are those of a session's documents.
     """
 
     query: Query
-    question: str
     context: Context
     is_covered: bool = True
     numbers: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def asked(self) -> str:
+        """The question as it was asked."""
+        return self.query.asked or self.query.text
+
+    @property
     def searched(self) -> str:
         """The question as it was searched for, where that is not as it was asked."""
-        return "" if self.question == self.query.text else self.question
+        return "" if self.query.text == self.asked else self.query.text
 
 
 def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
@@ -165,8 +169,7 @@ def find_context(
     context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
     if left_out and not is_covered:
         context = replace(context, reason=explain_floor(left_out, settings.context))
-    question = understand_question(opened, query, settings) if context.passages else query.text
-    return FoundContext(query, question, context, is_covered, context.numbers if session else {})
+    return FoundContext(query, context, is_covered, context.numbers if session else {})
 
 
 def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
@@ -177,7 +180,7 @@ def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: 
 def build_model_answer(found: FoundContext, made: WrittenAnswer, *, usage: Usage, reason: str) -> Answer:
     """The Answer made of a model's checked sentences; its confidence is the mean chance of those that are shown."""
     return Answer(
-        question=found.query.text,
+        question=found.asked,
         text=made.display_text,
         citations=made.citations,
         context=found.context,
@@ -208,8 +211,8 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
     confidence, missing, unnamed = choice.confidence, "", ""
     if choice.parts and minimum > 0:
         texts = [hit.chunk.index_text for passage in found.context.passages for hit in passage.chunks]
-        missing = explain_missing(found.question, [*texts, *(part.passage for part in choice.parts)])
-        unnamed = "" if missing else explain_unnamed(found.question, texts)
+        missing = explain_missing(found.query.text, [*texts, *(part.passage for part in choice.parts)])
+        unnamed = "" if missing else explain_unnamed(found.query.text, texts)
         confidence = min(confidence, MISSING_CONFIDENCE if missing else UNNAMED_CONFIDENCE if unnamed else 1.0)
     is_answer = bool(choice.parts) and confidence >= minimum and not missing
     parts = choice.parts if is_answer or confidence >= settings.answer.min_nearest else ()
@@ -219,7 +222,7 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
         reason = missing or unnamed or (found.context.reason or (NO_ANSWER if choice.parts else NOTHING_TO_CITE))
     citations = tuple(part.citation for part in parts)
     return Answer(
-        question=found.query.text,
+        question=found.asked,
         text=text or NO_ANSWER,
         citations=citations,
         context=found.context,
@@ -234,22 +237,9 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
 
 def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> QuestionReader:
     """What reads a question with its passages: the reranker, and the reader where it knows the language."""
-    hits = [hit for passage in found.context.passages for hit in passage.chunks]
-    reranker = opened.get_reranker_or_overlap(settings, found.question)
-    return QuestionReader(found.question, reranker, opened.get_reader(found.question, hits, settings))
-
-
-def understand_question(opened: Opened, query: Query, settings: Settings) -> str:
-    """Return the question as the search understands it: a follow-up after keywords of the conversation.
-
-    The colon between them makes the reader surer of what is right (`studies.follow_ups`, 35 of 48 instead of 29).
-    """
-    if not query.history or is_small_talk(query.text):
-        return query.text
-    compare = opened.finder.build_drivers(settings).evidence.is_new_topic
-    expanded = expand_if_elliptic(query, build_expander(settings.history), compare).text
-    keywords = expanded.removesuffix(query.text).strip()
-    return f"{keywords}: {query.text}" if keywords else query.text
+    hits, text = [hit for passage in found.context.passages for hit in passage.chunks], found.query.text
+    reranker = opened.get_reranker_or_overlap(settings, text)
+    return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), found.asked)
 
 
 def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:

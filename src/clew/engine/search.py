@@ -162,6 +162,7 @@ def context(
         settings = replace(settings, context=replace(settings.context, tokens=check_positive_count("tokens", tokens)))
     renderer = find_renderer(opened, render or settings.context.render)  # fail before the search
     name, settings = choose_strategy(query, strategy, settings)
+    request = opened.finder.understand(request, settings)
     hits, left_out = find_relevant_hits(opened, request, name, settings)
     made = assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
     if left_out:

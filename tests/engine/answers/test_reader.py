@@ -47,6 +47,23 @@ def test_an_answer_in_other_words_is_found(question: str, quote: str) -> None:
     assert answer.confidence > 2 * ask(question, reader="reranker").confidence  # sure only where the words are alike
 
 
+@pytest.mark.slow
+def test_a_follow_up_is_not_answered_with_the_last_answer_again() -> None:
+    page = (
+        "# Kiln\n\n## Opening the kiln\n\nThe kiln is opened on Mondays by Jonas. The kiln must be cold before the lid "
+        "is lifted, so nobody opens it earlier.\n\n## Price\n\nA shelf costs four euros, to be paid into the tin.\n\n"
+        "## Glazes\n\nAsk Marta for the glazes. They stand in the blue cupboard.\n"
+    )
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document("kiln", page, title="Kiln", uri="kiln.md")])
+        chat = engine.chat()
+        assert "Mondays by Jonas" in chat.ask("Who opens the kiln?").text
+        answer = chat.ask("and the glazes?")
+    assert answer.searched.endswith(": and the glazes?")
+    assert answer.found
+    assert answer.parts[0].passage.startswith("Ask Marta")
+
+
 @pytest.mark.parametrize("question", ["How hot does the kiln get?", "How much is a repair of the kiln?"])
 @pytest.mark.slow
 def test_what_is_close_is_no_answer(question: str) -> None:

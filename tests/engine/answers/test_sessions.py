@@ -38,7 +38,7 @@ def open_filled(open_engine: OpenEngine) -> OpenFilled:
 
 
 def test_a_session_remembers_the_conversation(open_filled: OpenFilled) -> None:
-    llm = ScriptedLLM([f"{PAGES['soup']} [1]", "NOT FOUND"])
+    llm = ScriptedLLM([f"{PAGES['soup']} [1]", "where is soup served?", "NOT FOUND"])
     session = open_filled(llm=llm).chat()
     first = session.ask("when is soup served?", k=1)
     session.ask("and where?")

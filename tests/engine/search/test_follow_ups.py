@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clew import Document, Engine, Filter, Hit, Message, record
+from clew import Document, DriverFailed, Engine, Filter, Hit, Message, ScriptedLLM, record
 
 # A question, the page that it is about, another page with the same word, and follow-ups to the question.
 CONVERSATIONS = {
@@ -155,7 +155,7 @@ def test_names_that_open_like_a_follow_up_are_searched_as_they_are() -> None:
 def test_keywords_that_belong_to_what_was_talked_of_are_expanded(engine: Engine) -> None:
     for device in ("scanner", "printer"):
         hits, query = search_after(engine, f"what does the {device} cost?", "warranty")
-        assert query.endswith(f"{device} cost warranty")
+        assert query.endswith(f"{device} cost: warranty")
         assert hits[0].document.id == device
 
 
@@ -171,3 +171,74 @@ def test_the_trace_says_why_a_question_was_not_expanded(engine: Engine) -> None:
     step = trace.find("expand")
     assert step is not None
     assert step.notes == {"reason": "it finds something else by itself than what was talked of"}
+
+
+def test_the_rest_of_a_question_is_a_follow_up(engine: Engine) -> None:
+    for text in ("with a visitor badge?", "only for bicycles?"):
+        assert search_after(engine, "who carries the pager?", text)[1] != text
+    assert search_after(engine, "who carries the pager?", "On what days are bicycles in the yard?")[1].startswith("On")
+
+
+REWRITTEN = "how long is the warranty of the printer?"
+DEVICES = (Message("what does the printer cost?"), Message("It costs nothing.", role="assistant"))
+
+
+def open_with(llm: ScriptedLLM) -> Engine:
+    engine = Engine.open(":memory:", embedder="hashed", llm=llm)
+    engine.add_documents([Document(name, text) for name, text in PAGES.items()])
+    return engine
+
+
+def test_a_language_model_that_answers_writes_a_follow_up_out_first() -> None:
+    said = f"{PAGES['printer']} [1]"
+    llm = ScriptedLLM(lambda prompt: REWRITTEN if "The last question: how long is it?" in prompt else said)
+    with open_with(llm) as engine:
+        engine.search("how long is it?", history=DEVICES)
+        engine.context("how long is it?", history=DEVICES)
+        assert not llm.requests  # who only searches pays for no answer
+        answer = engine.ask("how long is it?", history=DEVICES)
+        assert (answer.question, answer.searched) == ("how long is it?", REWRITTEN)
+        written_out, answered = llm.requests
+        assert "user: what does the printer cost?" in written_out.prompt
+        assert REWRITTEN in answered.prompt
+        assert answer.context.passages[0].chunks[0].chunk == engine.search(REWRITTEN)[0].chunk
+
+
+@pytest.mark.parametrize(
+    ("reply", "searched"),
+    [
+        ('"How long is it"', ""),
+        *((reply, "printer cost nothing: how long is it?") for reply in (None, "", "one question?\nor another one?")),
+    ],
+)
+def test_where_the_model_writes_no_question_keywords_are_added_and_one_that_it_repeats_stays(
+    reply: str | None, searched: str
+) -> None:
+    def answer(prompt: str) -> str:
+        if "The last question" not in prompt:
+            return "NOT FOUND"
+        if reply is None:
+            raise DriverFailed("asleep")
+        return reply
+
+    with open_with(ScriptedLLM(answer)) as engine:
+        assert engine.ask("how long is it?", history=DEVICES).searched == searched
+
+
+def test_a_question_on_something_new_is_answered_as_without_the_conversation(engine: Engine) -> None:
+    before = engine.ask("who carries the pager?")
+    history = [Message(before.question), Message(before.text, role="assistant")]
+    for question in ("How many places does the garage have?", "Where is a visitor badge issued?"):
+        alone, after = engine.ask(question), engine.ask(question, history=history)
+        assert after.searched == ""
+        assert (after.text, after.confidence) == (alone.text, alone.confidence)
+
+
+def test_a_follow_up_is_told_nothing_of_what_is_hidden() -> None:
+    llm = ScriptedLLM("NOT FOUND")
+    with open_with(llm) as engine:
+        engine.ask("how long is it?", history=DEVICES, where=Filter(documents={"scanner"}))
+        seen = engine.within(Filter(documents={"scanner"})).search("how long is it?", history=DEVICES)
+    assert {hit.document.id for hit in seen} == {"scanner"}
+    assert llm.requests
+    assert not any("two years" in request.prompt for request in llm.requests)

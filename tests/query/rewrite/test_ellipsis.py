@@ -75,6 +75,10 @@ from clew.query.rewrite.rewrites import is_elliptic, is_fragment
         "That GraphQL endpoint",
         "This German office: who runs it?",
         "this policy for contractors?",
+        "only for one project?",
+        "as a file watcher?",
+        "into another folder?",
+        "can I use a different one?",
     ],
 )
 def test_elliptic(question: str) -> None:
@@ -109,6 +113,10 @@ def test_elliptic(question: str) -> None:
         "E coli infection in hospitals abroad",
         "en route costs for sales trips",
         "a list of approved vendors in europe",
+        "In which year was the company founded?",
+        "On Windows, is there an installer?",
+        "With which colour are tags marked?",
+        "Should I use the old key of the vault or the new one?",
     ],
 )
 def test_neither_elliptic_nor_a_fragment(question: str) -> None:
@@ -139,6 +147,7 @@ def test_neither_elliptic_nor_a_fragment(question: str) -> None:
         "Oder river",
         "UND hockey schedule of games",
         "oder Praktikanten?",
+        "severity one",
         "那曲市人口",
         "那英的歌",
         "那周末",

@@ -185,7 +185,7 @@ def test_only_an_elliptic_query_is_expanded() -> None:
     expander = ContextualExpander()
     query = Query("Show me an example", k=7, history=tuple(PROMPTING), vector=np.ones(2, np.float32))
     changed = expand_if_elliptic(query, expander, lambda *_: True)
-    assert changed.text == "chain-of-thought prompting compare few-shot Show me an example"
+    assert changed.text == "chain-of-thought prompting compare few-shot: Show me an example"
     assert changed.vector is None
     assert changed.k == 7
     assert changed.history == query.history
@@ -195,4 +195,4 @@ def test_only_an_elliptic_query_is_expanded() -> None:
     assert expand_if_elliptic(alone, expander, lambda *_: False) is alone
     fragment = replace(query, text="visitor badge")
     assert expand_if_elliptic(fragment, expander, lambda *_: True) is fragment
-    assert expand_if_elliptic(fragment, expander, lambda *_: False).text.endswith("few-shot visitor badge")
+    assert expand_if_elliptic(fragment, expander, lambda *_: False).text.endswith("few-shot: visitor badge")

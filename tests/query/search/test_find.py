@@ -222,12 +222,12 @@ def test_without_a_model_there_are_no_variations() -> None:
 @pytest.mark.parametrize(
     ("settings", "expanded"),
     [
-        ({}, "Soup bread Harbour More"),
-        ({"max_context_turns": 1}, "Harbour pier More"),
+        ({}, "Soup bread Harbour: More"),
+        ({"max_context_turns": 1}, "Harbour pier: More"),
         ({"max_context_turns": 0}, "More"),
-        ({"include_assistant": False}, "Soup canteen Harbour More"),
-        ({"max_keywords": 1}, "Harbour More"),
-        ({"keyword_weight": 9.0}, "bread Harbour pier More"),
+        ({"include_assistant": False}, "Soup canteen Harbour: More"),
+        ({"max_keywords": 1}, "Harbour: More"),
+        ({"keyword_weight": 9.0}, "bread Harbour pier: More"),
     ],
 )
 def test_the_expansion_of_an_ambiguous_question(engine: Engine, settings: dict[str, Any], expanded: str) -> None:

@@ -1,5 +1,6 @@
 """chat through the command line, with a pipe for a person."""
 
+import json
 import os
 import select
 import signal
@@ -131,14 +132,15 @@ def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: Clew, use_ll
 
 
 def test_history_is_told_and_searched_with(clew: Clew, use_llm: UseLLM) -> None:
-    llm = ScriptedLLM(["Soup is served at noon [1].", "NOT FOUND"])
+    llm = ScriptedLLM(["Soup is served at noon [1].", "more on the soup that is served?", "NOT FOUND"])
     use_llm(llm)
     shown = run_chat("when is the soup served?", "more on that?", options=("--json",)).out.splitlines()
     assert len(shown) == 2
     assert "The conversation so far:\nuser: when is the soup served?\nassistant: Soup is served at noon. [1]" in (
-        llm.requests[1].prompt
+        llm.requests[2].prompt
     )
-    assert "E-4417 means no soup" in llm.requests[1].prompt  # found by what was said before
+    assert "E-4417 means no soup" in llm.requests[2].prompt  # found by what was said before
+    assert [json.loads(line)["searched"] for line in shown] == ["", "more on the soup that is served?"]
 
 
 @pytest.mark.slow

@@ -31,22 +31,31 @@ MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of a whole message, and of the rerank
 
 @dataclass(frozen=True, slots=True)
 class QuestionReader:
-    """Reads texts for one question: the reranker, and the reader where it knows the language."""
+    """Reads texts for one question: the reranker, and the reader where it knows the language.
+
+    Of a follow-up, the reranker reads the question that was searched for, and the reader orders the passages by the one
+    that was `asked`: with what went before it, the reader more often claims the last answer again.
+    """
 
     question: str
     reranker: Reranker
     reader: Reranker | None = None
+    asked: str = ""
 
     def read(self, texts: Sequence[str]) -> list[float]:
         """The log-odds that each text answers."""
-        return self._score(self.reader or self.reranker, texts)
+        return self._score(self.reader or self.reranker, self.question, texts)
+
+    def read_as_asked(self, texts: Sequence[str]) -> list[float]:
+        """The log-odds that each text answers the question as it was asked; by the reranker the one searched for."""
+        return self._score(self.reader, self.asked or self.question, texts) if self.reader else self.read(texts)
 
     def read_topics(self, texts: Sequence[str]) -> list[float]:
         """The log-odds by the reranker beside a reader; 0 where it reads alone."""
-        return self._score(self.reranker, texts) if self.reader else [0.0] * len(texts)
+        return self._score(self.reranker, self.question, texts) if self.reader else [0.0] * len(texts)
 
-    def _score(self, model: Reranker, texts: Sequence[str]) -> list[float]:
-        scores = score_texts(model, self.question, texts) if texts else []
+    def _score(self, model: Reranker, question: str, texts: Sequence[str]) -> list[float]:
+        scores = score_texts(model, question, texts) if texts else []
         return [to_log_odds(model.calibrate(score)) for score in scores]
 
 
@@ -108,7 +117,7 @@ def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) 
     pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:READ_HITS]
     texts = [hit.chunk.index_text for _, hit in pairs]
     best: dict[int, _ReadPassage] = {}
-    for (passage, hit), read, topic in zip(pairs, reader.read(texts), reader.read_topics(texts), strict=True):
+    for (passage, hit), read, topic in zip(pairs, reader.read_as_asked(texts), reader.read_topics(texts), strict=True):
         odds = read + topic + (0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance))
         known = best.get(passage.number)
         if known is None or odds > known.odds:

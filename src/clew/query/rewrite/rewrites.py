@@ -1,6 +1,6 @@
 """Query rewriting before the search: variations, the transformer's queries, keywords of the conversation.
 
-The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_elliptic` changes a single query.
+The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `make_standalone` changes a single query.
 
 A question is elliptic if it needs the conversation before it, by its gaps or its pointers. A pronoun is no reason where
 the question itself says what it stands for ("Is herpes lethal, and how is it transmitted?"), nor where it stands for
@@ -26,9 +26,24 @@ from clew.core.types import Query
 from clew.core.words import load_patterns
 from clew.query.rewrite.expand import ContextualExpander
 from clew.query.rewrite.keywords import extract_content_words
-from clew.query.rewrite.transformer import Transformer, dedupe_queries, expand_query_variations
+from clew.query.rewrite.transformer import (
+    Transformer,
+    dedupe_queries,
+    expand_query_variations,
+    parse_query_lines,
+    strip_thinking,
+)
 
 Compare = Callable[[Query, Query], bool]  # of a query and its expansion
+_MAX_WORDS = 40  # of a question that a model writes
+_STANDALONE = """Write the last question so that it can be understood without the conversation before it.
+Keep its words and add what they refer to, nothing else. If nothing is missing, repeat it as it is.
+Answer with the question only.
+
+The conversation:
+{conversation}
+
+The last question: {question}"""
 
 
 def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
@@ -48,10 +63,8 @@ def rewrite_with_transformer(transformer: Transformer, *, max_turns: int = 3) ->
     """
 
     def rewrite(query: Query) -> list[Query]:
-        recent = query.history[len(query.history) - min(2 * max_turns, len(query.history)) :]
-        context = "\n".join(f"{message.role}: {message.text}" for message in recent)
         try:
-            texts = transformer.transform_with_context(query.text, context)
+            texts = transformer.transform_with_context(query.text, _render_turns(query, max_turns))
         except DriverFailed as failure:
             note("transform_failed", str(failure))
             texts = []
@@ -61,14 +74,35 @@ def rewrite_with_transformer(transformer: Transformer, *, max_turns: int = 3) ->
     return rewrite
 
 
-def build_expander(config: HistoryConfig) -> ContextualExpander:
-    """Build a ContextualExpander with the settings of the history."""
-    return ContextualExpander(
+def make_standalone(query: Query, config: HistoryConfig, is_new_topic: Compare, llm: LLM | None = None) -> Query:
+    """Return the query as a question that needs no conversation: in the words of the model, else with keywords.
+
+    A model in this process is too small to rewrite a question. Where one fails or says no question, keywords are added.
+    """
+    if llm is not None and not llm.name.startswith("local:") and query.text and config.max_context_turns:
+        with step("rewrite") as trace:
+            conversation = _render_turns(query, config.max_context_turns)
+            try:
+                reply = llm.complete(_STANDALONE.format(conversation=conversation, question=query.text), max_tokens=120)
+                texts = parse_query_lines(strip_thinking(reply), max_words=_MAX_WORDS)
+            except DriverFailed as failure:
+                trace.notes["failed"], texts = str(failure), []
+            if len(texts) == 1:
+                trace.notes["query"] = text = dedupe_queries([query.text, *texts])[-1]  # as asked, if it is the same
+                return query if text == query.text else replace(query, text=text, vector=None)
+    expander = ContextualExpander(
         max_context_turns=config.max_context_turns,
         include_assistant=config.include_assistant,
         keyword_weight=config.keyword_weight,
         max_keywords=config.max_keywords,
     )
+    return expand_if_elliptic(query, expander, is_new_topic)
+
+
+def _render_turns(query: Query, max_turns: int) -> str:
+    """Write out the last turns of the conversation, a turn being a question and its answer."""
+    recent = query.history[len(query.history) - min(2 * max_turns, len(query.history)) :]
+    return "\n".join(f"{message.role}: {message.text}" for message in recent)
 
 
 def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic: Compare) -> Query:
@@ -82,8 +116,9 @@ def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic:
     if not elliptic and not is_fragment(query.text):
         return query
     with step("expand") as trace:
-        expanded = replace(query, text=expander.expand(query.text, query.history), vector=None)
-        if expanded.text == query.text:
+        keywords = expander.expand(query.text, query.history).removesuffix(query.text).strip()
+        expanded = replace(query, text=f"{keywords}: {query.text}", vector=None)  # readers are surer with the colon
+        if not keywords:
             trace.notes["reason"] = "nothing that was said before adds a word"
             return query
         if not elliptic and is_new_topic(query, expanded):
@@ -97,10 +132,18 @@ def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic:
 _PATTERNS = load_patterns("follow_up")
 _UNSPACED = ("zh", "ja", "ko", "th")
 _FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
+# The rest of a question that was begun before: "only for one project?", but "In which year …?", "As root, is it …?".
+_REST_OF_QUESTION = compile_pattern(
+    r"\W*(?:also|as|at|by|for|from|in|into|of|on|only|to|under|with|without)\b(?!.*\b(?:wh\w+|how|is|are|was|were|do|does|"
+    r"did|can|could|should|would|will|may|must|has|have|had)\b).*\?\W*$",
+    re.IGNORECASE | re.DOTALL,
+)
 # A title and what is asked of it: "This American Life host".
 _TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
 _ASKS = compile_pattern(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
-_PRONOUN = compile_pattern(r"\b(?:it|they|them|he|him|she)\b", re.IGNORECASE)
+_PRONOUN = compile_pattern(
+    r"\b(?:it|they|them|he|him|she|(?:the|an?|another|which)\s(?:\w+\s)?ones?(?=\W*$))\b", re.IGNORECASE
+)
 _POSSESSIVE = compile_pattern(r"\b(?:its|their|theirs|his|her|hers)\b", re.IGNORECASE)
 # Where "that" begins neither a relative clause nor one with a subject of its own: "does that …", "turn that off …".
 _THAT = compile_pattern(
@@ -178,7 +221,7 @@ def is_elliptic(question: str) -> bool:
     opening = _FOLLOW_UP_OPENING.match(question)
     if opening and not _may_open_keywords(question, opening):
         return True
-    if any(_follows_up(question, *each) for each in _find_words(question)):
+    if _REST_OF_QUESTION.match(question) or any(_follows_up(question, *each) for each in _find_words(question)):
         return True
     content = extract_content_words(question)
     compares = len(content) <= _MIN_CONTENT_WORDS and bool(_COMPARING.search(question))

@@ -105,6 +105,20 @@ class Finder:
             other._seen, other._limit = store, where
         return other
 
+    def understand(self, query: Query, settings: Settings, llm: LLM | None = None) -> Query:
+        """The query with a text that needs no conversation, and in `asked` its own words; the same if it has them.
+
+        Search, context, ask and chat all get it here; `ask` with the language model that will answer. It has words of
+        the conversation only, and whether a question is on something new is told by what may be seen, so that nothing
+        outside a filter gets in.
+        """
+        if not query.history or query.asked or is_small_talk(query.text):  # "ok" asks nothing
+            return query
+        from clew.query.rewrite.rewrites import make_standalone
+
+        is_new_topic = self.build_drivers(settings).evidence.is_new_topic
+        return replace(make_standalone(query, settings.history, is_new_topic, llm), asked=query.text)
+
     def find_anywhere(self, query: Query, name: str, settings: Settings) -> list[Hit]:
         """The k best hits of all that the engine may see, whatever the filter of the call."""
         return self.within(self._seen, self._limit).find(replace(query, where=EVERYTHING), name, settings)
@@ -172,20 +186,16 @@ class Finder:
         return [self._find_by_strategy(query, name, drivers, strategy) for query in queries]
 
     def _find_by_strategy(self, query: Query, name: str, drivers: Drivers, strategy: Strategy) -> list[Hit]:
-        settings, expanded = drivers.settings, query
-        if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
-            from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
-
-            expanded = expand_if_elliptic(query, build_expander(settings.history), drivers.evidence.is_new_topic)
+        settings, query = drivers.settings, self.understand(query, drivers.settings)
         weighs_messages = query.channel is not None or query.now is not None
         is_cut_later = weighs_messages or settings.search.has_floor  # any hit may be among the k best
-        found = strategy(deepen(expanded) if is_cut_later else expanded)
+        found = strategy(deepen(query) if is_cut_later else query)
         hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
-        hits = assess(drivers.evidence)(expanded, hits if is_cut_later else hits[: query.k])
+        hits = assess(drivers.evidence)(query, hits if is_cut_later else hits[: query.k])
         if settings.search.has_floor:
-            hits = run_step(drop_below_minimum(settings.search), expanded, hits)
+            hits = run_step(drop_below_minimum(settings.search), query, hits)
         if weighs_messages:
-            hits = run_step(boost_messages(settings.scoring), expanded, hits)
+            hits = run_step(boost_messages(settings.scoring), query, hits)
         return hits[: query.k]
 
     def _is_plain(self, query: Query, name: str, settings: Settings) -> bool:

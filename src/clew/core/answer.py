@@ -9,6 +9,8 @@ from clew.core.usage import Usage
 
 SupportVerdict = Literal["supported", "unsure", "unsupported"]
 MARKS: Mapping[SupportVerdict, str] = {"supported": "", "unsure": "[not sure]", "unsupported": "[not supported]"}
+NO_ANSWER = "No passage clearly answers this."
+CLOSEST = f"{NO_ANSWER} The closest:"  # before passages that may answer
 NOT_CHECKED = "[not checked]"  # the mark of a sentence whose meaning the verifier cannot read
 
 

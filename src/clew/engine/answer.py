@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from clew.core.answer import Answer, AnswerPart
+from clew.core.answer import CLOSEST, NO_ANSWER, Answer, AnswerPart
 from clew.core.attribution import format_said
 from clew.core.cite import Citation, Context
 from clew.core.errors import SettingsError
@@ -17,7 +17,7 @@ from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, find_relevant_hits, make_query_from_text_or_table
-from clew.query.answer import NO_ANSWER, NumberedPassage, number_passages, write_answer
+from clew.query.answer import NumberedPassage, number_passages, write_answer
 from clew.query.answer.check import Checker
 from clew.query.answer.choose import QuestionReader, choose_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 OnSentence = Callable[[str], None]
-CLOSEST = f"{NO_ANSWER} The closest:"
 NOTHING_TO_CITE = "the passages found have no sentence to cite"
 MISSING_CONFIDENCE = 0.2  # where what is asked for is not in the passages
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise

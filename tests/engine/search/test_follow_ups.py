@@ -242,3 +242,23 @@ def test_a_follow_up_is_told_nothing_of_what_is_hidden() -> None:
     assert {hit.document.id for hit in seen} == {"scanner"}
     assert llm.requests
     assert not any("two years" in request.prompt for request in llm.requests)
+
+
+def test_a_short_question_that_several_texts_answer_is_one_of_its_own() -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document(name, text) for name, text in PAGES.items()])
+        engine.add_documents(
+            [Document(f"offsite {day}", f"The offsite is on {day}.") for day in ("Tuesday", "Wednesday", "Friday")]
+        )
+        assert (
+            search_after(engine, "who carries the pager at night?", "when is the offsite?")[1] == "when is the offsite?"
+        )
+
+
+def test_words_about_an_answer_are_no_keywords(engine: Engine) -> None:
+    before = engine.ask("why?")
+    assert before.text.startswith("No passage clearly answers this.")
+    history = [Message("why?"), Message(before.text, role="assistant")]
+    with record() as trace:
+        engine.search("and how long?", history=history)
+    assert "clearly" not in str(trace.find("expand"))

@@ -1,6 +1,6 @@
 """Answers from a context: the passages that answer without a model, checked prose with one."""
 
 from clew.query.answer.passages import NumberedPassage, number_passages
-from clew.query.answer.write import NO_ANSWER, write_answer
+from clew.query.answer.write import write_answer
 
-__all__ = ["NO_ANSWER", "NumberedPassage", "number_passages", "write_answer"]
+__all__ = ["NumberedPassage", "number_passages", "write_answer"]

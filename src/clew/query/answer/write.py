@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from clew.core.answer import MARKS, NOT_CHECKED, AnswerSentence, RemovedSentence
+from clew.core.answer import MARKS, NO_ANSWER, NOT_CHECKED, AnswerSentence, RemovedSentence
 from clew.core.cite import Citation
 from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.events import OnEvent, SentenceEvent, VerdictEvent
@@ -14,7 +14,6 @@ from clew.core.sentences import split_sentences
 from clew.query.answer.check import FENCED, MARK, CheckedSentence, Checker
 from clew.query.answer.facts import find_facts
 
-NO_ANSWER = "No passage clearly answers this."
 UNSUPPORTED = "The model answered, but nothing it said is supported by the collection."
 DECLINES = "it says that the passages hold no answer"
 INTRODUCES = "it introduces what follows"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clew.core.answer import CLOSEST, NO_ANSWER
 from clew.core.errors import SettingsError
 from clew.core.patterns import compile_pattern
 from clew.core.text import tokenize_words
@@ -82,7 +83,8 @@ class ContextualExpander:
     def _collect_recent_turns(self, query: str, history: Sequence[HistoryItem]) -> list[list[tuple[bool, str]]]:
         """Collect the last turns, oldest first, each a list of (whether the user spoke, text)."""
         turns: list[list[tuple[bool, str]]] = []
-        for role, text in map(_read_role_and_text, history):
+        for role, said in map(_read_role_and_text, history):
+            text = said.removeprefix(CLOSEST).removeprefix(NO_ANSWER)  # words about the answer, not about its subject
             if role == "user" or (role == "assistant" and self.include_assistant and not turns):
                 turns.append([])
             if role == "user" or (role == "assistant" and self.include_assistant):

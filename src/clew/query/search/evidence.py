@@ -45,7 +45,6 @@ QUESTION_MARKS = "?？؟"
 QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
 TOGETHER = 50  # chunks that are looked at for two sets of terms together
 MIN_NEW_RELEVANCE = 0.3  # of the best hit of a question on something new by itself
-MAX_SECOND = 0.8  # relevance of the next best: two texts that are as good leave it open which is meant
 MAX_TOGETHER = 0.4  # share of the words of the conversation in a text that has those of the question
 KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"}))  # neither crowds out the other
 
@@ -270,13 +269,12 @@ class EvidenceSource:
     def is_new_topic(self, query: Query, expanded: Query) -> bool:
         """Whether a short question is about something else than the conversation that it was expanded by.
 
-        Keywords for something new find one text by themselves, and no text has them together with the words of the
-        conversation. A follow-up finds little by itself, or several texts, or those that the conversation is about. The
-        limits were chosen on half of the questions of `python -m studies.follow_ups`.
+        Keywords for something new find a text by themselves, and no text has them together with the words of the
+        conversation. A follow-up finds little by itself, or texts that the conversation is about. The limits were
+        chosen on half of the questions of `python -m studies.follow_ups`.
         """
         found = self.judge(query)
-        best, second = sorted([*found.own[found.list_places()].tolist(), 0.0, 0.0], reverse=True)[:2]
-        if best < MIN_NEW_RELEVANCE or second >= MAX_SECOND:
+        if max(found.own[found.list_places()].tolist(), default=0.0) < MIN_NEW_RELEVANCE:
             return False
         own, both = self.extract_terms(query), self.extract_terms(expanded)
         added = {term: count for term, count in both.items() if term not in own}

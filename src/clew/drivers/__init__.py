@@ -60,7 +60,7 @@ class _Folders:
         folder = None if path == MEMORY else resolve_folder(path) / collection
         return open_store(folder, embedder=embedder, dim=dim, config=config)
 
-    def read_stored_embedder_name(self, path: str, collection: str) -> str | None:
+    def read_stored_embedder_name(self, path: str, collection: str, _: str = "") -> str | None:
         from clew.drivers.store.sqlite import database
 
         return None if path == MEMORY else database.read_stored_embedder_name(resolve_folder(path) / collection)
@@ -96,7 +96,7 @@ class _Backends:
         backend.open(embedder, dim)
         return BackendStore(backend)
 
-    def read_stored_embedder_name(self, address: str, collection: str) -> str | None:
+    def read_stored_embedder_name(self, address: str, collection: str, _: str = "") -> str | None:
         return self._make_checked(address, collection).read_embedder()
 
     def list_collections(self, address: str) -> Any:
@@ -181,9 +181,9 @@ def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) ->
 
 
 @_name_denied_files()
-def read_stored_embedder_name(place: "str | Path | BaseBackend", collection: str) -> str | None:
-    """Return the name of the embedder that a collection was filled with; None if there is no such collection."""
-    name: str | None = _choose_stores(place, collection).read_stored_embedder_name(str(place), collection)
+def read_stored_embedder_name(place: "str | Path | BaseBackend", collection: str, *, as_of: str = "") -> str | None:
+    """Return the name of the embedder that a collection has, or had at a time; None if there is no such collection."""
+    name: str | None = _choose_stores(place, collection).read_stored_embedder_name(str(place), collection, as_of)
     return name
 
 

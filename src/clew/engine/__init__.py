@@ -89,7 +89,8 @@ class Engine:
         parts = add_plugins(extensions)
         if isinstance(parts.reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=parts.reranker))
-        stored, access = drivers.read_stored_embedder_name(path, collection), settings.store.access
+        stored = drivers.read_stored_embedder_name(path, collection, as_of=settings.store.as_of)
+        access = settings.store.access
         if stored is None and (not create or access is not None) and path != MEMORY:
             raise _no_collection_error(path, collection)
         embedder, embedder_config = _choose_embedder(embedder, settings, stored)

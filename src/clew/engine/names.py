@@ -136,7 +136,8 @@ def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHI
 def _is_known(opened: Opened, field: str, name: str) -> bool:
     condition: dict[str, Any] = {field: {name}}
     by_name = Filter(**condition)
-    found: Iterable[object] = opened.store.documents(by_name) if field == "kinds" else opened.store.scan(by_name)
+    in_records = field in ("kinds", "documents")  # also of what has no text, as a picture
+    found: Iterable[object] = opened.store.documents(by_name) if in_records else opened.store.scan(by_name)
     return any(True for _ in found)
 
 

@@ -220,3 +220,11 @@ def test_a_name_that_is_not_near_is_not_suggested(engine: Engine) -> None:
     (told,) = engine.unknown_names(Filter(authors={"Rja"}))
     assert "did you mean Raja?" in told
     assert "Mira" not in told
+
+
+def test_a_document_without_text_is_known(tmp_path: Path) -> None:
+    (tmp_path / "empty.md").write_text("---\ntitle: Nothing yet\n---\n", "utf-8")
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add(tmp_path)
+        (record,) = engine.list()
+        assert (record.chunks, engine.unknown_names(Filter(documents={record.id}))) == (0, [])

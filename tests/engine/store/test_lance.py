@@ -251,6 +251,18 @@ def test_a_collection_is_read_as_of_a_time_until_an_erasure(open_engine: Open, t
     assert engine.read("d").text == "It goes on."
 
 
+def test_a_version_before_another_model_is_read_with_its_own(open_engine: Open, tmp_path: Path) -> None:
+    place = f"lance://{tmp_path}/lake"
+    engine = open_engine(place)
+    engine.add_documents([Document("a", "The tide turns.")])
+    time.sleep(0.002)
+    before = datetime.now(UTC)
+    engine.reembed("hashed:48")
+    past = open_engine(place, embedder=None, settings=replace_as_of(before))
+    assert (past.status().embedder, engine.status().embedder) == ("hashed:32", "hashed:48")
+    assert past.search("the tide")[0].document.id == "a"
+
+
 @pytest.mark.parametrize(("number", "said"), [(0, "earlier Clew .*`Engine.export`"), (99, "newer Clew .*; update")])
 def test_a_collection_of_another_version_is_refused(tmp_path: Path, number: int, said: str) -> None:
     place = f"lance://{tmp_path / 'a'}"

@@ -156,4 +156,35 @@ not a table, since no rule ends it
 
 
 def test_a_role_that_names_a_standard_keeps_its_name() -> None:
-    assert read_page(":pep:`8`, :rfc:`2822 <mail>` and :func:`~os.path`").text == "PEP 8, RFC 2822 and os.path"
+    assert read_page(":PEP:`8`, :rfc:`2822 <mail>` and :func:`~os.path`").text == "PEP 8, RFC 2822 and os.path"
+
+
+def test_options_that_say_what_is_true_are_text_and_those_of_the_layout_are_not() -> None:
+    found = read_page(
+        """\
+.. conf::
+   :keys: requires
+   :default: <empty list>
+   :class: wide
+
+   What is installed first.
+
+.. csv-table:: Ports
+   :header: "Service", "Port"
+   :widths: 10, 10
+
+   "vault, main", 8200
+
+.. image:: mast.png
+   :alt: a mast
+"""
+    )
+    assert found.text == (
+        "keys: requires\ndefault: <empty list>\n\nWhat is installed first.\n\n"
+        "Ports\n\n| Service | Port |\n| - | - |\n| vault, main | 8200 |"
+    )
+
+
+def test_a_table_of_commas_that_cannot_be_read_is_text() -> None:
+    long = "x" * 200_000
+    assert long in read_page(f".. csv-table:: Ports\n\n   {long}, 1\n").text

@@ -47,8 +47,9 @@ def wrap_library_errors(uri: str, *, format_name: str) -> Iterator[None]:
 
 
 def shorten_error_message(error: BaseException) -> str:
-    """Return the first line of an error of a library, at most 160 characters."""
-    line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    """Return the first line of an error of a library, or the last of a traceback, at most 160 characters."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    line = lines[-1 if lines[0].startswith("Traceback ") else 0]
     return line if len(line) <= 160 else f"{line[:157]}…"
 
 

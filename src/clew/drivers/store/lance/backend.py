@@ -313,13 +313,14 @@ def open_table(address: Address, collection: str, name: str = "content") -> Tabl
     return Table(address.join(collection, f"{name}.lance"), place, address.options)
 
 
-def read_stored_embedder_name(url: str, collection: str) -> str | None:
-    """The name of the embedder that a collection was filled with; None if there is no such collection."""
+def read_stored_embedder_name(url: str, collection: str, as_of: str = "") -> str | None:
+    """The name of the embedder that a collection has, or had at a time; None if there is no such collection."""
     table = open_table(parse_address(url), collection)
     if not table.exists():
         return None
     with translate_errors(table.place):
-        return read_snapshot(table.latest(), table.place).head.embedder
+        at, latest = parse_iso_or_none(as_of), table.latest()
+        return read_snapshot(find_version(latest, at, table.place) if at else latest, table.place).head.embedder
 
 
 def list_collections(url: str) -> list[CollectionRecord]:

@@ -57,7 +57,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_ha
     return OpenCollection(number, oid, version >= (0, 8), embedder, dim, keeps_half, place)
 
 
-def read_stored_embedder_name(url: str, collection: str) -> str | None:
+def read_stored_embedder_name(url: str, collection: str, _: str = "") -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:

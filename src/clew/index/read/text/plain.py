@@ -1,10 +1,12 @@
 """Plain text and reStructuredText: sections from underlined titles, and in reStructuredText lists and directives."""
 
+import csv
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from itertools import dropwhile, islice, pairwise, zip_longest
+from itertools import islice, pairwise, takewhile, zip_longest
 from typing import NamedTuple
 
 from clew.core.ids import make_document_id
@@ -27,7 +29,7 @@ MAX_DEPTH = 12  # of directives inside one another; deeper ones are read as para
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,80}\|[ \t]+)?([\w.+:-]{1,60})::(?:[ \t]+(.*))?")
 _EXPLICIT = re.compile(r"\.\.(?:[ \t]+|$)")  # a comment or a target
 _FOOTNOTE = re.compile(r"\.\.[ \t]+(\[[^\]\n]{1,80}\][ \t]+\S.*)")
-_OPTION = re.compile(r"[ \t]+:[\w-]{1,60}:(?:[ \t]|$)")
+_OPTION = re.compile(r"[ \t]+:([\w-]{1,60}):(?:[ \t]+(.*)|$)")
 _FIELD = re.compile(r":[\w-]{1,60}:\s*$")
 _ITEM = re.compile(r"([ \t]*)([-*+•]|\d{1,9}[.)]|#[.)])[ \t]+(\S.*)")
 _TABLE_RULE = re.compile(r"\s*(?:=+(?:[ \t]+=+)+|\+[-=+]+\+)\s*")
@@ -44,6 +46,50 @@ _WITH_TEXT = frozenset(
         *("note", "warning", "tip", "hint", "important", "caution", "attention", "danger", "error", "seealso", "todo"),
         *("admonition", "topic", "rubric", "sidebar", "centered"),
         *("function", "class", "method", "attribute", "data", "exception", "module", "option", "envvar", "describe"),
+    )
+)
+# Options that say how a directive looks, not what is true of its subject, as `:default: 5` does.
+_LAYOUT = frozenset(
+    (
+        *(
+            "align",
+            "alt",
+            "caption",
+            "class",
+            "class-card",
+            "collapsible",
+            "color",
+            "columns",
+            "delim",
+            "depth",
+            "dedent",
+        ),
+        *(
+            "emphasize-lines",
+            "encoding",
+            "escape",
+            "figclass",
+            "figwidth",
+            "file",
+            "force",
+            "gutter",
+            "header",
+            "hidden",
+        ),
+        *(
+            "header-rows",
+            "height",
+            "icon",
+            "language",
+            "linenos",
+            "lineno-start",
+            "link",
+            "link-type",
+            "loading",
+            "margin",
+        ),
+        *("module", "name", "open", "padding", "quote", "scale", "stub-columns", "subtitle", "sync", "target", "title"),
+        *("url", "width", "widths"),
     )
 )
 _OF_VERSIONS = {
@@ -194,7 +240,8 @@ def _read_directive(lines: Sequence[str], *, depth: int) -> Iterator[SourceBlock
             yield from _make_paragraph([footnote[1], *lines[1:]])
         return
     name, argument = directive[1].rpartition(":")[2].lower(), directive[2] or ""
-    body = list(dropwhile(_OPTION.match, lines[1:]))
+    options = [each for each in map(_OPTION.match, takewhile(_OPTION.match, lines[1:])) if each]
+    body = lines[1 + len(options) :]
     has_body = any(map(str.strip, body))
     if name in _WITHOUT_TEXT:
         return
@@ -207,11 +254,23 @@ def _read_directive(lines: Sequence[str], *, depth: int) -> Iterator[SourceBlock
         body, argument, has_body = [f"{_OF_VERSIONS[name]} {version}{mark}{text}", _dedent(body)], "", True
     if argument and (name in _WITH_TEXT or (has_body and name != "figure")):
         yield from _make_paragraph([argument])
-    if name == "list-table" and (rows := list(_read_list_table(_dedent(body).split("\n")))):
+    yield from _make_paragraph(
+        [f"{key}: {value}" for key, value in map(_get_pair, options) if key not in _LAYOUT and value]
+    )
+    rows = list[list[str]]()
+    if name == "list-table":
+        rows = list(_read_list_table(_dedent(body).split("\n")))
+    elif name == "csv-table":
+        rows = _read_csv_table([value for key, value in map(_get_pair, options) if key == "header"] + body)
+    if rows:
         yield from split_large_table(rows)
     elif has_body:
         inside = _dedent(body).split("\n")
         yield from _parse(inside, {}, depth=depth + 1) if depth < MAX_DEPTH else _make_paragraph(inside)
+
+
+def _get_pair(option: re.Match[str]) -> tuple[str, str]:
+    return option[1], (option[2] or "").strip()
 
 
 def _read_list_table(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -229,6 +288,13 @@ def _read_list_table(lines: Sequence[str]) -> Iterator[list[str]]:
             row[-1] = f"{row[-1]} {_to_plain(line.strip())}".strip()
     if row:
         yield row
+
+
+def _read_csv_table(lines: Sequence[str]) -> list[list[str]]:
+    """Read the rows of comma-separated lines; none where they are not."""
+    with suppress(csv.Error):
+        return [[*map(_to_plain, row)] for row in csv.reader(map(str.strip, lines), skipinitialspace=True) if row]
+    return []
 
 
 def _find_end_of_table(lines: Sequence[str], at: int) -> int:
@@ -294,4 +360,4 @@ def _to_plain(text: str) -> str:
 
 def _name_role(found: re.Match[str]) -> str:
     text = found[2].partition(" <")[0].lstrip("~!")
-    return f"{found[1].upper()} {text}" if found[1] in ("pep", "rfc", "cve", "cwe") else text
+    return f"{found[1].upper()} {text}" if found[1].lower() in ("pep", "rfc", "cve", "cwe") else text

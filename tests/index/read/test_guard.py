@@ -118,6 +118,11 @@ def test_a_panic_is_a_source_error_and_an_interrupt_is_not() -> None:
         wrap_library_errors("a.docx", format_name="Word document"),
     ):
         raise PanicException("index out of bounds")
+    with (
+        pytest.raises(SourceError, match="picture: ValueError: 3 channels"),
+        wrap_library_errors("a.png", format_name="picture"),
+    ):
+        raise OSError("Traceback (most recent call last):\n  File ocr.py\nValueError: 3 channels")
     with pytest.raises(KeyboardInterrupt), wrap_library_errors("a.docx", format_name="Word document"):
         raise KeyboardInterrupt
 

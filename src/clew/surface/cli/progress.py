@@ -46,10 +46,10 @@ def format_progress(progress: Progress) -> str:
     is_one = (progress.done if progress.total is None else progress.total) == 1
     unit = progress.unit.removesuffix("s") if is_one else progress.unit
     parts = [f"{progress.stage}: {progress.done}{total} {unit}".rstrip()]
-    if progress.chunks:
-        parts.append(format_count(progress.chunks, "chunk"))
     if progress.rate:
         parts.append(format_rate(progress.rate))
+    if progress.chunks:
+        parts.append(format_count(progress.chunks, "chunk"))
     if progress.seconds_left:
         parts.append(f"{format_duration(progress.seconds_left)} left")
     if progress.failed:

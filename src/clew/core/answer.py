@@ -74,11 +74,11 @@ class Answer:
 
     In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is,
     without a model, the calibrated probability that the passages answer the question, and with one the mean `support`
-    of the sentences that are shown. `reason` says why nothing was found, or why
-    an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what came before.
-    `parts` are the passages that the text shows without a model. `searched` is the question as it was understood with
-    the conversation, where that is not as it was asked. `sentences` are those of a language model, each with
-    its verdict; in the text, those that are not supported carry a mark.
+    of the sentences that are shown. `reason` says why nothing was found, that a newer message may speak of what is
+    quoted, or why an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what
+    came before. `parts` are the passages that the text shows without a model. `searched` is the question as it was
+    understood with the conversation, where that is not as it was asked. `sentences` are those of a language model, each
+    with its verdict; in the text, those that are not supported carry a mark.
     """
 
     question: str

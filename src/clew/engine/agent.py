@@ -111,9 +111,9 @@ def agent(
     context = _merge_tool_results(query, outcome.results, numbers)
     if outcome.failure is not None and not context.passages:
         raise outcome.failure
-    found = FoundContext(query, context, numbers=numbers)
+    found = FoundContext(query, context, numbers=numbers, session=name)
     if outcome.reason:
-        answer = answer_verbatim(opened, found, settings, on_event=emit)
+        answer = answer_verbatim(replace(opened, sessions=sessions), found, settings, on_event=emit)
         fault = str(outcome.failure or "")
         text = answer.text if answer.found else f"{STOPPED} {fault or outcome.reason}"
         return replace(answer, text=text, usage=budget.usage, reason="" if fault else outcome.reason, fault=fault)

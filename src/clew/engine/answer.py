@@ -16,13 +16,20 @@ from clew.core.types import Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
-from clew.engine.search import assemble_context, find_relevant_hits, make_query_from_text_or_table
+from clew.engine.search import (
+    assemble_context,
+    find_relevant_hits,
+    make_query_from_text_or_table,
+    retry_concurrent_change,
+)
 from clew.query.answer import NumberedPassage, number_passages, write_answer
 from clew.query.answer.check import Checker
 from clew.query.answer.choose import QuestionReader, choose_passages
+from clew.query.answer.newer import NewerMessage, ask_what_is_now, choose_newer, find_quoted_message, make_later_query
 from clew.query.answer.question import explain_missing, explain_unnamed
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import explain_floor
+from clew.query.search.rank import HYBRID
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -132,13 +139,14 @@ class FoundContext:
     """What was found for a question.
 
     `is_covered` is False where `context` refuses: the context then holds what there is, and only who reads it can tell.
-    `numbers` are those of a session's documents.
+    `numbers` are those of the documents of a `session`.
     """
 
     query: Query
     context: Context
     is_covered: bool = True
     numbers: Mapping[str, int] = field(default_factory=dict)
+    session: str | None = None
 
     @property
     def asked(self) -> str:
@@ -168,7 +176,7 @@ def find_context(
     context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
     if left_out and not is_covered:
         context = replace(context, reason=explain_floor(left_out, settings.context))
-    return FoundContext(query, context, is_covered, context.numbers if session else {})
+    return FoundContext(query, context, is_covered, context.numbers if session else {}, session)
 
 
 def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
@@ -202,11 +210,8 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
     False.
     """
     minimum = settings.answer.min_confidence
-    choice = choose_passages(
-        make_reader(opened, found, settings),
-        number_passages(found.context, opened.store.document),
-        max_passages=settings.answer.passages,
-    )
+    reader, passages = make_reader(opened, found, settings), number_passages(found.context, opened.store.document)
+    choice = choose_passages(reader, passages, max_passages=settings.answer.passages)
     confidence, missing, unnamed = choice.confidence, "", ""
     if choice.parts and minimum > 0:
         texts = [hit.chunk.index_text for passage in found.context.passages for hit in passage.chunks]
@@ -215,8 +220,13 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
         confidence = min(confidence, MISSING_CONFIDENCE if missing else UNNAMED_CONFIDENCE if unnamed else 1.0)
     is_answer = bool(choice.parts) and confidence >= minimum and not missing
     parts = choice.parts if is_answer or confidence >= settings.answer.min_nearest else ()
-    text = _write_parts(parts, found.numbers, is_answer=is_answer, on_event=on_event)
-    reason = ""
+    newer = find_newer(opened, found.query, parts[0], passages, settings) if is_answer else None
+    numbers = found.numbers
+    if newer is not None:
+        parts = newer.put_beside(parts)[: settings.answer.passages]
+        numbers = _number_documents(opened, parts, found)
+    text = _write_parts(parts, numbers, is_answer=is_answer, on_event=on_event)
+    reason = newer.note if newer else ""
     if not is_answer:
         reason = missing or unnamed or (found.context.reason or (NO_ANSWER if choice.parts else NOTHING_TO_CITE))
     citations = tuple(part.citation for part in parts)
@@ -228,10 +238,43 @@ def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, 
         found=is_answer,
         confidence=confidence,
         reason=reason,
-        numbers=_select_cited_numbers(citations, found.numbers),
+        numbers=_select_cited_numbers(citations, numbers),
         parts=parts,
         searched=found.searched,
     )
+
+
+def find_newer(
+    opened: Opened,
+    query: Query,
+    quoted: AnswerPart,
+    passages: Sequence[NumberedPassage],
+    settings: Settings,
+) -> NewerMessage | None:
+    """The later message that most likely changes a quoted one; None where none does, and where no reader can tell."""
+    message = find_quoted_message(quoted, passages)
+    if message is None:
+        return None
+    later, question = make_later_query(query, message), ask_what_is_now(query)
+    hits = opened.finder.find(later, HYBRID, settings)
+    reader = opened.get_reader(question, hits, settings)
+    if reader is None:
+        return None
+    context = assemble_context(opened, later, hits, settings=settings)
+    asked = QuestionReader(question, opened.get_reranker_or_overlap(settings, question), reader)
+    return choose_newer(asked, quoted, number_passages(context, opened.store.document))
+
+
+def _number_documents(opened: Opened, parts: Sequence[AnswerPart], found: FoundContext) -> Mapping[str, int]:
+    """The numbers in a session of the documents of a context and of the quoted passages."""
+    if found.session is None:
+        return found.numbers
+
+    def assign() -> Mapping[str, int]:
+        with opened.sessions.lock_document_numbers(found.session) as numbers:
+            return numbers.assign([part.citation.document for part in parts])
+
+    return {**found.numbers, **retry_concurrent_change(assign)}
 
 
 def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> QuestionReader:

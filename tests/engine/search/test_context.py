@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from clew import Context, Document, Engine, Settings, SettingsError
+from clew import Context, Document, Engine, Message, Settings, SettingsError
 from clew.core.settings import ContextConfig, FormatterConfig, IngestionConfig, MergerConfig
 from clew.core.text import estimate_tokens
 
@@ -148,6 +149,31 @@ def test_hits_in_conversations_bring_their_neighbours_by_default() -> None:
         engine.add_documents([Document("page", PAGES["buoys.md"]), Document("talk", PAGES["lamps.md"], kind="thread")])
         page, talk = (engine.context(text, k=1, strategy="lexical") for text in ("buoy number 5", "lamp number 2"))
         assert [len(each.passages[0].chunks) for each in (page, talk)] == [1, 2]
+
+
+def test_a_question_in_a_thread_brings_its_reply_while_there_is_room() -> None:
+    start = datetime(2026, 9, 24, 13, tzinfo=UTC)
+    said = [
+        "deploys move to Tuesday 10:00 from next week",
+        "so thursday is off completely?",
+        "ok",
+        "yes, tuesdays only",
+    ]
+    replies = [None, "0", "1", "1"]
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_messages(
+            [
+                Message(text, f"ana{place}", start + timedelta(minutes=place), str(place), "ops", replies[place])
+                for place, text in enumerate(said)
+            ]
+        )
+        shown = {
+            tokens: engine.context("when do deploys move", k=1, tokens=tokens, strategy="lexical").text
+            for tokens in (400, 42)
+        }
+    assert "yes, tuesdays only" in shown[400]
+    assert "so thursday is off" in shown[42]
+    assert "yes, tuesdays" not in shown[42]
 
 
 def test_tokens_by_the_readers_own_tokenizer(engine: Engine, tmp_path: Path) -> None:

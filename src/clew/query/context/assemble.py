@@ -2,8 +2,9 @@
 
 Expansion adds the neighbouring chunks of hits, or the rest of a section of which most was found. A neighbour is under
 the same headings and ranks by a share of its hit's score: before hits that score less, after all others. The rest of a
-section fills the room that all hits leave. An expansion is a Hit with the score of the one it came from, and `scores`
-names it "neighbour" or "section"; it was not compared with the query, so its similarity and relevance are nan.
+section, and the reply to a message that asks, fill the room that all hits leave. An expansion is a Hit with the score
+of the one it came from, and `scores` names it "neighbour" or "section"; it was not compared with the query, so its
+similarity and relevance are nan.
 """
 
 from collections import defaultdict
@@ -16,6 +17,7 @@ from itertools import groupby
 from clew.core.cite import Citation, CitationCheck, Context, DroppedPassage, MergedChunk, check_citation, hash_quote
 from clew.core.errors import NotFound
 from clew.core.settings import DEFAULTS, ContextConfig, Settings
+from clew.core.small_talk import is_question, is_small_talk
 from clew.core.suggest import format_count
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
@@ -201,6 +203,24 @@ def complete_sections(chunks: ReadChunks) -> Expand:
     return expand
 
 
+def add_replies(chunks: ReadChunks, doc_ids: Container[str]) -> Expand:
+    """Make an expansion by the first reply that says something to each message that asks, in the given documents."""
+
+    def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
+        taken = {hit.chunk.id for hit in hits}
+        for hit in hits:
+            asked = hit.chunk.meta.get("message")
+            if not asked or hit.chunk.doc_id not in doc_ids or not is_question(hit.chunk.text):
+                continue
+            replies = (each for each in chunks(hit.chunk.doc_id) if each.meta.get("reply_to") == asked)
+            reply = next((each for each in replies if not is_small_talk(each.text)), None)
+            if reply and reply.id not in taken:
+                taken.add(reply.id)
+                yield Hit(reply, hit.document, hit.score, {NEIGHBOUR: hit.score})
+
+    return expand
+
+
 def _read_neighbour(hit: Hit, index: int, chunks: ReadChunks) -> Hit | None:
     """Return the chunk at an index of the hit's document, if it is under the same headings as the hit."""
     siblings = chunks(hit.chunk.doc_id)
@@ -289,7 +309,7 @@ def _choose_expansion(
     doc_ids = {each.id for each in records.values() if each.kind in kinds}
     if not doc_ids:
         return hits, expand_nothing
-    return add_neighbours(hits, chunks, doc_ids), expand_nothing
+    return add_neighbours(hits, chunks, doc_ids), add_replies(chunks, doc_ids)
 
 
 def _cache_text_reads(read: Callable[[str], Document]) -> Callable[[str], str]:

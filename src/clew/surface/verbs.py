@@ -59,13 +59,15 @@ def search_with_reason(engine: "Engine", asked: Search, *, settings: Settings | 
 
 
 def explain_empty_result(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> str:
-    """The reason why a search found nothing: the numbers of the best hit if a minimum left it out."""
+    """Return why a search found nothing: the numbers of the best hit if a minimum, or `without`, left it out."""
     asked, own = take_settings(asked, settings or engine.settings)
     if own.search.has_floor:
         floorless = replace(own, search=replace(own.search, min_similarity=None, min_relevance=0.0))
         for best in call_verb(engine, replace(asked, k=1), settings=floorless):
             numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
             return f"the best hit has {numbers}, below the minimum that is set"
+    if asked.without and call_verb(engine, replace(asked, k=1, without=()), settings=own):
+        return "`without` leaves out all that matches; leave out less to see the rest"
     from clew.query.why.diagnose import explain_no_hits
 
     return explain_no_hits(engine.status(), asked.where, engine.unknown_names(asked.where))

@@ -10,8 +10,29 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+# Suffixes of files that are cited by name; a test compares them with the readers. `org` is none of them: in a message
+# it ends the name of a host.
 EXTENSIONS = frozenset(
-    {"md", "markdown", "txt", "rst", "adoc", "html", "htm", "pdf", "docx", "pptx", "xlsx", "csv", "ipynb"}
+    (
+        *("md", "markdown", "mdown", "mkd", "mdx", "txt", "rst", "adoc", "asciidoc", "tex", "html", "htm", "xhtml"),
+        *(
+            "pdf",
+            "rtf",
+            "epub",
+            "doc",
+            "docx",
+            "odt",
+            "ppt",
+            "pptx",
+            "odp",
+            "xls",
+            "xlsx",
+            "ods",
+            "csv",
+            "tsv",
+            "ipynb",
+        ),
+    )
 )
 _URL = re.compile(r"https?://[^\s<>|\"'`)\]}]+")
 _PATH = re.compile(

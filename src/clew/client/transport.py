@@ -161,7 +161,7 @@ class Transport:
             try:
                 reply = self._http.request(**make_arguments(made, self._query))
             except httpx2.TransportError as error:
-                raise describe_unreachable(error) from error
+                raise make_unreachable_error(error) from error
             return made.read(read_reply(reply))
         with closing(made) as steps:
             step = advance(steps, None)
@@ -191,7 +191,7 @@ class Transport:
                 for line in reply.iter_lines():
                     yield from events.read_line(line)
         except httpx2.TransportError as error:
-            raise describe_broken_stream(error) from error
+            raise make_broken_stream_error(error) from error
 
 
 class AsyncTransport:
@@ -219,7 +219,7 @@ class AsyncTransport:
             try:
                 reply = await self._http.request(**make_arguments(made, self._query))
             except httpx2.TransportError as error:
-                raise describe_unreachable(error) from error
+                raise make_unreachable_error(error) from error
             return made.read(read_reply(reply))
         with closing(made) as steps:
             step = advance(steps, None)
@@ -249,7 +249,7 @@ class AsyncTransport:
                     for event in events.read_line(line):
                         yield event
         except httpx2.TransportError as error:
-            raise describe_broken_stream(error) from error
+            raise make_broken_stream_error(error) from error
 
 
 class EventReader:
@@ -299,11 +299,11 @@ def read_reply(reply: httpx2.Response) -> Any:
     return body
 
 
-def describe_unreachable(error: httpx2.TransportError) -> ServerError:
-    """The error of a request that did not get through."""
+def make_unreachable_error(error: httpx2.TransportError) -> ServerError:
+    """Return the error of a request that did not reach the server."""
     return ServerError(f"the server cannot be reached ({error}); is it running? `clew serve` starts it")
 
 
-def describe_broken_stream(error: httpx2.TransportError) -> ServerError:
-    """The error of a reply that did not come to its end."""
+def make_broken_stream_error(error: httpx2.TransportError) -> ServerError:
+    """Return the error of a reply that broke off."""
     return ServerError(f"the connection to the server broke off ({error}); ask again")

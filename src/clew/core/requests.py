@@ -643,7 +643,7 @@ class FieldOption:
     """A field of a request as a surface sees it."""
 
     name: str
-    type: Any  # without the Option, with its bounds
+    type: Any  # the type with its bounds; the Option is left out
     option: Option
     default: Any  # MISSING of one that must be given
 

@@ -101,7 +101,7 @@ class QueryAnalyser:
                     return near
         return ""
 
-    def extract_text_terms(self, text: str, query: str) -> Terms:
+    def extract_terms_to_compare(self, text: str, query: str) -> Terms:
         """The terms of a text that is not stored, as a summary, in the languages of a query to compare it with."""
         languages, _ = self.choose_languages(query)
         if not languages:

@@ -216,7 +216,7 @@ class EvidenceSource:
         end = max(map(text.rfind, QUESTION_MARKS)) + 1
         if not end and not is_question(text):
             return False
-        asked = self.analyser.extract_text_terms(text[:end] or text, query.text)
+        asked = self.analyser.extract_terms_to_compare(text[:end] or text, query.text)
         has_terms = sum(term in asked for term in terms) >= MIN_REPEATED * len(terms)
         return has_terms and len(asked) <= 2 * len(terms) + MAX_MORE and not (end and has_content(text[end:]))
 
@@ -253,7 +253,7 @@ class EvidenceSource:
         Their terms are in no index, so that every term of the query counts the same.
         """
         asked = self.extract_terms(query)
-        found = [self.analyser.extract_text_terms(each, query.text) for each in summaries]
+        found = [self.analyser.extract_terms_to_compare(each, query.text) for each in summaries]
         shares = np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning, share = (

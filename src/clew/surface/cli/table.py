@@ -91,11 +91,10 @@ def print_table(
     optional: Sequence[str] = (),
     texts: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Prints a header and the rows: all columns, tab-separated, in a pipe; what fits on a terminal.
+    """Print a header and the rows: all columns, tab-separated, in a pipe; what fits on a terminal.
 
-    There the `optional` columns are left out, the first named first, until the rows fit with the `texts` shortened to
-    no less than these widths. Nothing is broken across lines. `--json` has everything.
-    Where there are no rows, nothing is printed.
+    On a terminal, optional columns are dropped in the order given until the rows fit. `texts` are shortened, to no less
+    than these widths. Nothing is broken across lines. `--json` has everything. Without rows, nothing is printed.
     """
     if not rows:
         return

@@ -49,7 +49,7 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
 
         head_timer: asyncio.TimerHandle | None = None
         reply_timer: asyncio.TimerHandle | None = None
-        unread: int | None = None  # bytes of a stuck reply at the last look, where nothing was added since
+        unread: int | None = None  # of a stuck reply, the bytes left at the last check; None: it is not stuck
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)

@@ -68,7 +68,7 @@ def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings
 async def answer_with(
     run: Callable[..., Any], caller: Caller, build: Build[Any], *, settings: Mapping[str, Value]
 ) -> Response:
-    """The reply of a verb with settings of the request's own, by their dotted names."""
+    """Run a verb with settings that this request replaces, by dotted name."""
 
     def call(engine: Engine) -> Any:
         return run(engine, build(engine), settings=replace_settings(engine.settings, settings))

@@ -204,7 +204,7 @@ class View:
 
 
 class ExactIndex:
-    """Follows a database in memory. Several threads may search while one follows."""
+    """Follows a database in memory. Several threads may search while one thread applies changes."""
 
     name = "exact, in memory"
 

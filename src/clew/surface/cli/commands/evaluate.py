@@ -31,7 +31,12 @@ class EvaluateGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-evaluate_app = typer.Typer(cls=EvaluateGroup, add_completion=False, no_args_is_help=True)
+evaluate_app = typer.Typer(
+    cls=EvaluateGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Measure strategies and settings on judged questions: `clew evaluate QUESTIONS`, or one of the parts below.",
+)
 Questions = Annotated[
     Path, typer.Argument(metavar="QUESTIONS", help="Judged questions: a JSON Lines file or a BEIR folder.")
 ]
@@ -78,11 +83,6 @@ Sources = Annotated[
 ]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="At most so many questions.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the random choice where there are more.")]
-
-
-@evaluate_app.callback()
-def evaluate() -> None:
-    """Measure strategies and settings on judged questions: `clew evaluate QUESTIONS`, or one of the parts below."""
 
 
 def run(

@@ -24,7 +24,7 @@ class EvaluateGroup(TyperGroup):
     """The group of `clew evaluate`: what is not the name of a part is the questions of a run."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, with `run` in front if they name no part."""
+        """Parse the arguments, with `run` in front if they name no part."""
         first = args[0] if args else ""
         if args and first not in self.commands and first not in ("--help", "-h"):
             args = [RUN, *args]

@@ -199,7 +199,7 @@ class ChatConsole:
 
 
 def read_input_lines() -> Iterator[str]:
-    """Yield the lines of stdin that are not empty; on a terminal with a prompt: an interrupt there discards the line."""
+    """Yield the lines of stdin that are not empty; on a terminal with a prompt; an interrupt discards the line."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())
         return

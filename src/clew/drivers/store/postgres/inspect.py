@@ -114,7 +114,7 @@ def repair_protection(connection: Connection) -> None:
 
 
 def find_unprotected(connection: Connection) -> Iterator[tuple[Defect, str]]:
-    """Yield each policy, trigger, index or row-level security that is missing or off, and the statement that mends it."""
+    """Yield each policy, trigger, index or row-level security that is missing or off, and what mends it."""
     for (table,) in fetch_rows(connection, _OPEN, (list(TABLES),)):
         problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
         statement = f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"

@@ -144,7 +144,7 @@ def get_context_window(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
-    """Return `Engine.window` under the document's names: `max_tokens`, and `min_score`, a cosine and then the only floor."""
+    """Return `Engine.window` under the document's names: `max_tokens`, and `min_score`, a cosine and then the floor."""
     if min_score is not None:
         given = settings or engine.opened.settings
         settings = replace(given, context=replace(given.context, min_relevance=0.0, min_chance=0.0))

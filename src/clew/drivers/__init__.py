@@ -202,7 +202,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
 
 @_name_denied_files()
 def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tuple[Defect, ...]:
-    """Let a folder's collection be opened that is refused as a whole; returns what was wrong, repaired."""
+    """Let a folder's collection be opened that is refused as a whole; return what was wrong, repaired."""
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()

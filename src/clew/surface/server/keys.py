@@ -157,7 +157,7 @@ class Keys:
         return self._change(revoke)
 
     def drop(self, name: str) -> Key:
-        """Remove the key of an id or name; returns it."""
+        """Remove the key of an id or name; return it."""
         return self._change(lambda keys: _get_key(keys, name), keeps=False)
 
     def reset(self) -> None:

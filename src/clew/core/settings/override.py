@@ -18,7 +18,7 @@ _CONSTANTS = (
 )
 # What takes the place of a setting that was removed.
 REMOVED: Mapping[str, str] = {
-    **dict.fromkeys(_CONSTANTS.split(), "it can no longer be set; its former default always applies"),
+    **dict.fromkeys(_CONSTANTS.split(), "its former default always applies"),
     "llm.input_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
     "llm.output_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
     "scoring.style_tokens": "give `tokens` to style_prompt",

@@ -15,9 +15,12 @@ from types import ModuleType
 import pytest
 from typer.testing import CliRunner
 
+import clew
 from benchmarks.__main__ import BENCHMARKS
 from clew import Engine
 from clew.core.settings import DEFAULTS
+from clew.drivers.models import MODELS
+from clew.query.search.strategies import STRATEGIES
 from clew.surface.cli.app import app
 from clew.surface.cli.errors import CITATIONS_INVALID, CODE_BY_ERROR, INTERRUPTED
 from studies.__main__ import list_studies
@@ -109,6 +112,26 @@ def test_the_table_of_verbs_is_that_of_the_code() -> None:
 def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     rows = re.findall(r"^\| (\d+) \| .+ \|$", read_page("docs/cli.md"), re.MULTILINE)
     assert list(map(int, rows)) == sorted({0, 1, CITATIONS_INVALID, INTERRUPTED, *CODE_BY_ERROR.values()})
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_is_exported_and_in_every_list(name: str) -> None:
+    assert hasattr(clew, name)
+    for page in ("docs/search.md", "docs/strategies.md"):
+        assert f"\n| `{name}`" in read_page(page), page
+    assert f"`{name}`" in next(
+        line for line in read_page("docs/settings.md").splitlines() if "`search.strategy` |" in line
+    )
+    assert re.search(rf"\b{name}: \"", read_page("web/src/parts/Tune.svelte"))
+
+
+def test_every_model_is_in_the_docs() -> None:
+    names = [each.name for group, models in MODELS.items() if group != "llms" for each in models]
+    missing = {
+        page: [name for name in names if f"`{name}`" not in read_page(page)]
+        for page in ("docs/models.md", "docs/settings.md")
+    }
+    assert missing == {"docs/models.md": [], "docs/settings.md": []}
 
 
 def load_script(name: str) -> ModuleType:

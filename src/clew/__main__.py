@@ -7,7 +7,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Runs the command line; an interrupt while it is imported ends it without a traceback, as later ones do.
+    """Run the command line; an interrupt while it is imported ends it without a traceback, as later ones do.
 
     After an interrupt the process ends at once: threads of a model that is still at work would abort it.
     """

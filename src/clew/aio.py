@@ -95,7 +95,7 @@ class _Open(Generic[P]):
 
 
 def _in_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A function on whole collections as an async one."""
+    """Make a function on whole collections async."""
 
     @functools.wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -115,11 +115,11 @@ class ChatSession:
     agent = _Verb(sync_sessions.ChatSession.agent)
 
     async def messages(self) -> tuple[Message, ...]:
-        """The last messages, oldest first; a coroutine, as they may be in a database."""
+        """Return the last messages, oldest first; a coroutine, as they may be in a database."""
         return await asyncio.to_thread(lambda: self.sync.messages)
 
     async def numbers(self) -> Mapping[str, int]:
-        """The numbers of the documents that were shown, by document id."""
+        """Return the numbers of the documents that were shown, by document id."""
         return await asyncio.to_thread(lambda: self.sync.numbers)
 
 
@@ -195,21 +195,21 @@ class Engine:
     accept_missing_changes = staticmethod(_in_thread(sync.Engine.accept_missing_changes))
 
     def within(self, where: Filter) -> "Engine":
-        """An engine that sees what the filter admits, as `clew.Engine.within`."""
+        """Return an engine that sees what the filter admits, as `clew.Engine.within`."""
         return Engine(self.sync.within(where).opened)
 
     async def chat(self, name: str | None = None) -> ChatSession:
-        """The chat kept under a name with the collection, as `clew.Engine.chat`."""
+        """Return the chat kept under a name with the collection, as `clew.Engine.chat`."""
         return ChatSession(await asyncio.to_thread(self.sync.chat, name))
 
     async def tools(
         self, *, session: str | None = None, where: Filter = EVERYTHING, settings: Settings | None = None
     ) -> Toolbox:
-        """The agent's tools, as `clew.Engine.tools`."""
+        """Return the agent's tools, as `clew.Engine.tools`."""
         return Toolbox(self.sync.tools(session=session, where=where, settings=settings))
 
     async def close(self) -> None:
-        """Closes the store."""
+        """Close the store."""
         await asyncio.to_thread(self.sync.close)
 
     async def __aenter__(self) -> Self:
@@ -222,7 +222,7 @@ class Engine:
 
 
 async def _iterate_in_thread(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """The items of an iterator that is advanced in a thread, so that the event loop never waits for it.
+    """Yield the items of an iterator that is advanced in a thread, so that the event loop never waits for it.
 
     If the reader is cancelled while the thread is at work, an EventStream is closed at once and any other iterator when
     the thread has returned: a generator cannot be closed while it runs.

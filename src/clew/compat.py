@@ -68,7 +68,7 @@ __all__ = [
 
 
 def make_model(config: TransformerConfig) -> LLM:
-    """The language model that a transformer's config names."""
+    """Make the language model that a transformer's config names."""
     named = LLMConfig(name=f"{config.llm_provider}:{config.llm_model}")
     return cast(LLM, drivers.make_language_model(named))
 
@@ -85,7 +85,7 @@ class QueryTransformer(Transformer):
 def create_transformer(
     config: Mapping[str, Any], *, provider: LLM | None = None, make: MakeModel = make_model
 ) -> QueryTransformer:
-    """A transformer with the settings of a plain dict; SettingsError for an unknown name."""
+    """Make a transformer with the settings of a plain dict; SettingsError for an unknown name."""
     known = [field.name for field in fields(TransformerConfig)]
     unknown = [str(name) for name in config if name not in known]
     if unknown:
@@ -104,7 +104,7 @@ def message_with_context(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> str:
-    """A user's message with the context of the collection before it; the message alone where nothing is found."""
+    """Put the context of the collection before a user's message; return the message alone if nothing is found."""
     query = rag_query if rag_query and rag_query.strip() else message
     if not query.strip():
         return message
@@ -126,7 +126,7 @@ def find_similar_messages(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Sequence[ContextMessage]:
-    """The k stored messages most similar to a text, best first, each whole and scored; `min_score` is a cosine."""
+    """Find the k stored messages most similar to a text, best first, each whole and scored; `min_score` is a cosine."""
     return find_messages(
         engine, query, channel=channel, k=k, min_similarity=min_score, where=where, now=now, settings=settings
     )
@@ -144,7 +144,7 @@ def get_context_window(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
-    """`Engine.window` under the document's names: `max_tokens`, and `min_score`, a cosine; if given, the only floor."""
+    """Return `Engine.window` under the document's names: `max_tokens`, and `min_score`, a cosine and then the floor."""
     if min_score is not None:
         given = settings or engine.opened.settings
         settings = replace(given, context=replace(given.context, min_relevance=0.0, min_chance=0.0))
@@ -161,7 +161,7 @@ def get_context_window(
 
 
 def add_messages(engine: Engine, messages: Iterable[Message]) -> Report:
-    """`Engine.add_messages`, refusing a message without a channel in the document's words."""
+    """Add messages as `Engine.add_messages`, refusing one without a channel in the document's words."""
     messages = list(messages)
     if any(not message.channel for message in messages):
         raise SettingsError("All messages must have channelId")
@@ -201,7 +201,7 @@ def query_rag_for_context(
     return_records: bool = False,
     settings: Settings | None = None,
 ) -> RagOutcome | tuple[str, Sequence[RagRecord]]:
-    """The posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
+    """Return the posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
 
     Small talk and unrelated talk have no hits: posts must reach the floor of `Engine.context`, or only the minimum of
     `settings.search` where one is set. It never raises; errors are logged. Each topic is a query, however few messages

@@ -95,9 +95,11 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             opened.append(BackendStore(backend))
         elif request.param == "memory":
             opened.append(open_store(None, embedder=embedder, dim=dim, config=config))
-        else:
+        elif request.param in ("exact", "shard"):
             folder = place / collection
             opened.append(open_store(folder, embedder=embedder, dim=dim, config=config))
+        else:
+            raise ValueError(f"make_store has no branch for the kind {request.param!r} of KINDS")
         return opened[-1]
 
     yield make

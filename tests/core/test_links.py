@@ -2,7 +2,18 @@
 
 import pytest
 
-from clew.core.links import Link, extract_links, is_link_to, parse_link
+from clew.core.links import EXTENSIONS, Link, extract_links, is_link_to, parse_link
+from clew.index.read import READERS
+from clew.index.read.office.recordings import AUDIO_SUFFIXES
+from clew.index.read.pdf.ocr import IMAGE_SUFFIXES
+from clew.index.read.text.code import LANGUAGES
+
+# Formats that messages hardly name by file, or whose suffix is taken for something else.
+NOT_CITED = {
+    *(".org", ".wiki", ".mediawiki", ".textile", ".text", ".log", ".conf", ".properties", ".graphql", ".tf", ".vue"),
+    *(".svelte", ".xml", ".nxml", ".latex", ".ltx", ".docm", ".dotx", ".pptm", ".ppsx", ".xlsm"),
+    *(".eml", ".msg", ".srt", ".vtt"),
+}
 
 
 @pytest.mark.parametrize(
@@ -15,6 +26,8 @@ from clew.core.links import Link, extract_links, is_link_to, parse_link
         ("in eng/x.md and `y.txt`", [Link("", ("eng", "x"), "md"), Link("", ("y",), "txt")]),
         ("[text](../eng/x.md)", [Link("", ("eng", "x"), "md")]),
         ("x.md and x.md again", [Link("", ("x",), "md")]),
+        ("plan.odt, plan.docx", [Link("", ("plan",), "odt"), Link("", ("plan",), "docx")]),
+        ("python.org says so", []),
         ("https://h.example and 3.14, e.g. this, ada@h.example, v1.2.md5", []),
         ("eng/x is no link without an ending or a scheme", []),
     ],
@@ -47,3 +60,9 @@ def test_means(link: str, uri: str, expected: bool) -> None:
 def test_a_host_alone_means_nothing() -> None:
     assert parse_link("https://h.example/") is None
     assert not is_link_to(Link("", ("x",)), "")
+
+
+def test_the_extensions_are_those_of_the_readers() -> None:
+    """A new reader's suffix belongs into EXTENSIONS, or into NOT_CITED above."""
+    pages = set(READERS) - set(LANGUAGES) - set(IMAGE_SUFFIXES) - set(AUDIO_SUFFIXES)
+    assert {f".{each}" for each in EXTENSIONS} == pages - NOT_CITED

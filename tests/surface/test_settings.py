@@ -146,7 +146,7 @@ def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[search]\ndepht = 5", "search.depht in {file} is not a setting; did you mean search.depth?"),
-        ("[threads]\ngap_hours = 3", "threads.gap_hours in {file} is not a setting; it always has the value that was"),
+        ("[threads]\ngap_hours = 3", "threads.gap_hours in {file} is not a setting; its former default always applies"),
         ("[ingestion]\nlate = true", "ingestion.late in {file} is not a setting; late interaction was removed; use"),
         ("[store]\nreplica = 'x'", "store.replica in {file} is not a setting; give the collection an address"),
         ("[serach]\nk = 5", "serach in {file} is not a setting; did you mean search?"),

@@ -38,7 +38,7 @@ class FoundFiles:
 
 
 def find_files(sources: Sequence[Path]) -> FoundFiles:
-    """The files at paths; a folder is walked as `Engine.add` does. SourceError if a path does not exist.
+    """Find the files at paths; a folder is walked as `Engine.add` does. SourceError if a path does not exist.
 
     A file is named by its path where that is a relative one below the working directory, else by its last part; the
     files of a folder by that of the folder and their paths in it.
@@ -62,7 +62,7 @@ def find_files(sources: Sequence[Path]) -> FoundFiles:
 
 
 def split_files(files: Sequence[Named]) -> Iterator[list[Named]]:
-    """The files in parts, none with more than a server takes at a time."""
+    """Split the files into parts, none with more than a server takes at a time."""
     part: list[Named] = []
     size = 0
     for each in files:
@@ -77,7 +77,7 @@ def split_files(files: Sequence[Named]) -> Iterator[list[Named]]:
 
 
 def _walk(folder: Path) -> Iterator[Path | SourceError | PassedOver]:
-    """The files of a folder; one that is a chat export with all that belongs to it."""
+    """Yield the files of a folder; one that is a chat export with all that belongs to it."""
     from clew.index.walk import files as walk  # the readers take time to import
 
     for found in walk.find_files([folder]):
@@ -94,7 +94,7 @@ def _walk(folder: Path) -> Iterator[Path | SourceError | PassedOver]:
 
 
 def _make_name(source: Path, file: Path) -> str:
-    """The name of a file that was found at a source."""
+    """Make the name of a file that was found at a source."""
     inside = "" if file == source else file.relative_to(source).as_posix()
     above = source if not source.is_absolute() and ".." not in source.parts else Path(source.resolve().name)
     return "/".join(part for part in (above.as_posix(), inside) if part not in ("", "."))
@@ -106,7 +106,7 @@ _COUNTS = ("skipped", "chunks", "embedded", "reused", "seconds", "dropped", "cos
 
 
 def _enqueue_add(*sources: str | Path) -> Steps[list[JobReply]]:
-    """Uploads files and folders and names web addresses to the server; returns the jobs that add them.
+    """Upload files and folders and names web addresses to the server; return the jobs that add them.
 
     A relative path becomes the address of its document, of an absolute one the last part; the files of a folder keep
     their paths in it. More files than the server takes at a time are several jobs.
@@ -115,7 +115,7 @@ def _enqueue_add(*sources: str | Path) -> Steps[list[JobReply]]:
 
 
 def _add(*sources: str | Path) -> Steps[ReportReply]:
-    """Adds files, folders and web addresses, waits until it is done, and returns what was added, skipped and failed.
+    """Add files, folders and web addresses, wait until it is done, and return what was added, skipped and failed.
 
     Files are named as by `enqueue_add`. Raises ServerError if a job failed as a whole or was cancelled.
     """
@@ -132,7 +132,7 @@ def _add(*sources: str | Path) -> Steps[ReportReply]:
 
 
 def _plan(*sources: str) -> Steps[PlanReply]:
-    """What adding web addresses would do and cost."""
+    """Return what adding web addresses would do and cost."""
     return (yield make_sent(q.Plan(sources)))  # type: ignore[no-any-return]
 
 
@@ -148,7 +148,7 @@ def _enqueue(sources: Sequence[str | Path], found: FoundFiles) -> Steps[list[Job
 
 
 def _merge_reports(reports: Sequence[Mapping[str, Any]], found: FoundFiles) -> ReportReply:
-    """What several jobs did, and what the client itself did not upload."""
+    """Merge the reports of several jobs, and what the client itself did not upload."""
     merged: dict[str, Any] = {name: [item for each in reports for item in each[name]] for name in _LISTS}
     merged["failed"] += found.failed
     merged["passed_over"] += found.passed_over
@@ -208,7 +208,7 @@ class Method(Generic[P, Now, Later]):
 
 
 def verb(request: Callable[P, q.Request[T]]) -> Method[P, T, Awaitable[T]]:
-    """A request as a method that returns the result."""
+    """Make a method from a request; it returns the result."""
 
     @wraps(request, updated=())
     def make(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -218,20 +218,20 @@ def verb(request: Callable[P, q.Request[T]]) -> Method[P, T, Awaitable[T]]:
 
 
 def steps(make: Callable[P, Steps[T]]) -> Method[P, T, Awaitable[T]]:
-    """Several requests in turn as a method that returns the result."""
+    """Make a method from several requests in turn; it returns the result."""
     given = signature(make)
     return Method(make, "_run", given.replace(return_annotation=get_args(given.return_annotation)[-1]))
 
 
 def listing(request: Callable[P, q.Request[T]]) -> Method[P, Iterator[T], AsyncIterator[T]]:
-    """A list as a method that iterates over its rows."""
+    """Make a method from a list; it iterates over its rows."""
     given = _describe(request)
     rows = Iterator.__class_getitem__(given.return_annotation)  # type: ignore[attr-defined]
     return Method(request, "_iterate", given.replace(return_annotation=rows))
 
 
 def stream(request: Callable[P, q.Request[Any]]) -> Method[P, Iterator[Event], AsyncIterator[Event]]:
-    """A question as a method that iterates over the events of its answer."""
+    """Make a method from a question; it iterates over the events of its answer."""
 
     @wraps(request, updated=())
     def make(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -241,7 +241,7 @@ def stream(request: Callable[P, q.Request[Any]]) -> Method[P, Iterator[Event], A
 
 
 def _describe(request: Any) -> Signature:
-    """The parameters of a request by their plain types, as `help` shows them."""
+    """Describe the parameters of a request by their plain types, as `help` shows them."""
     kinds = q.get_types(request)
     given = signature(request)
     shown = [each.replace(annotation=kinds[name]) for name, each in given.parameters.items()]
@@ -249,7 +249,7 @@ def _describe(request: Any) -> Signature:
 
 
 def _write_docstring(make: Any) -> str:
-    """The docstring of a request, with a line for each of its options."""
+    """Write the docstring of a request, with a line for each of its options."""
     asked = getattr(make, "__wrapped__", make)
     options = q.list_options(asked, "http") if isinstance(asked, type) else ()
     lines = [f"{each.name}: {each.option.help}" for each in options]

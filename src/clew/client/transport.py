@@ -49,7 +49,7 @@ class Done(Generic[T]):
 
 
 def advance(steps: Steps[T], result: Any) -> Sent[Any] | float | Done[T]:
-    """Gives the result of a step, and returns the next one."""
+    """Give the result of a step, and return the next one."""
     try:
         return steps.send(result)
     except StopIteration as end:
@@ -57,7 +57,7 @@ def advance(steps: Steps[T], result: Any) -> Sent[Any] | float | Done[T]:
 
 
 def make_sent(asked: Request[T], **more: Any) -> Sent[T]:
-    """What is sent for a request: its fields in the path and the body, or the query string; `more` besides."""
+    """Make what is sent for a request: its fields in the path and the body, or the query string; `more` besides."""
     given = {
         each.option.wire or each.name: _to_wire(value)
         for each in list_options(type(asked), "http")
@@ -74,20 +74,20 @@ def make_sent(asked: Request[T], **more: Any) -> Sent[T]:
 
 
 def make_page(asked: Request[Any], cursor: str | None) -> Sent[tuple[list[Any], str | None]]:
-    """What is sent for the part of a list at a cursor; its rows, and the next cursor."""
+    """Make what is sent for the part of a list at a cursor; its rows, and the next cursor."""
     sent = make_sent(asked, limit=PAGE_ROWS, cursor=cursor)
     return Sent(sent.method, sent.path, params=sent.params, read=lambda page: (page[asked.part], page["cursor"]))
 
 
 def quote_name(name: str) -> str:
-    """A name as one part of a path: a slash in it leads nowhere else."""
+    """Quote a name as one part of a path: a slash in it leads nowhere else."""
     if name in (".", ".."):
         raise SettingsError(f"{name!r} cannot be asked for over HTTP; give another id or name")
     return quote(name, safe="")
 
 
 def _to_wire(value: Any) -> Any:
-    """A value as the server takes it."""
+    """Return a value as the server takes it."""
     if isinstance(value, Filter):
         return _filter_to_wire(value)
     if isinstance(value, datetime):
@@ -103,7 +103,7 @@ def _to_wire(value: Any) -> Any:
 
 
 def _filter_to_wire(where: Filter) -> dict[str, Any] | None:
-    """A Filter as the server takes it. Filters joined by `or` and `and` are for keys."""
+    """Return a Filter as the server takes it. Filters joined by `or` and `and` are for keys."""
     if where == EVERYTHING:
         return None
     if where.any_of is not None or where.all_of:
@@ -125,7 +125,7 @@ class ServerError(DriverFailed):
 
 
 def make_error(status: int, body: Any) -> ClewError:
-    """The error of a reply: of the library's own type where it has one with that name, else a ServerError."""
+    """Make the error of a reply: of the library's own type where it has one with that name, else a ServerError."""
     given = body.get("error") if isinstance(body, Mapping) else None
     detail = given if isinstance(given, Mapping) else {}
     message = str(detail.get("message") or f"the server replied with status {status}")
@@ -144,7 +144,7 @@ class Transport:
         self._query = {"collection": collection} if collection else {}
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -156,12 +156,12 @@ class Transport:
         self.close()
 
     def _run(self, made: Sent[T] | Steps[T]) -> T:
-        """Sends a request, or several in turn; the result."""
+        """Send a request, or several in turn; return the result."""
         if isinstance(made, Sent):
             try:
                 reply = self._http.request(**make_arguments(made, self._query))
             except httpx2.TransportError as error:
-                raise describe_unreachable(error) from error
+                raise make_unreachable_error(error) from error
             return made.read(read_reply(reply))
         with closing(made) as steps:
             step = advance(steps, None)
@@ -172,7 +172,7 @@ class Transport:
             return step.result
 
     def _iterate(self, asked: Request[T]) -> Iterator[T]:
-        """The rows of a list, fetched a part at a time."""
+        """Yield the rows of a list, fetched a part at a time."""
         cursor: str | None = None
         while True:
             rows, cursor = self._run(make_page(asked, cursor))
@@ -181,7 +181,7 @@ class Transport:
                 return
 
     def _stream(self, made: Sent[Any]) -> Iterator[Event]:
-        """The events of a reply; an event that is an error is raised."""
+        """Yield the events of a reply; an event that is an error is raised."""
         events = EventReader()
         try:
             with self._http.stream(**make_arguments(made, self._query)) as reply:
@@ -191,7 +191,7 @@ class Transport:
                 for line in reply.iter_lines():
                     yield from events.read_line(line)
         except httpx2.TransportError as error:
-            raise describe_broken_stream(error) from error
+            raise make_broken_stream_error(error) from error
 
 
 class AsyncTransport:
@@ -202,7 +202,7 @@ class AsyncTransport:
         self._query = {"collection": collection} if collection else {}
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -214,12 +214,12 @@ class AsyncTransport:
         await self.close()
 
     async def _run(self, made: Sent[T] | Steps[T]) -> T:
-        """Sends a request, or several in turn; the result."""
+        """Send a request, or several in turn; return the result."""
         if isinstance(made, Sent):
             try:
                 reply = await self._http.request(**make_arguments(made, self._query))
             except httpx2.TransportError as error:
-                raise describe_unreachable(error) from error
+                raise make_unreachable_error(error) from error
             return made.read(read_reply(reply))
         with closing(made) as steps:
             step = advance(steps, None)
@@ -228,7 +228,7 @@ class AsyncTransport:
             return step.result
 
     async def _iterate(self, asked: Request[T]) -> AsyncIterator[T]:
-        """The rows of a list, fetched a part at a time."""
+        """Yield the rows of a list, fetched a part at a time."""
         cursor: str | None = None
         while True:
             rows, cursor = await self._run(make_page(asked, cursor))
@@ -238,7 +238,7 @@ class AsyncTransport:
                 return
 
     async def _stream(self, made: Sent[Any]) -> AsyncIterator[Event]:
-        """The events of a reply; an event that is an error is raised."""
+        """Yield the events of a reply; an event that is an error is raised."""
         events = EventReader()
         try:
             async with self._http.stream(**make_arguments(made, self._query)) as reply:
@@ -249,7 +249,7 @@ class AsyncTransport:
                     for event in events.read_line(line):
                         yield event
         except httpx2.TransportError as error:
-            raise describe_broken_stream(error) from error
+            raise make_broken_stream_error(error) from error
 
 
 class EventReader:
@@ -259,7 +259,7 @@ class EventReader:
         self._name = ""
 
     def read_line(self, line: str) -> Iterator[Event]:
-        """The event that a line completes, if it does; an event that is an error is raised."""
+        """Yield the event that a line completes, if it does; an event that is an error is raised."""
         field, _, value = line.partition(": ")
         if field == "event":
             self._name = value
@@ -271,14 +271,14 @@ class EventReader:
 
 
 def make_http_options(url: str, key: str, timeout: float) -> dict[str, Any]:
-    """How the HTTP client of a server is made."""
+    """Make the options of the HTTP client of a server."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     address = url if "://" in url else f"http://{url}"
     return {"base_url": address.rstrip("/"), "headers": headers, "timeout": timeout}
 
 
 def make_arguments(made: Sent[Any], query: Mapping[str, str]) -> dict[str, Any]:
-    """A request as the HTTP client takes it."""
+    """Make a request as the HTTP client takes it."""
     return {
         "method": made.method,
         "url": made.path,
@@ -289,7 +289,7 @@ def make_arguments(made: Sent[Any], query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_reply(reply: httpx2.Response) -> Any:
-    """The JSON of a reply; its error if it is one."""
+    """Read the JSON of a reply; raise its error if it is one."""
     try:
         body = json.loads(reply.content) if reply.content else None
     except ValueError:
@@ -299,11 +299,11 @@ def read_reply(reply: httpx2.Response) -> Any:
     return body
 
 
-def describe_unreachable(error: httpx2.TransportError) -> ServerError:
-    """The error of a request that did not get through."""
+def make_unreachable_error(error: httpx2.TransportError) -> ServerError:
+    """Return the error of a request that did not reach the server."""
     return ServerError(f"the server cannot be reached ({error}); is it running? `clew serve` starts it")
 
 
-def describe_broken_stream(error: httpx2.TransportError) -> ServerError:
-    """The error of a reply that did not come to its end."""
+def make_broken_stream_error(error: httpx2.TransportError) -> ServerError:
+    """Return the error of a reply that broke off."""
     return ServerError(f"the connection to the server broke off ({error}); ask again")

@@ -55,12 +55,12 @@ _UNMARKED = "~"  # before a Vietnamese word that has lost its marks; no other te
 
 
 def make_language_term(code: str) -> str:
-    """The term that every chunk of a language has; no word is written like it."""
+    """Make the term that every chunk of a language has; no word is written like it."""
     return f"language:{code}"
 
 
 def analyse_text(text: str, language: str) -> dict[str, int]:
-    """Term frequencies of a stored text in a language; never empty if the text has a letter or a digit."""
+    """Count the terms of a stored text in a language; never empty if the text has a letter or a digit."""
     language = DEFAULT if language == UNKNOWN else language
     if found := Counter(list_terms(text, language)):
         return found
@@ -68,7 +68,7 @@ def analyse_text(text: str, language: str) -> dict[str, int]:
 
 
 def list_terms(text: str, language: str) -> list[str]:
-    """The terms of a text in a language as often as they occur; none if it has stop words alone."""
+    """List the terms of a text in a language as often as they occur; none if it has stop words alone."""
     spaced, runs = split_runs(text)
     words = spaced.replace(", ", " ").replace(". ", " ").split()  # a word and its comma are no other word
     found = list(chain.from_iterable(map(_get_term_table(language).__getitem__, words)))
@@ -79,7 +79,7 @@ def list_terms(text: str, language: str) -> list[str]:
 
 @cache
 def _get_term_table(language: str) -> Memo[str, tuple[str, ...]]:
-    """The terms of each word in a text of a language."""
+    """Return the terms of each word in a text of a language."""
 
     def make(word: str) -> tuple[str, ...]:
         if is_plain and (piece := fold_plain_word(word)):
@@ -99,7 +99,7 @@ def _make_terms(pieces: Iterable[str], language: str) -> Iterator[str]:
 
 
 def analyse_query(text: str, languages: Sequence[str], *, own: str = "") -> Counter[tuple[str, ...]]:
-    """The words of a query, each as its terms in the languages, and how often it occurs.
+    """Return the words of a query, each as its terms in the languages, and how often it occurs.
 
     A word is left out where it is a stop word in all of them, or in the query's `own` language.
     """
@@ -118,7 +118,7 @@ def analyse_query(text: str, languages: Sequence[str], *, own: str = "") -> Coun
 
 
 def _make_variants(word: Sequence[tuple[str, str]], own: str, *, is_marked: bool) -> tuple[str, ...]:
-    """The terms of a word in each language, without repetition; none if it is left out."""
+    """Make the terms of a word in each language, without repetition; none if it is left out."""
     if own and not _make_term(word[0][0], own):
         return ()
     terms = [term for piece, code in word if (term := _make_term(piece, code))]
@@ -128,7 +128,7 @@ def _make_variants(word: Sequence[tuple[str, str]], own: str, *, is_marked: bool
 
 
 def _list_pieces(text: str, language: str) -> Iterator[str]:
-    """The case-folded pieces of every token of the text, and of what is written without spaces."""
+    """List the case-folded pieces of every token of the text, and of what is written without spaces."""
     spaced, runs = split_runs(text)
     for word in spaced.split():
         yield from _expand(word, language)
@@ -137,7 +137,7 @@ def _list_pieces(text: str, language: str) -> Iterator[str]:
 
 
 def _expand(word: str, language: str) -> Iterable[str]:
-    """The pieces of the tokens between two spaces."""
+    """Expand what stands between two spaces to the pieces of its tokens."""
     if language in _TURKIC:
         return chain.from_iterable(map(_expand_turkic, TOKEN.findall(word)))
     return expand_word(word)
@@ -145,13 +145,13 @@ def _expand(word: str, language: str) -> Iterable[str]:
 
 @lru_cache(maxsize=1 << 12)
 def _expand_turkic(token: str) -> tuple[str, ...]:
-    """The pieces of a Turkish token: a name loses its ending (İstanbul'da)."""
+    """Expand a Turkish token to its pieces: a name loses its ending (İstanbul'da)."""
     head, *ending = re.split("['’]", token, maxsplit=1)
     return expand_token((head if ending and len(head) > 1 else token).translate(_TURKISH_I))
 
 
 def _split_run(run: str) -> Iterator[str]:
-    """The terms of a run of letters without spaces, by script."""
+    """Split a run of letters without spaces into terms, by script."""
     for letters, hangul, han in _PART.findall(run):
         if letters:
             yield from (letters[i : i + size] for size in _GRAMS for i in range(len(letters) - size + 1))
@@ -167,7 +167,7 @@ def _split_run(run: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _make_term(piece: str, language: str) -> str:
-    """The term of a piece in a text of a language; "" if it is a stop word."""
+    """Make the term of a piece in a text of a language; "" if it is a stop word."""
     script = find_script(piece[0])
     if script not in list_scripts(language):
         language = USUAL_LANGUAGE.get(script, "")

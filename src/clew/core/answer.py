@@ -97,12 +97,12 @@ class Answer:
     searched: str = ""
 
     def citation_number(self, place: int) -> int:
-        """The number by which the text cites `citations[place]`."""
+        """Return the number by which the text cites `citations[place]`."""
         return self.numbers.get(self.citations[place].document, place + 1)
 
 
 def explain_cut_off(finish_reason: str, max_tokens: int) -> str:
-    """Why a reply is incomplete, by the provider's reason to end it; empty where it is complete."""
+    """Explain why a reply is incomplete, by the provider's reason to end it; empty where it is complete."""
     if finish_reason == "length":
         return f"the reply was cut off at {max_tokens} tokens; raise the limit (answer.max_tokens)"
     return "the provider's content filter stopped the reply" if finish_reason == "content_filter" else ""

@@ -41,7 +41,7 @@ class PassageMessage:
 
 
 def format_name(name: object) -> str:
-    """A name on one line; one that looks like who, when or where of another message has dots for its signs."""
+    """Format a name on one line; if it looks like who, when or where of another message, its signs become dots."""
     line = " ".join(str(name).split())
     look = fold_look(line)
     if not _FORGED.search(look):
@@ -53,7 +53,7 @@ def format_name(name: object) -> str:
 def make_passage_message(
     meta: Mapping[str, Any], at: datetime | None, text: str, *, gap: str = ""
 ) -> PassageMessage | None:
-    """The message of a chunk by its metadata and time; None where the chunk is not one of a message."""
+    """Make the message of a chunk by its metadata and time; None where the chunk is not one of a message."""
     if not meta.get("message"):
         return None
     reply_to = meta.get("reply_to")
@@ -70,18 +70,18 @@ def make_passage_message(
 
 
 def format_attribution(author: str, at: datetime | None) -> str:
-    """Who and when on one line: `ana, 2026-03-10 09:30`, the time in UTC; empty where neither is known."""
+    """Format who and when on one line: `ana, 2026-03-10 09:30`, the time in UTC; empty where neither is known."""
     name = format_name(author)
     when = f"{assume_utc(at).astimezone(UTC):%Y-%m-%d %H:%M}" if at else UNDATED if name else ""
     return ", ".join(filter(None, (name, when)))
 
 
 def format_reply_mark(*, is_reply: bool, guessed: bool) -> str:
-    """The arrow before a reply with the space after it, with a question mark if it was guessed; empty for no reply."""
+    """Format the arrow before a reply and its space, with a question mark if it was guessed; empty for no reply."""
     return f"{GUESSED_REPLY if guessed else REPLY} " if is_reply else ""
 
 
 def format_said(author: str, at: datetime | None, text: str) -> str:
-    """The text of a message after who wrote it and when."""
+    """Format the text of a message after who wrote it and when."""
     named = format_attribution(author, at)
     return f"{named}: {text}" if named else text

@@ -38,22 +38,22 @@ class Calibration:
     version: int = VERSION
 
     def background(self, query: Vector) -> float:
-        """The cosine to expect between a query and an unrelated chunk."""
+        """Return the cosine to expect between a query and an unrelated chunk."""
         return self.mean if self.centre is None else float(query @ self.centre)
 
     def scale(self, cosines: NDArray[np.float64], background: float) -> NDArray[np.float64]:
-        """Cosines on a scale where 0 is unrelated and 1 is a sentence and its own chunk."""
+        """Put cosines on a scale where 0 is unrelated and 1 is a sentence and its own chunk."""
         return (cosines - background) / self.reach
 
     def to_json(self) -> str:
-        """The calibration as text, for a store to keep."""
+        """Write the calibration as text, for a store to keep."""
         centre = "" if self.centre is None else base64.b64encode(self.centre.astype("<f4").tobytes()).decode()
         values = {"reach": self.reach, "spread": self.spread, "mean": self.mean, "chunks": self.chunks}
         return json.dumps({"version": self.version, "embedder": self.embedder, **values, "centre": centre})
 
     @classmethod
     def from_json(cls, text: str, embedder: str, dim: int | None = None) -> "Calibration | None":
-        """The calibration in a text that a store kept; None if there is none for this embedder and version.
+        """Read the calibration from a text that a store kept; None if there is none for this embedder and version.
 
         dim: The width of its vectors, where all of it is to be checked: ValueError unless it can be used as it is.
         """
@@ -82,7 +82,7 @@ class Calibration:
 
 
 def assume_calibration(embedder: str, min_similarity: float) -> Calibration:
-    """The calibration of an embedder that has not been measured: all that is known is its cosine of unrelated texts."""
+    """Assume the calibration of an embedder that was not measured: only its cosine of unrelated texts is known."""
     min_similarity = min(max(min_similarity, -1.0), 0.99) if min_similarity == min_similarity else 0.0
     return Calibration(
         embedder, reach=0.5 * (1 - min_similarity), spread=0.1 * (1 - min_similarity), mean=min_similarity

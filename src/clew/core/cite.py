@@ -48,12 +48,12 @@ class CitationCheck:
 
 
 def hash_quote(quote: str) -> str:
-    """The hash of a quote, by which a citation detects any change."""
+    """Hash a quote, so that a citation detects any change of it."""
     return digest("quote", quote)
 
 
 def check_citation(citation: Citation, text: str | None) -> CitationCheck:
-    """Checks a citation against the current text of its document, None if the document is gone.
+    """Check a citation against the current text of its document, None if the document is gone.
 
     It "stands" while the same text is at the same position, whatever else has changed, and has "moved" if the text is
     found elsewhere, which needs the quote itself; otherwise it has "changed". So has one whose

@@ -88,14 +88,14 @@ class Inspectable(Protocol):
     """A store whose contents can be checked; not one that sees a part of a collection."""
 
     def inspect(self, *, max_chunks: int | None = None) -> Inspection:
-        """What is wrong, in any area. Changes nothing.
+        """Return what is wrong, in any area. Changes nothing.
 
         Of a collection of more than `max_chunks` (None: no limit), the documents that are read are a random sample of
         about so many chunks; what can be asked of the tables as a whole is asked all the same.
         """
 
     def repair(self, defects: list[Defect]) -> None:
-        """Applies the remedies that a store can: all but new chunks and summaries, which a put brings.
+        """Apply the remedies that a store can: all but new chunks and summaries, which a put brings.
 
         Chunks that are to be made again stay until then, but for a document of which only a part was sound.
         """

@@ -15,7 +15,7 @@ CLOSE_SECONDS = 1.0  # that open connections have to close
 
 
 def run_coroutine(work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bool] = lambda: False) -> T:
-    """Runs a coroutine in a new EventLoopThread and returns its result; an interrupt or `is_cancelled` cancels it."""
+    """Run a coroutine in a new EventLoopThread and return its result; an interrupt or `is_cancelled` cancels it."""
     with closing(EventLoopThread()) as loop:
         return loop.run(work, is_cancelled=is_cancelled)
 
@@ -44,7 +44,7 @@ class EventLoopThread:
         return self._pid
 
     def run(self, work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bool] = lambda: False) -> T:
-        """Runs a coroutine in the loop and returns its result; an interrupt cancels it, and so does `is_cancelled`."""
+        """Run a coroutine in the loop and return its result; an interrupt cancels it, and so does `is_cancelled`."""
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed: the program is ending
@@ -62,7 +62,7 @@ class EventLoopThread:
     def iterate(
         self, items: AsyncGenerator[T, None], *, is_cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[T]:
-        """The items of an async generator as they come; closing the iterator cancels it, and so does `is_cancelled`."""
+        """Yield the items of an async generator as they come; closing the iterator or `is_cancelled` cancels it."""
         queue: SimpleQueue[list[T]] = SimpleQueue()  # an empty list is the end
 
         async def feed() -> None:
@@ -89,7 +89,7 @@ class EventLoopThread:
             future.cancel()
 
     def close(self) -> None:
-        """Cancels running work, closes the resource and ends the thread."""
+        """Cancel running work, close the resource and end the thread."""
         if self._pid != os.getpid() or not self._thread.is_alive():
             return
         self._loop.call_soon_threadsafe(self._stop.set)

@@ -72,7 +72,7 @@ def join_callbacks(
     on_sentence: Callable[[str], None] | None = None,
     on_step: Callable[[Trace], None] | None = None,
 ) -> OnEvent:
-    """One callback for all events, which calls those that are given."""
+    """Join the callbacks that are given into one, which calls them all."""
 
     def emit(event: AnswerEvent) -> None:
         if on_sentence is not None and isinstance(event, SentenceEvent):
@@ -127,7 +127,7 @@ class EventStream(Iterator[AnswerEvent]):
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Ends the stream and cancels the call, without waiting for it."""
+        """End the stream and cancel the call, without waiting for it."""
         self._closed.set()
 
     def __del__(self) -> None:

@@ -20,7 +20,7 @@ RESTRICTED, OPEN = "access", "open"  # a chunk has one of the two: only those wi
 
 
 def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = None) -> frozenset[str]:
-    """All facets of a chunk: its document, kind, channel, author and meta, the chunk's meta over the document's.
+    """Collect the facets of a chunk: document, kind, channel, author and meta, the chunk's meta over the document's.
 
     Without a chunk, those of the document alone.
     """
@@ -53,11 +53,11 @@ class Condition:
         return self.since is not None or self.until is not None
 
     def admits_facets(self, facets: Set[str]) -> bool:
-        """Whether a chunk with these facets is admitted, whatever its time."""
+        """Return whether a chunk with these facets is admitted, whatever its time."""
         return all(not group.isdisjoint(facets) for group in self.groups)
 
     def admits_time(self, seconds: float | None) -> bool:
-        """Whether a chunk of this time is admitted; one without a time is outside every range."""
+        """Return whether a chunk of this time is admitted; one without a time is outside every range."""
         if not self.is_timed:
             return True
         if seconds is None:
@@ -66,7 +66,7 @@ class Condition:
 
 
 def expand_filter(where: Filter) -> tuple[Condition, ...]:
-    """The filter as alternatives: a chunk is admitted if it fulfils any of them. None: nothing is admitted."""
+    """Expand the filter to alternatives: a chunk is admitted if it fulfils any of them. None: nothing is admitted."""
     if where is EVERYTHING:
         return (_NO_CONDITION,)
     alternatives = _expand_own_fields(where)
@@ -80,13 +80,13 @@ def expand_filter(where: Filter) -> tuple[Condition, ...]:
 
 
 def splits_documents(where: Filter) -> bool:
-    """Whether a filter may admit some chunks of a document and not others: by author, time, label or meta."""
+    """Return whether a filter may admit some chunks of a document and not others: by author, time, label or meta."""
     own = (where.authors, where.since, where.until, where.access, where.meta or None)
     return any(each is not None for each in own) or any(map(splits_documents, (*where.all_of, *(where.any_of or ()))))
 
 
 def expand_document_filter(where: Filter) -> tuple[Condition, ...]:
-    """The alternatives of a filter for documents as a whole; authors and times are conditions on their chunks."""
+    """Expand a filter to alternatives for whole documents; authors and times are conditions on their chunks."""
     return tuple(
         dict.fromkeys(
             Condition(tuple(group for group in each.groups if get_facet_field(group) != "author"))
@@ -96,39 +96,39 @@ def expand_document_filter(where: Filter) -> tuple[Condition, ...]:
 
 
 def find_named_documents(condition: Condition) -> list[str] | None:
-    """The ids of the documents that a condition names; None if it names none."""
+    """Find the ids of the documents that a condition names; None if it names none."""
     named = [set(get_facet_values(group)) for group in condition.groups if get_facet_field(group) == "document"]
     return sorted(set.intersection(*named)) if named else None
 
 
 def admits_channels(condition: Condition, channels: Collection[str]) -> bool:
-    """Whether a condition may admit chunks that are in one of the channels themselves, not by their document."""
+    """Return whether a condition may admit chunks that are in one of the channels themselves, not by their document."""
     named = (group for group in condition.groups if get_facet_field(group) == "channel")
     return all(not set(get_facet_values(group)).isdisjoint(channels) for group in named)
 
 
 def get_facet_field(group: Set[str]) -> str:
-    """The field of the facets of a group: document, kind, channel, author, access or meta.NAME."""
+    """Return the field of the facets of a group: document, kind, channel, author, access or meta.NAME."""
     return next(iter(group)).partition(_SEPARATOR)[0]
 
 
 def get_facet_values(group: Set[str]) -> list[str]:
-    """The values of the facets of a group, sorted."""
+    """Return the values of the facets of a group, sorted."""
     return sorted(facet.partition(_SEPARATOR)[2] for facet in group)
 
 
 def make_label_facets(labels: Iterable[str]) -> frozenset[str]:
-    """The facets of labels of access."""
+    """Make the facets of labels of access."""
     return _encode_group("access", frozenset(labels))
 
 
 def fold_channel_signs(names: Set[str]) -> frozenset[str]:
-    """The channels that names stand for: `#ops` is the channel of that name, or `ops`, which people write so."""
+    """Return the channels that names stand for: `#ops` is the channel of that name, or `ops`, which people write so."""
     return frozenset(names) | {name[1:] for name in names if name.startswith("#") and len(name) > 1}
 
 
 def admits_chunk(where: Filter, document: Document, chunk: Chunk) -> bool:
-    """Whether a filter admits a chunk of a document."""
+    """Return whether a filter admits a chunk of a document."""
     facets, seconds = collect_facets(document, chunk), to_timestamp(chunk.at)
     return any(each.admits_facets(facets) and each.admits_time(seconds) for each in expand_filter(where))
 
@@ -153,7 +153,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
 
 
 def combine_conditions(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
-    """The conditions that are fulfilled where one of each side is."""
+    """Combine conditions into those that are fulfilled where one of each side is."""
     if len(some) * len(others) > MAX_ALTERNATIVES:
         raise SettingsError(
             f"a Filter has more than {MAX_ALTERNATIVES:,} alternatives: each `any_of` in an `all_of` multiplies them; "
@@ -176,7 +176,7 @@ def _encode_facet(name: str, value: str) -> str:
 
 @lru_cache(32)  # of the same filter it is asked many times a search
 def _encode_group(name: str, values: frozenset[str]) -> frozenset[str]:
-    """The facets of a field that has one of the values, of which there may be thousands."""
+    """Encode the facets of a field that has one of the values, of which there may be thousands."""
     prefix = _encode_facet(name, "")
     return frozenset([prefix + value for value in values])
 

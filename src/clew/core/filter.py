@@ -18,7 +18,7 @@ def _check_datetime(name: str, value: object) -> None:
 
 
 def _copy_value(value: Any) -> Any:
-    """A value of meta that nobody can change."""
+    """Copy a value of meta so that nobody can change it."""
     if isinstance(value, list | tuple):
         return tuple(map(_copy_value, value))
     return frozenset(map(_copy_value, value)) if isinstance(value, Set) else value
@@ -117,7 +117,7 @@ MAX_NESTED: Final = 4  # filters in filters
 
 
 def filter_to_json(where: Filter) -> dict[str, Any]:
-    """The conditions that a filter has, by name."""
+    """Return the conditions that a filter has, by name."""
     made: dict[str, Any] = {name: sorted(value) for name in SETS if (value := getattr(where, name)) is not None}
     made |= {name: value.isoformat() for name in TIMES if (value := getattr(where, name)) is not None}
     if where.meta:
@@ -132,7 +132,7 @@ def filter_to_json(where: Filter) -> dict[str, Any]:
 
 
 def parse_filter(given: Mapping[str, Any] | None, *, depth: int = 0) -> Filter:
-    """The Filter of a JSON object, EVERYTHING for none; SettingsError if it is not one."""
+    """Parse a Filter from a JSON object, EVERYTHING for none; SettingsError if it is not one."""
     if given is None:
         return EVERYTHING
     if depth > MAX_NESTED:
@@ -150,7 +150,7 @@ def parse_filter(given: Mapping[str, Any] | None, *, depth: int = 0) -> Filter:
 
 
 def parse_time(name: str, text: Any) -> datetime:
-    """The time of an ISO text; one without a zone is UTC."""
+    """Parse a time from an ISO text; one without a zone is UTC."""
     try:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):

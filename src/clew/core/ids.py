@@ -6,7 +6,7 @@ import xxhash
 
 
 def digest(*parts: str) -> str:
-    """The xxh3-128 hash of the parts as 32 hexadecimal digits; it also changes when text moves between the parts."""
+    """Hash the parts (xxh3-128) to 32 hexadecimal digits; the hash also changes when text moves between the parts."""
     joined: list[bytes] = []
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -15,12 +15,12 @@ def digest(*parts: str) -> str:
 
 
 def make_document_id(uri: str) -> str:
-    """The id of the document at a uri; it stays the same when the text changes."""
+    """Make the id of the document at a uri; it stays the same when the text changes."""
     return digest("document", uri)[:16]
 
 
 def make_chunk_ids(doc_id: str, embed_texts: Iterable[str]) -> list[str]:
-    """One id per chunk, made of its document and its embedded text.
+    """Make one id per chunk, of its document and its embedded text.
 
     The position does not count, so a chunk that only moved keeps its id and its vector; equal texts in one document are
     numbered in order.

@@ -64,7 +64,7 @@ class Job:
 
 
 def describe_outcome(report: Mapping[str, Any]) -> str:
-    """The counts of a report (as JSON) that are not zero, and why the first source failed."""
+    """Describe the counts of a report (as JSON) that are not zero, and why the first source failed."""
     counts = {name: len(report.get(name, ())) for name in ("added", "changed", "failed")}
     counts["unchanged"] = report.get("skipped", 0)
     over = ", ".join(f"{count:,} {reason}" for reason, count in report.get("passed_over_counts", {}).items())
@@ -78,7 +78,7 @@ def describe_outcome(report: Mapping[str, Any]) -> str:
 
 
 def make_worker_name() -> str:
-    """A name for one claim: the machine, its space of process ids, the process, and a number of its own."""
+    """Make a name for one claim: the machine, its space of process ids, the process, and a number of its own."""
     return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
@@ -91,7 +91,7 @@ def _get_machine() -> str:
 
 
 def is_dead_worker(worker: str) -> bool:
-    """Whether a process of this machine is gone; of others only the time of their claim can tell."""
+    """Return whether a process of this machine is gone; of others only the time of their claim can tell."""
     machine, _, rest = worker.rpartition("/")[0].rpartition("/")
     if sys.platform == "win32" or machine != _get_machine() or not rest.isdigit():
         return False

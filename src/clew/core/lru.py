@@ -23,14 +23,14 @@ class LRUCache(Generic[V]):
         self._lock = Lock()
 
     def get(self, key: Hashable) -> V | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         with self._lock:
             if key in self._items:
                 self._items.move_to_end(key)
             return self._items.get(key)
 
     def put(self, key: Hashable, value: V) -> None:
-        """Stores a value, and evicts the oldest if there are too many."""
+        """Store a value, and evict the oldest if there are too many."""
         with self._lock:
             self._items[key] = value
             self._items.move_to_end(key)
@@ -51,7 +51,7 @@ class LRUEmbedder:
         self.languages = find_known_languages(embedder)
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order; only queries that are not in the cache are embedded."""
+        """Return one unit vector per text, in order; only queries that are not in the cache are embedded."""
         if role != "query":
             return self._embedder.embed(texts, role=role)
         found = {text: self._cache.get(text) for text in texts}
@@ -64,5 +64,5 @@ class LRUEmbedder:
         return np.stack(rows) if rows else self._embedder.embed([], role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
+        """Count the tokens of each text."""
         return self._embedder.count(texts)

@@ -12,7 +12,7 @@ class Memo(dict[K, V]):
     """`memo[key]` is made when it is asked for first; all is forgotten when there are too many keys."""
 
     def __init__(self, make: Callable[[K], V], *, max_key: int | None = None) -> None:
-        """Keys longer than `max_key` are made each time: they hardly come again, and would fill the memory."""
+        """Set up a memo. Keys longer than `max_key` are made each time: they hardly come again, and would fill it."""
         super().__init__()
         self._make, self._max_key = make, max_key
 

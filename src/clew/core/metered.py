@@ -14,22 +14,22 @@ class Budget(Protocol):
     """Admits calls to a language model: a CostBudget, or the limits of an agent."""
 
     def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
-        """Reserves a call that reads the texts and writes up to `output` tokens per text, or raises."""
+        """Reserve a call that reads the texts and writes up to `output` tokens per text, or raise."""
 
     def settle(self, reserved: float, model: str, used: Usage) -> None:
-        """Releases the reservation of a call and adds what it used."""
+        """Release the reservation of a call and add what it used."""
 
 
 @contextmanager
 def reserve_call(budget: Budget, model: str, texts: list[str], *, output: int) -> Iterator[UsageMeter]:
-    """Reserves a model call before the block and settles the usage recorded inside it, however the block ends."""
+    """Reserve a model call before the block and settle the usage recorded inside it, however the block ends."""
     with settle_call(budget, model, budget.reserve(model, texts, output=output)) as meter:
         yield meter
 
 
 @contextmanager
 def settle_call(budget: Budget, model: str, reserved: float) -> Iterator[UsageMeter]:
-    """Settles the usage recorded inside the block for a call that was reserved, however the block ends."""
+    """Settle the usage recorded inside the block for a call that was reserved, however the block ends."""
     meter = UsageMeter()
     try:
         with meter.measure():
@@ -53,7 +53,7 @@ class MeteredEmbedder:
         self.min_similarity = embedder.min_similarity
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         if self._budget.is_free(self.name):
             return self._embed(texts, role)
         reserved = self._budget.reserve(self.name, list(texts))
@@ -74,7 +74,7 @@ class MeteredEmbedder:
             raise DriverFailed(f"{self.name} failed with {type(error).__name__}: {error}") from error
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of the model's tokens in each text."""
+        """Count the model's tokens in each text."""
         return self._embedder.count(texts)
 
 
@@ -95,7 +95,7 @@ class MeteredLLM:
         return self.wrapped.usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """The model's answer."""
+        """Return the model's answer."""
         with reserve_call(self._budget, self.name, [system + prompt], output=max_tokens) as meter:
             answer = self.wrapped.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
             self._record_unreported(meter, [system + prompt], [answer])
@@ -110,7 +110,7 @@ class MeteredLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure per prompt; reserved in batches of `max_concurrent`, so that a budget lasts longer.
+        """Return one answer or failure per prompt; reserve in batches of `max_concurrent`, so that a budget lasts.
 
         Near a limit of cost the batches get smaller, so that it stops where a single call could exceed the limit.
         """
@@ -138,12 +138,12 @@ class MeteredLLM:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The answer in pieces; its usage is settled when it ends, even early."""
+        """Yield the answer in pieces; its usage is settled when it ends, even early."""
         pieces = self.wrapped.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
         return self._meter_stream(pieces, system + prompt, max_tokens)
 
     def count(self, text: str) -> int:
-        """The number of the model's tokens in a text."""
+        """Count the model's tokens in a text."""
         return self.wrapped.count(text)
 
     def _meter_stream(self, pieces: Iterator[str], text: str, max_tokens: int) -> Iterator[str]:
@@ -168,7 +168,7 @@ class MeteredLLM:
             self._budget.settle(reserved, self.name, meter.usage)
 
     def _record_unreported(self, meter: UsageMeter, texts: Sequence[str], answers: Sequence[str]) -> None:
-        """Records calls that the model itself did not; called while the meter runs."""
+        """Record calls that the model itself did not record; called while the meter runs."""
         if answers and meter.usage == Usage():
             count = self.wrapped.count
             record_usage(Usage(len(answers), sum(map(count, texts)), sum(map(count, answers))))

@@ -15,7 +15,7 @@ _cancellations: ContextVar[tuple[Event, ...]] = ContextVar("clew_cancellations",
 
 
 def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, abandon: bool = False) -> list[T]:
-    """The results of the calls in their order, run in at most `max_concurrent` threads.
+    """Run the calls in at most `max_concurrent` threads; return their results in order.
 
     A call that raises, and an interrupt, cancel the rest: no further call is started, and the exception is raised once
     the running calls have ended. With `abandon` they are not waited for (a hanging request may take a minute); they
@@ -67,7 +67,7 @@ def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, a
 
 
 def run_as_completed(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8) -> Iterator[T]:
-    """The results of the calls as each is done, run in at most `max_concurrent` threads.
+    """Run the calls in at most `max_concurrent` threads; yield each result as it is done.
 
     A call that raises cancels the rest, and is raised here after the results that came before it. Closing the iterator,
     as an interrupt does, starts no further call and waits for none.
@@ -115,7 +115,7 @@ def run_as_completed(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 
 
 @contextmanager
 def cancelled_by(event: Event) -> Iterator[None]:
-    """Code inside the block sees `is_cancelled` once the event is set."""
+    """Cancel what runs inside the block once the event is set: it then sees `is_cancelled`."""
     token = _cancellations.set((*_cancellations.get(), event))
     try:
         yield
@@ -124,7 +124,7 @@ def cancelled_by(event: Event) -> Iterator[None]:
 
 
 def is_cancelled() -> bool:
-    """Whether the `run_parallel` or stream that runs this code was cancelled, so that nobody waits for the result."""
+    """Return whether the `run_parallel` or stream that runs this code was cancelled: nobody waits for its result."""
     return any(event.is_set() for event in _cancellations.get())
 
 
@@ -136,7 +136,7 @@ def prefetch(
     idle_seconds: float = 1.0,
     unused: list[T] | None = None,
 ) -> Generator[T, None, None]:
-    """The same items in the same order, produced by another thread up to `max_ahead` before they are needed.
+    """Yield the same items in the same order, made by another thread up to `max_ahead` before they are needed.
 
     An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread, which can see
     `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here

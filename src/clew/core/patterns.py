@@ -63,7 +63,7 @@ class Glob:
         return state
 
     def match(self, name: str) -> bool:
-        """Whether the pattern matches the name."""
+        """Return whether the pattern matches the name."""
         states = self._follow_skips(1)
         for character in name:
             if (steps := self._steps.get(character)) is None:

@@ -92,7 +92,7 @@ class Embedder(Protocol):
         """The cosine below which two texts are unrelated for this model; 0 if unknown."""
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One row per text, in order, each of unit length: float32 of shape (len(texts), dim), also for no texts.
+        """Return one row of unit length per text, in order: float32 of shape (len(texts), dim), also for no texts.
 
         The vector of a text must not depend on the other texts. Any text has one, also an empty one; a text longer
         than `max_tokens` must be read to its end, in windows whose vectors are averaged. `role` says whether the texts
@@ -100,7 +100,7 @@ class Embedder(Protocol):
         """
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of the model's tokens in each text, in order, without special tokens; an estimate will do."""
+        """Count the model's tokens in each text, in order, without special tokens; an estimate will do."""
 
 
 class Reranker(Protocol):
@@ -111,14 +111,14 @@ class Reranker(Protocol):
         """Identifies the model in traces."""
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One finite score per text, in the order of the texts, on the model's own scale; higher is better.
+        """Return one finite score per text, in the order of the texts, on the model's own scale; higher is better.
 
         The score of a text must not depend on the other texts. Any text and any query has one; a long text must be
         read to its end. The caller sorts.
         """
 
     def calibrate(self, score: float) -> float:
-        """The probability, from 0 to 1, that a text with this score answers the query; it grows with the score."""
+        """Return the probability, from 0 to 1, that a text with this score is an answer; it grows with the score."""
 
 
 class AnswerReader(Reranker, Protocol):
@@ -141,14 +141,14 @@ class Verifier(Protocol):
         """The codes of the languages that it reads; for others its answer means nothing."""
 
     def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """For each pair of a passage and a claim, in order, the calibrated chance that the passage supports the claim.
+        """Return the calibrated chance, for each pair of a passage and a claim in order, that the passage supports it.
 
         A passage may begin with a line of its title and headings, joined by " > "; what is claimed may hold by them
         alone. The result for a pair must not depend on the other pairs. A long passage must be read to its end.
         """
 
     def judge(self, chance: float) -> SupportVerdict:
-        """What a chance means: supported, unsupported or, between the verifier's two thresholds, unsure."""
+        """Judge a chance: supported, unsupported or, between the verifier's two thresholds, unsure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class LLMFailure:
 
 
 def complete_or_failure(complete: Callable[[], str]) -> str | LLMFailure:
-    """The answer, or an LLMFailure where the call raises DriverFailed."""
+    """Return the answer, or an LLMFailure where the call raises DriverFailed."""
     try:
         return complete()
     except DriverFailed as error:
@@ -184,7 +184,7 @@ class LLM(Protocol):
 
     @abstractmethod
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """The model's answer, which may be empty, cut off at `max_tokens`."""
+        """Return the model's answer, which may be empty, cut off at `max_tokens`."""
 
     @property
     def usage(self) -> Usage:
@@ -200,7 +200,7 @@ class LLM(Protocol):
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure per prompt, in order; by default `complete` in up to `max_concurrent` threads."""
+        """Return one answer or failure per prompt, in order; by default by `complete` in `max_concurrent` threads."""
         complete = partial(self.complete, system=system, max_tokens=max_tokens, temperature=temperature)
         calls = [partial(complete_or_failure, partial(complete, prompt)) for prompt in prompts]
         return run_parallel(calls, max_concurrent=max_concurrent, abandon=True)
@@ -208,7 +208,7 @@ class LLM(Protocol):
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The answer in pieces as they arrive, requested when the first is read; by default in one piece.
+        """Yield the answer in pieces as they arrive, requested when the first is read; by default in one piece.
 
         A stream that breaks off raises DriverFailed after the pieces that arrived; it is not retried, since they are
         paid for. Before the first piece it is retried like `complete`.
@@ -216,7 +216,7 @@ class LLM(Protocol):
         yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
 
     def count(self, text: str) -> int:
-        """The number of the model's tokens in a text; by default an estimate."""
+        """Count the model's tokens in a text; by default an estimate."""
         return estimate_tokens(text)
 
 
@@ -228,16 +228,16 @@ class JobQueue(Protocol):
     """
 
     def put(self, job: Job) -> Job:
-        """Queues a new job and returns it with its times; the oldest finished ones beyond a hundred are removed.
+        """Queue a new job and return it with its times; the oldest finished ones beyond a hundred are removed.
 
         One whose state is "running" is held by its worker from the start.
         """
 
     def get(self, job_id: str) -> Job:
-        """The job, or NotFound."""
+        """Return the job, or NotFound."""
 
     def all(self) -> list[Job]:
-        """All jobs, the oldest first."""
+        """Return all jobs, the oldest first."""
 
     def claim(
         self,
@@ -249,7 +249,7 @@ class JobQueue(Protocol):
         alone: bool = False,
         dead: Set[str] = frozenset(),
     ) -> Job | None:
-        """The oldest job that is queued or whose worker is gone, now held by `worker`; None if there is none.
+        """Claim the oldest job that is queued or whose worker is gone, for `worker`; return None if there is none.
 
         A worker is gone if it has been silent for `lease` seconds or is among the `dead`. A job that has been begun
         `max_attempts` times fails instead, and one that was to be cancelled is cancelled. Jobs of other hosts are left
@@ -257,18 +257,18 @@ class JobQueue(Protocol):
         """
 
     def beat(self, job_id: str, worker: str, *, stage: str, done: int, total: int | None) -> JobState | None:
-        """Keeps the lease and the progress; the state of the job, or None if it is no longer this worker's."""
+        """Keep the lease and the progress; return the job's state, or None if it is no longer this worker's."""
 
     def finish(
         self, job_id: str, worker: str, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = ""
     ) -> bool:
-        """Ends a job, or gives it back with the state "queued"; False, and no change, if it is not this worker's."""
+        """End a job, or queue it again; return False, without a change, if it is not this worker's."""
 
     def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
-        """The job, cancelled, or to be cancelled by the worker that has it; one that is finished stays as it is."""
+        """Cancel a job, or have it cancelled by its worker, and return it; one that is finished stays as it is."""
 
     def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
-        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not.
+        """Delete the jobs that match and have ended; return how many, and the ids of those that match and have not.
 
         A job is matched by its id, and by its request, result and error: lines of JSON or of text.
         """
@@ -288,19 +288,19 @@ class RecordStore(Protocol):
         """Return the texts of a kind by name, sorted."""
 
     def read(self, kind: RecordKind, name: str = "") -> str:
-        """The text, empty if there is none."""
+        """Read the text, empty if there is none."""
 
     def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Replaces a text, whole or not at all; an empty one deletes it, and of an erasure its bytes."""
+        """Replace a text, whole or not at all; an empty one deletes it, and of an erasure its bytes."""
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Adds to the end of a text, at a cost that does not grow with it; a new one starts empty."""
+        """Add to the end of a text, at a cost that does not grow with it; a new one starts empty."""
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
         """Say where the text is kept, for an error that says what to delete."""
 
     def locate(self, kind: RecordKind, name: str = "") -> Path | None:
-        """The file of the text; None where it is no file."""
+        """Return the file of the text; None where it is no file."""
 
 
 class SessionStore(Protocol):
@@ -311,25 +311,25 @@ class SessionStore(Protocol):
     """
 
     def get(self, name: str) -> StoredSession | None:
-        """The session of that name, or None."""
+        """Return the session of that name, or None."""
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replaces a session by what `change` makes of it, atomically, and returns that; a new one starts empty.
+        """Replace a session by what `change` makes of it, atomically, and return that; a new one starts empty.
 
         What `change` raises leaves the session as it was; it may be called more than once.
         """
 
     def drop(self, names: Sequence[str]) -> int:
-        """Deletes sessions; returns how many existed."""
+        """Delete sessions; return how many existed."""
 
     def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
-        """Deletes sessions that are not kept: those used before `used_since`, and the oldest beyond `max_sessions`.
+        """Delete sessions that are not kept: those used before `used_since`, and the oldest beyond `max_sessions`.
 
         `current` stays in any case. Returns how many were deleted.
         """
 
     def names(self) -> list[str]:
-        """The names of all sessions, sorted."""
+        """Return the names of all sessions, sorted."""
 
 
 Mode = Literal["ann", "exact"]
@@ -339,10 +339,10 @@ class Work(Protocol):
     """A stay at work on a collection, as `Store.at_work` begins it."""
 
     def has_others(self) -> bool:
-        """Whether others are at work, which make what is pending after their own documents."""
+        """Return whether others are at work, which make what is pending after their own documents."""
 
     def leave(self) -> bool:
-        """Ends it if others are at work; whether it did. Of several that call it, the last one stays."""
+        """End it if others are at work; return whether it did. Of several that call it, the last one stays."""
 
     def __enter__(self) -> Self: ...
 
@@ -363,7 +363,7 @@ class Store(Protocol):
         """The store of the whole collection; itself, unless it is within a filter."""
 
     def within(self, where: Filter) -> "Store":
-        """The same store as far as a filter admits it: it shows nothing else by any method, and changes nothing.
+        """Return the same store as far as a filter admits it: it shows nothing else by any method, and changes nothing.
 
         Of a document with hidden chunks, it shows the others as if they were all, without its summary. Statistics
         (`count_terms`, `match_terms`, `language_counts`, `calibration`) are those of the whole collection, which alone
@@ -371,7 +371,7 @@ class Store(Protocol):
         """
 
     def at_one_state(self) -> "Store":
-        """The same store for one search, or one batch: what it reads of the whole collection, it reads once.
+        """Return the same store for one search, or one batch: what it reads of the whole collection, it reads once.
 
         Where chunks that were found are removed before they are read, it goes on with the state by then.
         """
@@ -394,7 +394,7 @@ class Store(Protocol):
         expected_text: str | None = None,
         summary_vector: Vector | None = None,
     ) -> None:
-        """Replaces a document and all its chunks, or adds it.
+        """Replace a document and all its chunks, or add it.
 
         `vectors` has one unit row per chunk, of the collection's dimension, and `terms` one mapping per chunk;
         anything else raises DriverFailed, as does a chunk id that belongs to another document. `summary_vector` is
@@ -404,13 +404,13 @@ class Store(Protocol):
         """
 
     def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
-        """Puts several documents, each id once, faster than one by one: as one change, all of them or none.
+        """Put several documents, each id once, faster than one by one: as one change, all of them or none.
 
         What another store kept is put exactly as it was there.
         """
 
     def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-        """The named messages of a thread that are in it, and all that an edit of them needs; NotFound without thread.
+        """Return the named messages that are in a thread, and all that an edit of them needs; NotFound without thread.
 
         These are: the `2 * reach` messages before and after each and at the end of the thread, the replies to each down
         to `reach` levels with the `2 * reach` messages before them, and what all of these answer, `reach` levels up and
@@ -419,25 +419,25 @@ class Store(Protocol):
         """
 
     def threads(self) -> AbstractContextManager[Callable[[str], ThreadView]]:
-        """A function that gives a thread by id, or raises NotFound; all are of one state, as long as it is open.
+        """Return a function that gives a thread by id, or raises NotFound; all are of one state, as long as it is open.
 
         No more of a thread is read than what is asked for.
         """
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Changes threads, all of them or none, at a cost that does not depend on their length.
+        """Change threads, all of them or none, at a cost that does not depend on their length.
 
         ConcurrentChange if a thread is not the one that was read, by its revision. A message may move from one thread
         to another; else a chunk id that belongs to another document raises DriverFailed.
         """
 
     def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-        """The messages of a channel that answer those, which were not stored when they came (`Section.awaits`)."""
+        """Return the messages of a channel that answer those, which were not stored then (`Section.awaits`)."""
 
     def summarise(
         self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
     ) -> None:
-        """Sets the summary of a document, its unit vector for `search_documents`, and who made it.
+        """Set the summary of a document, its unit vector for `search_documents`, and who made it.
 
         Without a vector it is pending, until `embed_pending` makes it.
 
@@ -446,20 +446,20 @@ class Store(Protocol):
         """
 
     def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
-        """Claims those of the documents that no other owner has claimed, and returns their ids.
+        """Claim those of the documents that no other owner has claimed, and return their ids.
 
         A claim ends by itself after so many seconds, and its owner may extend it; 0 seconds give it back. It tells
         workers what others are at, and prevents nothing else. The change number stays the same.
         """
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """All documents, or the given ones that exist, with everything that is kept of them, in order of insertion.
+        """Return all documents, or the given ones that exist, with all that is kept of them, in order of insertion.
 
         They are read a few at a time, so that a large collection never has to fit in memory.
         """
 
     def at_work(self) -> Work:
-        """Tells others, until its block ends, that vectors will be made here; `stats` says so."""
+        """Tell others, until its block ends, that vectors will be made here; `stats` says so."""
 
     def embed_pending(
         self,
@@ -467,7 +467,7 @@ class Store(Protocol):
         on_progress: Callable[[int, int, float], None] | None = None,
         documents: Collection[str] | None = None,
     ) -> tuple[int, dict[str, str]]:
-        """Makes the vectors of chunks and summaries that were put without one, of all documents or of some.
+        """Make the vectors of chunks and summaries that were put without one, of all documents or of some.
 
         The newest come first, texts of like length in one call, and what a call gave is stored before the next one.
         Returns of how many chunks they were made, and why some were not, by document. Processes share the work, and
@@ -475,10 +475,10 @@ class Store(Protocol):
         """
 
     def staged_model(self) -> StagedModel | None:
-        """The model of the staged vectors, which are stored beside those in use; None if there are none."""
+        """Return the model of the staged vectors, which are stored beside those in use; None if there are none."""
 
     def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
-        """Stages vectors of another model for all chunks and summaries that lack one, and returns how many were made.
+        """Stage vectors of another model for all chunks and summaries that lack one, and return how many were made.
 
         Searches and writes go on meanwhile. Called again, it continues where it stopped, and catches up with changes.
         StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done, the total,
@@ -486,59 +486,59 @@ class Store(Protocol):
         """
 
     def switch_to_staged(self, embedder: Embedder) -> "Store":
-        """Makes the staged vectors those in use and stages the old ones; returns the store opened for the new model.
+        """Make the staged vectors those in use and stage the old ones; return the store opened for the new model.
 
         Missing vectors are made first, while writes wait. This store, and whoever else has the collection open, raises
         ModelSwitched from then on.
         """
 
     def with_model_in_use(self, embedder: Embedder) -> "Store":
-        """The store of the same collection after it was switched to this model, in place of one that was open before.
+        """Return the same collection opened for this model, to which it was switched, in place of this store.
 
         It shares the connections of this one, which is not to be used any more. StoreMismatch if the model is another.
         """
 
     def discard_staged(self) -> bool:
-        """Deletes the staged vectors; whether there were any."""
+        """Delete the staged vectors; return whether there were any."""
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
-        """Sets `Document.stamp` (the state of its file) of an unchanged document; the change number stays the same."""
+        """Set `Document.stamp` (the state of its file) of an unchanged document; the change number stays the same."""
 
     def drop(self, doc_ids: Sequence[str]) -> int:
-        """Deletes documents with their chunks, vectors and terms; returns how many existed."""
+        """Delete documents with their chunks, vectors and terms; return how many existed."""
 
     def document(self, doc_id: str) -> Document:
-        """The document, equal to the one that was put; NotFound if it is not there."""
+        """Return the document, equal to the one that was put; NotFound if it is not there."""
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-        """The records of the documents that the filter admits by document, kind, channel and meta, by uri, then id."""
+        """Return the records that the filter admits by document, kind, channel and meta, by uri, then id."""
 
     def chunks(self, doc_id: str) -> list[Chunk]:
-        """The chunks of a document in order of `index`; NotFound if the document is not there."""
+        """Return the chunks of a document in order of `index`; NotFound if the document is not there."""
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """The chunks that exist among the ids, by id."""
+        """Return the chunks that exist among the ids, by id."""
 
     def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
-        """The last k chunks that were added to a channel, the newest last, at a cost that does not grow with it."""
+        """Return the k chunks last added to a channel, the newest last, at a cost that does not grow with it."""
 
     def channels(self) -> list[str]:
-        """The channels that have chunks, sorted, at a cost that grows only with their number."""
+        """Return the channels that have chunks, sorted, at a cost that grows only with their number."""
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
-        """All chunks that the filter admits, by document id, then `index`, read in batches.
+        """Yield all chunks that the filter admits, by document id, then `index`, read in batches.
 
         A chunk that exists throughout the scan comes exactly once, whatever changes meanwhile; one that is added or
         removed during it may or may not come.
         """
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of the chunks that exist among the ids, by id, as they were put."""
+        """Return the vectors of the chunks that exist among the ids, by id, as they were put."""
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
-        """The k chunks of greatest cosine, best first, ties by id; the score is the cosine. `vector` has unit length.
+        """Find the k chunks of greatest cosine (the score), best first, ties by id. `vector` has unit length.
 
         "exact" compares all chunks that the filter admits; "ann" may use an approximate index, in which case `breadth`
         is the number of candidates that it explores (None: its default).
@@ -555,83 +555,83 @@ class Store(Protocol):
         mode: Mode = "ann",
         breadth: int | None = None,
     ) -> list[Candidates]:
-        """The candidates of each query, a vector and its terms: what all rankings find, and these chunks if they exist.
+        """Find candidates for each query, a vector and its terms: all that the rankings find, and these chunks if any.
 
         A ranking is what `search_vectors` and `search_terms` find with its filter; the queries are searched together.
         Hits are read as within the filter `shown`.
         """
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
+        """Find the k documents whose summary has the greatest cosine: their ids and it, best first, ties by id."""
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
-        """The k chunks of greatest BM25 score that contain any of the terms, best first, ties by id.
+        """Find the k chunks of greatest BM25 score that contain any of the terms, best first, ties by id.
 
         A term that occurs twice in the query counts twice. The formula is `clew.drivers.store.bm25`.
         """
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well the chunks that exist among the ids match the terms of a query, by id.
+        """Return how well the chunks that exist among the ids match the terms of a query, by id.
 
         The counts are those of the whole collection, as in `search_terms`; a term that it does not have counts in the
         share. A term that occurs twice in the query counts twice. Without terms, every match is 0.
         """
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
-        """How many chunks of the whole collection have each of the terms, counted up to `at_most`."""
+        """Count the chunks of the whole collection that have each of the terms, up to `at_most`."""
 
     def language_counts(self, *, exact: bool = False) -> dict[str, int]:
-        """How many chunks are in each language, counted up to a few thousand at next to no cost, or `exact`.
+        """Count the chunks in each language, up to a few thousand at next to no cost, or `exact`.
 
         Empty where the chunks were indexed before their language was kept; "und" where it is not known.
         """
 
     def calibration(self) -> str:
-        """The text that `set_calibration` kept; empty if there is none."""
+        """Return the text that `set_calibration` kept; empty if there is none."""
 
     def set_calibration(self, text: str) -> None:
-        """Keeps a text about the collection; the change number grows, since results that depend on it change."""
+        """Keep a text about the collection; the change number grows, since results that depend on it change."""
 
     @property
     def sessions(self) -> SessionStore:
         """The sessions that are kept with the collection: the numbers of their documents, and their messages."""
 
     def counts(self) -> StoreStats:
-        """The counts, the embedder and its dimension, and the change number, at next to no cost."""
+        """Return the counts, the embedder and its dimension, and the change number, at next to no cost."""
 
     def stats(self) -> StoreStats:
-        """The counts, the kind of the index and the bytes on disk, and whether vectors are being made."""
+        """Return the counts, the kind of the index and the bytes on disk, and whether vectors are being made."""
 
     def describe_pending(self) -> str:
-        """How many chunks are searchable by meaning, in words; empty, at next to no cost, if all of them are."""
+        """Describe how many chunks are searchable by meaning; empty, at next to no cost, if all of them are."""
 
     def change_number(self) -> int:
-        """A number that grows with every change of the collection, at next to no cost: caches are keyed by it."""
+        """Return a number that grows with every change of the collection, at next to no cost, as the key of caches."""
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when all writes are on disk and the index is optimised; results do not change.
+        """Return when all writes are on disk and the index is optimised; results do not change.
 
         Not `with_graph`, what takes long is left out, the graph or the partitions of the vectors: these are about to be
         replaced.
         """
 
     def maintain(self) -> list[str]:
-        """Removes what deleted rows and old versions leave behind and keeps up the indexes; what was done, in words.
+        """Remove what deleted rows and old versions leave behind and keep up the indexes; say what was done, in words.
 
         It may take long, and others search and write meanwhile; results do not change.
         """
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+        """Give free room back to the disk; return what could not be done, None if less than this share is free."""
 
     def purge(self) -> Purge:
-        """Overwrites what was deleted before.
+        """Overwrite what was deleted before.
 
         Others may read and write meanwhile, or wait for it. The index is built again by the next `flush` or search.
         """
 
     def notes(self) -> list[str]:
-        """What is beyond the reach of `purge`, as sentences: backups, logs of a server."""
+        """Return what is beyond the reach of `purge`, as sentences: backups, logs of a server."""
 
     def close(self) -> None:
-        """Releases all resources; closing twice is allowed."""
+        """Release all resources; closing twice is allowed."""

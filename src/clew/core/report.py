@@ -39,7 +39,7 @@ def measure_progress(
     failed: int = 0,
     chunks: int = 0,
 ) -> Progress:
-    """Progress after so many seconds; time left and rate are estimated by the share of the work that is done.
+    """Measure progress after so many seconds; estimate time left and rate by the share of the work that is done.
 
     share: By default that of the units. While some are left, the rate is the one at which they take the time left.
     """
@@ -71,7 +71,7 @@ class PassedOver:
 
 
 def count_passed_over(entries: Iterable[PassedOver]) -> dict[str, int]:
-    """How many files were passed over for each reason, the most frequent first."""
+    """Count the files that were passed over for each reason, the most frequent first."""
     counts: dict[str, int] = {}
     for entry in entries:
         counts[entry.reason] = counts.get(entry.reason, 0) + entry.files
@@ -204,7 +204,7 @@ INTERVAL = 1.0  # seconds between two reports, and before the first
 
 @contextmanager
 def flush_after(flush: Callable[[], None], on_progress: OnProgress | None = None) -> Iterator[None]:
-    """Flushes a store after the block; the error of the block is raised even if the flush fails too.
+    """Flush a store after the block; the error of the block is raised even if the flush fails too.
 
     A large index takes minutes: progress is the seconds that have passed.
     """
@@ -225,7 +225,7 @@ def flush_after(flush: Callable[[], None], on_progress: OnProgress | None = None
 
 @contextmanager
 def _report_seconds(on_progress: OnProgress | None) -> Iterator[None]:
-    """Reports how long the block has taken, from a thread, until it ends or a report raises."""
+    """Report how long the block has taken, from a thread, until it ends or a report raises."""
     if on_progress is None:
         yield
         return

@@ -75,7 +75,7 @@ class Bounds:
 
 
 def bounded(low: int, high: int) -> Bounds:
-    """Bounds of a length."""
+    """Make the bounds of a length."""
     return Bounds(min_length=low, max_length=high)
 
 
@@ -643,7 +643,7 @@ class FieldOption:
     """A field of a request as a surface sees it."""
 
     name: str
-    type: Any  # without the Option, with its bounds
+    type: Any  # the type with its bounds; the Option is left out
     option: Option
     default: Any  # MISSING of one that must be given
 
@@ -654,7 +654,7 @@ class FieldOption:
 
 
 def list_options(request: Any, surface: Surface | None = None) -> tuple[FieldOption, ...]:
-    """The fields of a request that a surface has, those that must be given first; all of them without one."""
+    """List the fields of a request that a surface has, those that must be given first; all of them without one."""
     return _read_options(request, surface)
 
 
@@ -668,7 +668,7 @@ def _read_options(request: Any, surface: Surface | None) -> tuple[FieldOption, .
 
 
 def get_types(request: type, *, with_bounds: bool = False, with_nouns: bool = True) -> dict[str, Any]:
-    """The types of the fields; the command line takes no nouns, and starts without what they import."""
+    """Return the types of the fields; the command line takes no nouns, and starts without what they import."""
     names: dict[str, Any] = dict.fromkeys(("Citation", "Document", "Message"), object)
     if with_nouns:
         from clew.core.cite import Citation
@@ -689,5 +689,5 @@ def _read_field(field: "Field[Any]", hint: Any) -> FieldOption:
 
 
 def list_requests() -> list[type[Request[Any]]]:
-    """Every request above."""
+    """List every request above."""
     return [each for each in globals().values() if isinstance(each, type) and "verb" in vars(each)]

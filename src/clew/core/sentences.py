@@ -32,7 +32,7 @@ _INITIALS = compile_pattern(r"[^\W\d_](?:\.[^\W\d_])*")
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """The spans (start, end) of the sentences in order; together they cover every non-space character once."""
+    """Return the spans (start, end) of the sentences in order; together they cover every non-space character once."""
     cuts = [0]
     passed = 0
     for candidate in _MAY_BE_BOUNDARY.finditer(text):
@@ -59,7 +59,7 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
-    """Whether a full stop (or ! ? …) ends the sentence that begins at `start`."""
+    """Return whether a full stop (or ! ? …) ends the sentence that begins at `start`."""
     following = _NEXT_WORD.match(text, mark.end())
     if not following:
         return True
@@ -90,7 +90,7 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(last: str) -> bool:
-    """Whether the word before a full stop is an initial or an abbreviation, after which a sentence may go on."""
+    """Return whether the word before a full stop is an initial or an abbreviation, after which a sentence may go on."""
     if len(last) == 1:
         return last.isupper()
     return last.casefold() in TRAILING_ABBREVIATIONS or ("." in last and _INITIALS.fullmatch(last) is not None)

@@ -44,7 +44,7 @@ _ONESELF = compile_pattern(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|m
 
 
 def estimate_intent(text: str) -> float:
-    """The chance that a text wants an answer from documents: 1 for anything but small talk and chatter.
+    """Estimate the chance that a text wants an answer from documents: 1 for anything but small talk and chatter.
 
     Of several messages, one to a paragraph, it is that of the one that most likely wants one.
     """
@@ -59,7 +59,7 @@ def _estimate_intent(text: str) -> float:
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether a message has no words, or only words that greet, thank or react; of questions only courtesies are."""
+    """Return whether a message has no words, or only greets, thanks or reacts; a question must be a courtesy."""
     return _is_small_talk(text, tokenize_words(text))
 
 
@@ -72,7 +72,7 @@ def has_content(text: str) -> bool:
 
 
 def is_question(text: str) -> bool:
-    """Whether a message asks, by its mark or by its first word."""
+    """Return whether a message asks, by its mark or by its first word."""
     return bool(_QUESTION.search(text))
 
 
@@ -94,7 +94,7 @@ def _is_small_talk(text: str, words: list[str]) -> bool:
 
 
 def _is_chatter(text: str, words: list[str]) -> bool:
-    """Whether a short message asks nothing and tells of oneself, or is mostly social: "sorry, my train is late"."""
+    """Return whether a short message asks nothing and tells of oneself, or is social: "sorry, my train is late"."""
     if len(words) > MAX_WORDS or is_question(text):
         return False
     said = [word for word in words if word not in _FUNCTION_WORDS]

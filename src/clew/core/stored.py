@@ -53,7 +53,7 @@ class StoredDocument:
     summary_vector: Vector | None = None
 
     def fingerprint(self) -> str:
-        """A hash of 32 hexadecimal digits; equal for two documents that are stored identically, to the last bit."""
+        """Hash a document to 32 hexadecimal digits; equal for two that are stored identically, to the last bit."""
         hasher = xxhash.xxh3_128()
         hasher.update(_to_json_line(_list_document_fields(self.document)))
         for chunk, vector, terms in zip(self.chunks, self.vectors, self.terms, strict=True):
@@ -147,12 +147,12 @@ ChangeSession = Callable[[StoredSession], StoredSession]
 
 
 def messages_to_json(messages: tuple[Message, ...]) -> str:
-    """The roles and texts of messages as JSON, in ASCII: it escapes also what UTF-8 cannot encode."""
+    """Write the roles and texts of messages as JSON, in ASCII: it escapes also what UTF-8 cannot encode."""
     return json.dumps([[message.role, message.text] for message in messages])
 
 
 def parse_messages(text: str) -> tuple[Message, ...]:
-    """The messages that `messages_to_json` wrote."""
+    """Parse the messages that `messages_to_json` wrote."""
     return tuple(Message(said, role=role) for role, said in json.loads(text))
 
 

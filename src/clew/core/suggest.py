@@ -14,7 +14,7 @@ _MIN_WORD = 2  # characters of a word by which a name is found
 def find_close_names(
     name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4, by_word: bool = False
 ) -> list[str]:
-    """The candidates most like the name, nearest first, compared without regard to case.
+    """Find the candidates most like the name, nearest first, compared without regard to case.
 
     First the same name in another case, then, `by_word`, names of which one has all words of the other, as a person's
     first name and full name, then those alike by difflib's ratio, of which `cutoff` is the least, from 0 to 1.
@@ -38,13 +38,13 @@ def find_close_names(
 def format_suggestion(
     name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4, by_word: bool = False
 ) -> str:
-    """The question `did you mean a, b?` with the nearest candidates; empty if none is near."""
+    """Format the question `did you mean a, b?` with the nearest candidates; empty if none is near."""
     near = find_close_names(name, candidates, max_names=max_names, cutoff=cutoff, by_word=by_word)
     return f"did you mean {', '.join(near)}?" if near else ""
 
 
 def unknown_name_error(what: str, name: object, known: Iterable[str]) -> NotFound:
-    """The error for a name that is in no table: the nearest one, and all that there are."""
+    """Make the error for a name that is in no table: the nearest one, and all that there are."""
     names = list(known)
     near = find_close_names(str(name), names, max_names=1, cutoff=0.6)
     guess = f"; did you mean {near[0]}?" if near else "."
@@ -52,13 +52,13 @@ def unknown_name_error(what: str, name: object, known: Iterable[str]) -> NotFoun
 
 
 def format_names(names: Sequence[str], *, max_names: int = 3) -> str:
-    """The names in a list, which says how many more there are: `general, leads, ops and 4 more`."""
+    """Format the names in a list, which says how many more there are: `general, leads, ops and 4 more`."""
     shown = ", ".join(names[:max_names])
     return f"{shown} and {len(names) - max_names} more" if len(names) > max_names else shown
 
 
 def suggest_name(what: str, name: str, known: Iterable[str], *, place: str = "") -> str:
-    """The sentence for a name that is not known (in a place): the nearest ones, or else the first that there are."""
+    """Write a sentence for a name that is not known (in a place): the nearest ones, or else the first ones."""
     names = sorted(known)
     hint = format_suggestion(name, names, cutoff=0.5, by_word=True) or (
         f"there are {format_names(names)}" if names else ""
@@ -78,12 +78,12 @@ def _split_words(name: str) -> set[str]:
 
 
 def _shares_words(some: set[str], others: set[str]) -> bool:
-    """Whether all words of one name are words of the other."""
+    """Return whether all words of one name are words of the other."""
     return bool(others) and (some <= others or others <= some)
 
 
 def format_count(count: int, noun: str, plural: str = "") -> str:
-    """The count with its noun, singular for one: `1 document`, `2,000 documents`, `3 replies`."""
+    """Format the count with its noun, singular for one: `1 document`, `2,000 documents`, `3 replies`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
@@ -94,7 +94,7 @@ _PARAMETER = compile_pattern(r"(?i)((?:^|[?&\s])[^=&?\s]*(?:password|passwd|toke
 
 
 def mask_secrets(address: str) -> str:
-    """The address with the password of its user and secret parameters replaced by asterisks."""
+    """Replace the password of the user and secret parameters of an address by asterisks."""
     hidden = _USER.sub(rf"\1:{HIDDEN}@", address)
     if hidden == address and re.match(r"[a-z]+:/", address, re.IGNORECASE) and "://" not in address:
         hidden = _LOOSE.sub(rf"\1:{HIDDEN}@", address)

@@ -8,22 +8,22 @@ _CELL = compile_pattern(r"(?<!\\)\|")
 
 
 def is_table_row(line: str) -> bool:
-    """Whether a line is a row of a table, or its delimiter."""
+    """Return whether a line is a row of a table, or its delimiter."""
     return _ROW.fullmatch(line.rstrip("\n")) is not None
 
 
 def is_delimiter_row(line: str) -> bool:
-    """Whether a line is the delimiter between the header and the rows of a table."""
+    """Return whether a line is the delimiter between the header and the rows of a table."""
     return "|" in line and _DELIMITER.fullmatch(line.rstrip("\n")) is not None
 
 
 def split_cells(row: str) -> list[str]:
-    """The cells of a row, without white space around them."""
+    """Split a row into its cells, without white space around them."""
     return [cell.strip() for cell in _CELL.split(row.strip().removeprefix("|").removesuffix("|"))]
 
 
 def find_table_header(text: str, at: int) -> str:
-    """The header row and the delimiter above the row that begins at a position; empty where that is no such row."""
+    """Find the header row and the delimiter above the row that begins at a position; empty if it is no such row."""
     start = text.rfind("\n", 0, at) + 1
     line_end = text.find("\n", at)
     if not is_table_row(text[start : line_end if line_end >= 0 else len(text)]):
@@ -41,7 +41,7 @@ def find_table_header(text: str, at: int) -> str:
 
 
 def label_cells(row: str, header: str) -> str:
-    """A row as `column: cell` for each cell that is not empty, separated by semicolons; as it is, without a header."""
+    """Write a row as `column: cell` for each cell that is not empty, between semicolons; as it is without a header."""
     names = split_cells(header.partition("\n")[0]) if header else []
     cells = split_cells(row)
     if not names or len(cells) > len(names):
@@ -51,5 +51,5 @@ def label_cells(row: str, header: str) -> str:
 
 
 def find_header_in_context(context: str) -> str:
-    """The header row that is kept in the context of a chunk which begins within a table; empty where there is none."""
+    """Find the header row kept in the context of a chunk that begins within a table; empty where there is none."""
     return next((line for line in context.split("\n") if is_table_row(line)), "")

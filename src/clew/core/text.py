@@ -70,7 +70,7 @@ _lock = Lock()
 
 
 def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) -> dict[str, int]:
-    """Term frequencies of a text; never empty if the text has a letter or a digit.
+    """Count the terms of a text; never empty if the text has a letter or a digit.
 
     A stored text is stemmed in one language, English if none is detected. A query whose language is unclear is stemmed
     in each candidate language, so that it matches the stored text either way.
@@ -85,7 +85,7 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
-    """The stems of the pieces of a text, with their counts."""
+    """Count the stems of the pieces of a text."""
     found: dict[str, int] = {}
     for piece, count in Counter(pieces).items():
         for stem in _stem_piece(piece, languages):
@@ -95,18 +95,18 @@ def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -
 
 
 def tokenize_words(text: str) -> list[str]:
-    """The words in order, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
+    """Split a text into words, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
     plain = _PLAIN_WORD.findall(strip_diacritics(compose(text).casefold()).replace("_", " "))
     return list(chain.from_iterable(split_bigrams(word) if UNSPACED_RUN.match(word) else (word,) for word in plain))
 
 
 def estimate_tokens(text: str) -> int:
-    """The estimated number of tokens: a quarter of the characters, rounded up."""
+    """Estimate the number of tokens: a quarter of the characters, rounded up."""
     return -(-len(text) // 4)
 
 
 def prepend_headings(headings: Sequence[str], text: str) -> str:
-    """The text after its headings, from the deepest up to the first of more than one word, joined by colons.
+    """Put the headings before a text, from the deepest up to the first of more than one word, joined by colons.
 
     One word ("Example", "Setup") needs the heading above it; two ("Quick Start", "OAuth 2.0") already name a subject.
     """
@@ -124,13 +124,13 @@ def _join_headings(headings: tuple[str, ...]) -> str:
 
 
 def _split_pieces(text: str) -> list[str]:
-    """The case-folded pieces of every token of the text."""
+    """Split a text into the case-folded pieces of every token."""
     words, bigrams = split_words(text)
     return [*chain.from_iterable(map(expand_word, words)), *bigrams]
 
 
 def split_words(text: str) -> tuple[list[str], list[str]]:
-    """What stands between spaces, and the bigrams of what is written without any."""
+    """Split a text into what stands between spaces, and the bigrams of what is written without any."""
     if text.isascii():
         return text.split(), []
     spaced, runs = split_runs(text)
@@ -138,7 +138,7 @@ def split_words(text: str) -> tuple[list[str], list[str]]:
 
 
 def split_runs(text: str) -> tuple[str, list[str]]:
-    """The composed text without the runs of letters that are written without spaces, and those runs."""
+    """Split the composed text into what has no runs of letters written without spaces, and those runs."""
     if text.isascii():
         return text, []
     text = compose(text)
@@ -147,39 +147,39 @@ def split_runs(text: str) -> tuple[str, list[str]]:
 
 
 def fold_plain_word(word: str) -> str:
-    """The one piece of what stands between two spaces if it is a word of ASCII letters, as most are; "" if not."""
+    """Return the only piece of what stands between two spaces if it is a word of ASCII letters; "" if not."""
     bare = word.strip("(),.;:")
     return bare.lower()[:_MAX_TERM_LENGTH] if bare.isascii() and _is_one_word(bare) else ""
 
 
 @lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
 def expand_word(word: str) -> tuple[str, ...]:
-    """The pieces of the tokens between two spaces."""
+    """Expand what stands between two spaces to the pieces of its tokens."""
     if (bare := word.strip("(),.;:")).isalpha():
         return expand_token(bare)
     return tuple(chain.from_iterable(map(expand_token, TOKEN.findall(word))))
 
 
 def split_bigrams(run: str) -> list[str]:
-    """The character bigrams of a run, or its only character."""
+    """Split a run into the bigrams of its characters, or its only character."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 @lru_cache(maxsize=1 << 16)
 def expand_token(token: str) -> tuple[str, ...]:
-    """The token and, if it is compound, its parts; case-folded, without duplicates."""
+    """Return the token and, if it is compound, its parts; case-folded, without duplicates."""
     if token.isascii() and (_is_one_word(token) or token.isdigit()):
         return (token.lower()[:_MAX_TERM_LENGTH],)
     return tuple(dict.fromkeys(part[:_MAX_TERM_LENGTH] for part in map(_fold_case, _split_token(token)) if part))
 
 
 def _fold_case(part: str) -> str:
-    """The part case-folded; composed again, since case folding may decompose a letter."""
+    """Fold the case of a part and compose it again, since case folding may decompose a letter."""
     return unicodedata.normalize("NFKC", part.casefold())
 
 
 def _split_token(token: str) -> Iterator[str]:
-    """The parts of a token, outermost first."""
+    """Split a token into its parts, outermost first."""
     if _is_one_word(token):
         yield token
         return
@@ -210,12 +210,12 @@ def _split_token(token: str) -> Iterator[str]:
 
 
 def _is_one_word(token: str) -> bool:
-    """Whether a token is letters in the case of a word, a name or an acronym."""
+    """Return whether a token is letters in the case of a word, a name or an acronym."""
     return token.isalpha() and (token.islower() or token[1:].islower() or token.isupper())
 
 
 def _strip_apostrophe(token: str) -> str:
-    """The token without a possessive, a contracted verb or an elided article: Ada's, we'll, l'eau, dell'arte."""
+    """Strip a possessive, a contracted verb or an elided article from a token: Ada's, we'll, l'eau, dell'arte."""
     head, _, tail = token.replace("’", "'").rpartition("'")
     if not head or not tail:
         return head + tail
@@ -228,7 +228,7 @@ def _strip_apostrophe(token: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """The stems of a piece without diacritics, each once; none if it is a function word in all of the languages."""
+    """Stem a piece without diacritics, each stem once; none if it is a function word in all of the languages."""
     if piece[0] > "ɏ":  # past Latin
         languages = tuple(code for low, high, code in _SCRIPTS if low <= piece[0] <= high)
     if not languages:
@@ -242,7 +242,7 @@ def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def stem_word(word: str, code: str) -> str:
-    """The stem of a word by the Snowball stemmer of a language."""
+    """Stem a word by the Snowball stemmer of a language."""
     with _lock:  # a Snowball stemmer is not thread-safe
         if code not in _stemmers:
             _stemmers[code] = Stemmer.Stemmer(STEMMERS[code], 0)
@@ -250,7 +250,7 @@ def stem_word(word: str, code: str) -> str:
 
 
 def strip_diacritics(word: str) -> str:
-    """The word without diacritics; marks that distinguish letters, as in Indic scripts and kana, stay."""
+    """Strip diacritics from a word; marks that distinguish letters, as in Indic scripts and kana, stay."""
     if word.isascii():
         return word
     bare = unicodedata.normalize("NFKD", word).translate(_DIACRITICS)

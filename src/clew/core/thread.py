@@ -37,7 +37,7 @@ class Thread:
     awaits: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> Document:
-        """The thread as a Document: the texts of the messages joined, each a section with its author and time.
+        """Return the thread as a Document: the texts of the messages joined, each a section with its author and time.
 
         The parent of a section is the message that it replies to.
         """
@@ -55,21 +55,21 @@ class Thread:
 
 
 def make_thread_title(channel: str, opening: str) -> str:
-    """The title of a thread without one: its channel and the beginning of its first message."""
+    """Make the title of a thread without one: its channel and the beginning of its first message."""
     first = " ".join(opening.split())
     short = first if len(first) <= _MAX_TITLE_CHARS else f"{first[: _MAX_TITLE_CHARS - 1].rstrip()}…"
     return f"#{channel}: {short}"
 
 
 def make_thread_uri(channel: str, first: str) -> str:
-    """The address of a thread: its channel and the id of its first message, which may name the channel itself."""
+    """Make the address of a thread: its channel and the id of its first message, which may name the channel itself."""
     return first if first.startswith(f"{channel}/") else f"{channel}/{first}"
 
 
 def join_messages(
     messages: Sequence[Message], *, guessed: Set[str], awaits: Mapping[str, str] | None = None
 ) -> tuple[str, tuple[Section, ...]]:
-    """The joined text of messages and their sections."""
+    """Join the texts of messages; return the text and their sections."""
     at, positions = 0, dict[str, int]()
     sections: list[Section] = []
     texts: list[str] = []
@@ -96,27 +96,27 @@ def join_messages(
 
 
 def make_first_chunk_id(message_id: str) -> str:
-    """The id of the first chunk of a message."""
+    """Make the id of the first chunk of a message."""
     return f"{message_id}_chunk_0"
 
 
 def find_guessed_replies(document: Document) -> set[str]:
-    """The ids of the messages in a thread's document whose `reply_to` was inferred."""
+    """Find the ids of the messages in a thread's document whose `reply_to` was inferred."""
     return {section.id for section in document.sections if section.guessed}
 
 
 def find_awaited_messages(document: Document) -> dict[str, str]:
-    """The ids of missing messages, by those of the messages in a thread's document that answer them."""
+    """Find the ids of missing messages, by those of the messages in a thread's document that answer them."""
     return {section.id: section.awaits for section in document.sections if section.awaits is not None}
 
 
 def is_thread(document: Document) -> bool:
-    """Whether the sections of a document are messages; a program may add a document of this kind as plain text."""
+    """Return whether the sections of a document are messages; a program may add plain text of this kind."""
     return document.kind == THREAD_KIND and bool(document.sections) and all(section.id for section in document.sections)
 
 
 def extract_messages(document: Document) -> list[Message]:
-    """The messages of a thread, in order."""
+    """Extract the messages of a thread, in order."""
     channel = str(document.meta.get("channel", ""))
     return [
         Message(
@@ -133,12 +133,12 @@ def extract_messages(document: Document) -> list[Message]:
 
 
 def get_message_text(document: Document, section: Section) -> str:
-    """The text of the message in a section, without the separator."""
+    """Return the text of the message in a section, without the separator."""
     return document.text[section.start : section.end].removesuffix(SEPARATOR)
 
 
 def fill_in_message(message: Message, old: Message) -> Message:
-    """A later version of a message, its unstated author, time, reply and access those of the one before."""
+    """Fill in a later version of a message: what it does not state of author, time, reply and access stays."""
     return replace(
         message,
         author=message.author or old.author,
@@ -281,11 +281,11 @@ class ThreadView:
         return [entry.place for entry in entries]
 
     def message(self, place: int) -> Message:
-        """The message at a place."""
+        """Return the message at a place."""
         return self._parse(place)[0]
 
     def is_guessed(self, place: int) -> bool:
-        """Whether it was inferred what the message there answers."""
+        """Return whether it was inferred what the message there answers."""
         return self._parse(place)[1]
 
     def _parse(self, place: int) -> tuple[Message, bool]:
@@ -299,7 +299,7 @@ class ThreadView:
         return self._parsed[place]
 
     def parent(self, place: int, *, ahead: int = 1) -> int | None:
-        """The place of the message that one answers; where it is not read, so many runs before it are."""
+        """Return the place of the message that one answers; where it is not read, so many runs before it are."""
         answered = self._entries[place].parent
         if answered is None:
             return None
@@ -310,7 +310,7 @@ class ThreadView:
         return self.places[answered]
 
     def reply_chain(self, place: int) -> Iterator[int]:
-        """The places of the messages that one replies to, directly or not, the nearest first."""
+        """Return the places of the messages that one replies to, directly or not, the nearest first."""
         ahead, read = 1, len(self._runs)
         at = self.parent(place)
         while at is not None:
@@ -320,14 +320,14 @@ class ThreadView:
             at = self.parent(at, ahead=ahead)
 
     def is_in_marked_thread(self, place: int) -> bool:
-        """Whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
+        """Return whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
         if self._entries[place].parent is not None and not self.is_guessed(place):
             return True
         replies = self._keep(self._find("parent", [self._entries[place].id], MAX_REPLIES))
         return any(not self.is_guessed(reply) for reply in replies)
 
     def step(self, place: int, by: Literal[-1, 1]) -> int | None:
-        """The place of the message after (1) or before (-1) one; None at the end."""
+        """Return the place of the message after (1) or before (-1) one; None at the end."""
         run: int | None = place >> RUN_BITS
         while run is not None:
             self._load_runs([run])
@@ -339,7 +339,7 @@ class ThreadView:
         return None
 
     def walk(self, place: int, by: Literal[-1, 1]) -> Iterator[int]:
-        """The places after (1) or before (-1) one, the nearest first."""
+        """Yield the places after (1) or before (-1) one, the nearest first."""
         at = self.step(place, by)
         while at is not None:
             yield at
@@ -356,12 +356,12 @@ class ThreadView:
         return self._blocks[at] << shift if by == 1 else (self._blocks[at] + 1 << shift) - 1
 
     def is_whole(self, places: Collection[int]) -> bool:
-        """Whether these are the places of all messages."""
+        """Return whether these are the places of all messages."""
         return all(one == other for one, other in zip_longest(sorted(places), self.walk(self.bounds[0], 1)))
 
 
 def view_document(document: Document) -> ThreadView:
-    """The view of a thread that has been read whole."""
+    """Make the view of a thread that has been read whole."""
     ids = [section.id for section in document.sections]
     entries = [
         ThreadEntry(

@@ -15,7 +15,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 def assume_utc(at: datetime) -> datetime:
-    """The time itself if it has a zone, else the same time in UTC."""
+    """Return the time itself if it has a zone, else the same time in UTC."""
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
@@ -24,22 +24,22 @@ def to_timestamp(at: datetime) -> float: ...
 @overload
 def to_timestamp(at: datetime | None) -> float | None: ...
 def to_timestamp(at: datetime | None) -> float | None:
-    """Seconds since 1970; a time without a zone is UTC."""
+    """Return the seconds since 1970; a time without a zone is UTC."""
     return None if at is None else assume_utc(at).timestamp()
 
 
 def to_iso(at: datetime | None) -> str | None:
-    """The time as ISO 8601, with its zone if it has one."""
+    """Write the time as ISO 8601, with its zone if it has one."""
     return at.isoformat() if at else None
 
 
 def from_iso(text: str | None) -> datetime | None:
-    """The time that `to_iso` wrote, without a zone if it had none; ValueError if the text is not ISO 8601."""
+    """Read the time that `to_iso` wrote, without a zone if it had none; ValueError if the text is not ISO 8601."""
     return datetime.fromisoformat(text) if text else None
 
 
 def parse_iso_or_none(text: str) -> datetime | None:
-    """The time of an ISO 8601 text, UTC if it names no zone; None if it is not one."""
+    """Parse a time from an ISO 8601 text, UTC if it names no zone; None if it is not one."""
     try:
         return assume_utc(datetime.fromisoformat(text.strip()))
     except ValueError:
@@ -47,7 +47,7 @@ def parse_iso_or_none(text: str) -> datetime | None:
 
 
 def parse_time(text: str, now: datetime | None = None) -> datetime:
-    """The time that people type: ISO 8601, "today", "yesterday", or how long ago, as in 7d, 12h, 30m, 2w.
+    """Parse a time that people type: ISO 8601, "today", "yesterday", or how long ago, as in 7d, 12h, 30m, 2w.
 
     ValueError if it is none of these.
     """
@@ -66,25 +66,25 @@ Times = Sequence[Sequence[float]]
 
 
 def get_times(meta: Mapping[str, Any]) -> Times:
-    """The times in the meta of a document or a chunk; none if it is not a transcript."""
+    """Return the times in the meta of a document or a chunk; none if it is not a transcript."""
     times = meta.get(TIMES)
     return times if isinstance(times, list | tuple) else ()
 
 
 def select_times(times: Times, start: int, end: int) -> list[list[float]]:
-    """The times of a span, by the positions in it; it begins with what was being said at its start."""
+    """Select the times of a span, by the positions in it; it begins with what was being said at its start."""
     first = max(0, bisect_right(times, start, key=_get_position) - 1)
     return [[max(0, int(at) - start), second] for at, second in times[first:] if at < end]
 
 
 def find_second(times: Times, position: int) -> int | None:
-    """The second at which what stands at a position begins to be said; None if there are no times."""
+    """Find the second at which what stands at a position begins to be said; None if there are no times."""
     place = bisect_right(times, position, key=_get_position)
     return int(times[max(0, place - 1)][1]) if times else None
 
 
 def format_seconds(seconds: float) -> str:
-    """A second of a recording as hours, minutes and seconds: 00:01:23."""
+    """Format a second of a recording as hours, minutes and seconds: 00:01:23."""
     whole = int(seconds)
     return f"{whole // 3600:02}:{whole % 3600 // 60:02}:{whole % 60:02}"
 

@@ -53,26 +53,26 @@ class Trace:
         return self._token is not None
 
     def set_output(self, items: Sequence[object]) -> None:
-        """Records the results of the step: their number, and with `keeps_output` the results themselves."""
+        """Record the results of the step: their number, and with `keeps_output` the results themselves."""
         self.out = len(items)
         if self.keeps_output:
             self.output = tuple(items)
 
     def draw(self, *, depth: int = 0) -> str:
-        """The tree as indented lines."""
+        """Draw the tree as indented lines."""
         notes = "".join(f"  {key}={_format_note(value)}" for key, value in self.notes.items())
         out = "" if self.out is None else f"  {self.out} out"
         line = f"{'  ' * depth}{self.name}  {self.ms:.1f} ms{out}{notes}"
         return "\n".join([line, *(step.draw(depth=depth + 1) for step in self.steps)])
 
     def find(self, name: str) -> "Trace | None":
-        """The first step of that name in depth-first order, this one included; None if there is none."""
+        """Find the first step of that name in depth-first order, this one included; None if there is none."""
         if self.name == name:
             return self
         return next((found for step in self.steps if (found := step.find(name))), None)
 
     def find_note(self, key: str) -> Note | None:
-        """The first note of that name in depth-first order; None if there is none."""
+        """Find the first note of that name in depth-first order; None if there is none."""
         if key in self.notes:
             return self.notes[key]
         return next((found for each in self.steps if (found := each.find_note(key)) is not None), None)
@@ -85,7 +85,7 @@ _current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
 
 @contextmanager
 def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
-    """Records a new trace with every step taken inside the block, and with `keep` the results of each step."""
+    """Record a new trace with every step taken inside the block, and with `keep` the results of each step."""
     trace = Trace(name, keeps_output=keep)
     token = _current.set(trace)
     started = perf_counter()
@@ -97,7 +97,7 @@ def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
 
 
 def note(key: str, value: Note) -> None:
-    """Adds a note to the current step of the trace; does nothing where none is recorded."""
+    """Add a note to the current step of the trace; do nothing where none is recorded."""
     current = _current.get()
     if current is not None:
         current.notes[key] = value

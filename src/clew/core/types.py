@@ -112,7 +112,7 @@ class Document:
         object.__setattr__(self, "access", _check_access("Document", self.access))
 
     def heading_path(self, position: int) -> tuple[str, ...]:
-        """The labels from the outermost section down to this one, without empty ones."""
+        """Return the labels from the outermost section down to this one, without empty ones."""
         labels: list[str] = []
         at: int | None = position
         while at is not None:
@@ -237,7 +237,7 @@ class Hit:
     relevance: float = nan
 
     def with_score(self, score: float, name: str) -> "Hit":
-        """The same hit with a new score, which is also added to `scores` by its name."""
+        """Return the same hit with a new score, which is also added to `scores` by its name."""
         scores = {**self.scores, name: score}
         return Hit(self.chunk, self.document, score, scores, self.similarity, self.relevance)
 
@@ -275,12 +275,12 @@ class StoreStats:
     is_embedding: bool = False  # whether a process is at work that makes them, after it has read all its files
 
     def describe_pending(self) -> str:
-        """How many chunks have their vectors, in words."""
+        """Describe how many chunks have their vectors."""
         made = f"{self.chunks - self.pending:,} of {self.chunks:,} chunks are searchable by meaning"
         return f"{made}, the others by words" if self.pending else made
 
     def explain_pending(self) -> str:
-        """How many chunks have their vectors, and who makes the others."""
+        """Explain how many chunks have their vectors, and who makes the others."""
         who = "`clew backfill` makes their vectors, and so does the next `clew add`"
         if self.is_embedding:
             who = "an add is at work: it reads all files, then makes their vectors"
@@ -288,7 +288,7 @@ class StoreStats:
 
 
 def find_section_cycle(sections: Sequence[Section]) -> int | None:
-    """The position of a section that is among its own ancestors, or None."""
+    """Find the position of a section that is among its own ancestors, or None."""
     acyclic: set[int] = set()  # sections whose chain of parents is known to end
     for start in range(len(sections)):
         path: dict[int, None] = {}

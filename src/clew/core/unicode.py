@@ -41,7 +41,7 @@ _LOOKS = _Looks()
 
 
 def fold_look(text: str) -> str:
-    """The text as it looks, to be compared: without marks and characters that show nothing, in plain letters and signs.
+    """Return the text as it looks, for comparing: without marks and invisible characters, in plain letters and signs.
 
     Spaces, hyphens, colons, digits and letters of any width or style become the plain ones. Letters of other scripts
     stay as they are.
@@ -67,7 +67,7 @@ def _find_look(char: str) -> str:
 
 
 def compose(text: str) -> str:
-    """The text in NFKC; combining marks beyond 30 in a row, which take quadratic time to be sorted, are dropped."""
+    """Compose the text to NFKC; drop combining marks beyond 30 in a row, which take quadratic time to sort."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", _LONG_RUN.sub(_drop_marks, text))
@@ -84,7 +84,7 @@ def _drop_marks(run: re.Match[str]) -> str:
 
 
 def widen_to_whole_letters(text: str, start: int, end: int) -> tuple[int, int]:
-    """A span of a text that neither begins with a mark of the letter before it nor leaves out those of its last."""
+    """Widen a span of a text so that it neither begins with a mark of the letter before it nor cuts its last letter."""
     while 0 < start < len(text) and is_mark(text[start]):
         start -= 1
     while end < len(text) and is_mark(text[end]):
@@ -93,5 +93,5 @@ def widen_to_whole_letters(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def is_mark(letter: str) -> bool:
-    """Whether a character belongs to the letter before it: an accent, a vowel sign, a tone."""
+    """Return whether a character belongs to the letter before it: an accent, a vowel sign, a tone."""
     return letter > "\u02ff" and unicodedata.category(letter) in ("Mn", "Mc")

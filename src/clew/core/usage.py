@@ -51,7 +51,7 @@ class UsageMeter:
 
     @contextmanager
     def measure(self) -> Iterator["UsageMeter"]:
-        """Adds up all usage recorded inside the block, also by threads and tasks that are started inside it."""
+        """Add up all usage recorded inside the block, also by threads and tasks that are started inside it."""
         token = _active_meters.set((*_active_meters.get(), self))
         try:
             yield self
@@ -59,7 +59,7 @@ class UsageMeter:
             _active_meters.reset(token)
 
     def add(self, usage: Usage) -> None:
-        """Adds to the sum."""
+        """Add to the sum."""
         with self._lock:
             self._usage += usage
 
@@ -68,7 +68,7 @@ _active_meters: ContextVar[tuple[UsageMeter, ...]] = ContextVar("clew_usage_mete
 
 
 def record_usage(usage: Usage) -> None:
-    """Adds the usage of one call to all active meters; every LLM driver calls it once per call."""
+    """Add the usage of one call to all active meters; every LLM driver calls it once per call."""
     for meter in _active_meters.get():
         meter.add(usage)
 
@@ -82,7 +82,7 @@ class Price:
 
 
 def look_up_price(config: LLMConfig, model: str) -> Price:
-    """The price of a language model: its line in the price table, else zero.
+    """Look up the price of a language model: its line in the price table, else zero.
 
     A line may name the model with or without its address.
     """
@@ -105,28 +105,28 @@ class CostBudget:
     _lock: Lock = field(default_factory=Lock)
 
     def compute_cost(self, model: str, *, input_tokens: int, output_tokens: int = 0) -> float:
-        """The cost of that many tokens; a model without a price is free."""
+        """Compute the cost of that many tokens; a model without a price is free."""
         price = self.prices.get(model, Price())
         return (input_tokens * price.input + output_tokens * price.output) / MILLION
 
     def is_free(self, model: str) -> bool:
-        """Whether the model has no price."""
+        """Return whether the model has no price."""
         return self.prices.get(model, Price()) == Price()
 
     def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
-        """Reserves and returns the most that a call may cost, with `output` tokens per text, or raises CostLimit."""
+        """Reserve the most that a call may cost, with `output` tokens per text, and return it, or raise CostLimit."""
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
         max_cost = self.compute_cost(model, input_tokens=size, output_tokens=output * len(texts))
         self.reserve_cost(max_cost, model)
         return max_cost
 
     def settle(self, reserved: float, model: str, used: Usage) -> None:
-        """Releases the reservation of a call and adds its real cost."""
+        """Release the reservation of a call and add its real cost."""
         cost = self.compute_cost(model, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
         self.settle_cost(reserved, cost)
 
     def reserve_cost(self, max_cost: float, model: str) -> None:
-        """Reserves an amount for a call to the model, or raises CostLimit."""
+        """Reserve an amount for a call to the model, or raise CostLimit."""
         with self._lock:
             if self.limit is not None and self.spent + self._reserved + max_cost > self.limit:
                 raise CostLimit(
@@ -136,7 +136,7 @@ class CostBudget:
             self._reserved += max_cost
 
     def settle_cost(self, reserved: float, cost: float) -> None:
-        """Releases a reserved amount and adds what the call has cost."""
+        """Release a reserved amount and add what the call has cost."""
         with self._lock:
             self._reserved -= reserved
             self.spent += cost

@@ -42,7 +42,7 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 @contextmanager
 def _name_denied_files() -> Iterator[None]:
-    """Files that this user may not read become a DriverFailed that names them."""
+    """Turn files that this user may not read into a DriverFailed that names them."""
     try:
         yield
     except PermissionError as error:
@@ -123,7 +123,7 @@ class _Backends:
 
 
 def _choose_stores(place: "str | Path | BaseBackend", collection: str = "default") -> Any:
-    """What opens, lists and drops the collections of a place."""
+    """Choose what opens, lists and drops the collections of a place."""
     if not isinstance(place, str | Path):
         if collection != "default":
             raise SettingsError(f"a backend is one collection; leave out collection={collection!r}")
@@ -202,7 +202,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
 
 @_name_denied_files()
 def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tuple[Defect, ...]:
-    """Let a folder's collection be opened that is refused as a whole; returns what was wrong, repaired."""
+    """Let a folder's collection be opened that is refused as a whole; return what was wrong, repaired."""
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()
@@ -215,12 +215,12 @@ MEMORY: Final = ":memory:"
 
 
 def find_source_root(place: object) -> Path:
-    """The folder to which the uris of files are relative: the parent of the collections' folder, else the current."""
+    """Find the folder to which uris of files are relative: the parent of the collections' folder, else the current."""
     return resolve_folder(place).parent if _is_folder(place) else Path.cwd()
 
 
 def find_collection_folder(place: object, collection: str) -> Path | None:
-    """The folder of a collection; None for one in memory, on a server or over a backend."""
+    """Find the folder of a collection; None for one in memory, on a server or over a backend."""
     return resolve_folder(place) / collection if _is_folder(place) else None
 
 
@@ -229,33 +229,33 @@ def _is_folder(place: object) -> TypeGuard[str | Path]:
 
 
 def is_server_address(path: str | Path) -> bool:
-    """Whether a path is the address of a PostgreSQL server."""
+    """Return whether a path is the address of a PostgreSQL server."""
     return str(path).startswith(("postgresql://", "postgres://"))
 
 
 def is_shared(place: object) -> TypeGuard[str | Path]:
-    """Whether processes on many machines can write to the collections of a place at the same time."""
+    """Return whether processes on many machines can write to the collections of a place at the same time."""
     return isinstance(place, str | Path) and is_address(place)
 
 
 def is_lance_address(path: str | Path) -> bool:
-    """Whether a path is the address of Lance datasets: in object storage, or in a folder (`lance://`)."""
+    """Return whether a path is the address of Lance datasets: in object storage, or in a folder (`lance://`)."""
     return str(path).startswith(("lance://", "s3://", "gs://", "az://"))
 
 
 def is_address(path: str | Path) -> bool:
-    """Whether a path is the address of a server, of Lance datasets or of a plugin's store, and not a folder."""
+    """Return whether a path is the address of a server, of Lance datasets or of a plugin's store, and not a folder."""
     return is_server_address(path) or is_lance_address(path) or find_store_plugin(path) is not None
 
 
 def find_store_plugin(path: str | Path) -> Plugin | None:
-    """The plugin for the addresses that begin as this one, as `mongodb://`; None if there is none."""
+    """Find the plugin for the addresses that begin as this one, as `mongodb://`; None if there is none."""
     scheme, sign, _ = str(path).partition("://")
     return find_plugins("stores").get(scheme) if sign else None
 
 
 def resolve_folder(path: str | Path) -> Path:
-    """The folder of collections that a path names; DriverMissing for an address of no store that there is."""
+    """Resolve a path to the folder of collections that it names; DriverMissing for an address of an unknown store."""
     if "://" in str(path):
         raise DriverMissing(
             f"{mask_secrets(str(path))}: collections are kept in folders, in PostgreSQL and in object storage; give a "

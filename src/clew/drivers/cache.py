@@ -47,7 +47,7 @@ class CacheFile:
             pass  # a broken file fails now, not at the first search
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The values of those keys that are there."""
+        """Return the values of those keys that are there."""
         found: dict[str, bytes] = {}
         with self._connect() as db:
             for start in range(0, len(keys), BATCH):
@@ -57,12 +57,12 @@ class CacheFile:
         return found
 
     def put(self, values: Mapping[str, bytes]) -> None:
-        """Stores values by their keys, over those that are there."""
+        """Store values by their keys, over those that are there."""
         with self._connect() as db, _transaction(db):
             db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", values.items())
 
     def clear(self) -> int:
-        """Deletes all entries, and their bytes from the file; returns how many there were."""
+        """Delete all entries, and their bytes from the file; return how many there were."""
         with self._connect() as db:
             db.execute("PRAGMA secure_delete = ON")
             count = db.execute("DELETE FROM entries").rowcount
@@ -87,7 +87,7 @@ class CacheFile:
             raise DriverFailed(f"{self.path}: the cache file {problem}") from error
 
     def _create_or_check_table(self, db: sqlite3.Connection) -> None:
-        """Creates the table in a new file, and refuses a file that holds something else."""
+        """Create the table in a new file, and refuse a file that holds something else."""
         tables, version = _read_schema(db)
         if version > VERSION:
             raise DriverFailed(f"{self.path}: the cache file is of a newer version of Clew; delete the file")
@@ -114,7 +114,7 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _read_schema(db: sqlite3.Connection) -> tuple[set[str], int]:
-    """The names of the tables, and the version of the file: none and 0 for a new one."""
+    """Read the names of the tables, and the version of the file: none and 0 for a new one."""
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     (version,) = db.execute("PRAGMA user_version").fetchone()
     return tables, version

@@ -76,17 +76,17 @@ class OnnxModel:
         self.outputs = [each.name for each in self._session.get_outputs()]
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, without special tokens."""
+        """Tokenize each text to token ids, without special tokens."""
         cleaned = [replace_surrogates(text) for text in texts]
         return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(cleaned, add_special_tokens=False)]
 
     def run(self, ids: Sequence[int], types: Sequence[int] | None = None, *, output: str) -> NDArray[np.float32]:
-        """One output of the model, with its batch axis, for a sequence of token ids; token types are 0 by default."""
+        """Run the model on a sequence of token ids; return one output with its batch axis. Token types default to 0."""
         tokens = np.array([ids], dtype=np.int64)
         return self._run(tokens, np.ones_like(tokens), None if types is None else np.array([types]), output=output)
 
     def run_batch(self, rows: Sequence[Sequence[int]], *, output: str) -> list[NDArray[np.float32]]:
-        """One output for each sequence of token ids, padded to the longest; what was padded is cut off again."""
+        """Run the model on sequences of token ids, padded to the longest; return their outputs without the padding."""
         tokens = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
         mask = np.zeros_like(tokens)
         for at, ids in enumerate(rows):
@@ -125,7 +125,7 @@ def _make_options() -> Any:
 
 
 def choose_providers(device: Device, available: Sequence[str], *, name: str) -> list[str]:
-    """The execution providers for a device, the preferred one first; DriverMissing if a GPU is asked for in vain."""
+    """Choose the execution providers for a device, the preferred one first; DriverMissing without the GPU asked for."""
     found = [each for each in (*GPUS, *(ONLY_IF_ASKED if device == "gpu" else ())) if each in available]
     if device == "gpu" and not found:
         raise DriverMissing(
@@ -150,7 +150,7 @@ class PairTemplate:
         self.size = sum(map(len, self._ids))
 
     def encode_pair(self, first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The token ids of two tokenized texts with the special tokens around them, and the token types."""
+        """Join the token ids of two texts with the special tokens around them; return them and the token types."""
         before, between, after = self._ids
         types_before, types_between, types_after = self._types
         ids = [*before, *first, *between, *second, *after]
@@ -159,7 +159,7 @@ class PairTemplate:
 
 
 def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequence[list[int]]) -> list[T]:
-    """Maps a function over the windows, in order, on all cores; the longest start first, so that all end together."""
+    """Map a function over the windows, in order, on all cores; the longest start first, so that all end together."""
     order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
     results = run_parallel([partial(function, windows[at]) for at in order], max_concurrent=count_cores())
     by_place = dict(zip(order, results, strict=True))
@@ -167,7 +167,7 @@ def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequ
 
 
 def run_in_batches(function: Callable[[list[list[int]]], list[T]], windows: Sequence[list[int]]) -> list[T]:
-    """Maps a function of a batch over the windows, in order; the windows of a batch are of like length."""
+    """Map a function of a batch over the windows, in order; the windows of a batch are of like length."""
     order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
     results: dict[int, T] = {}
     for start in range(0, len(order), BATCH):
@@ -177,7 +177,7 @@ def run_in_batches(function: Callable[[list[list[int]]], list[T]], windows: Sequ
 
 
 def count_cores() -> int:
-    """The number of cores that this process may use: in a container fewer than the machine has.
+    """Count the cores that this process may use: in a container fewer than the machine has.
 
     OMP_NUM_THREADS lowers it, which a scheduler sets that gives a process a part of its machine.
     """
@@ -187,7 +187,7 @@ def count_cores() -> int:
 
 
 def find_package_folder(package: str, *, install: str) -> Path:
-    """The folder of an installed package, found without importing it; DriverMissing says `install`."""
+    """Find the folder of an installed package, found without importing it; DriverMissing says `install`."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise DriverMissing(install)
@@ -195,7 +195,7 @@ def find_package_folder(package: str, *, install: str) -> Path:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file beside a model; empty if there is no such file or it holds no object."""
+    """Read the JSON object in a file beside a model; empty if there is no such file or it holds no object."""
     if not path.is_file():
         return {}
     try:
@@ -206,7 +206,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_max_tokens(folder: Path) -> int:
-    """The smallest token limit in the files beside a model, and the usual one where they name none."""
+    """Read the smallest token limit in the files beside a model, and the usual one where they name none."""
     limits = [
         read_json_object(folder / "sentence_bert_config.json").get("max_seq_length"),
         read_json_object(folder / "config.json").get("max_position_embeddings"),
@@ -221,7 +221,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_session(file: Path, make_options: Callable[[], Any], *, providers: list[str], keep: bool) -> Any:
-    """The model in a file, opened by onnxruntime; by its kept graph, which is made if there is none yet, if `keep`."""
+    """Open the model in a file by onnxruntime; if `keep`, by its kept graph, which is made if there is none."""
     from onnxruntime import InferenceSession
 
     kept = _find_kept(file) if keep else None
@@ -236,12 +236,12 @@ def open_session(file: Path, make_options: Callable[[], Any], *, providers: list
 
 
 def find_cache_folder() -> Path:
-    """The folder of the kept graphs: in XDG_CACHE_HOME, by default .cache in the home folder."""
+    """Find the folder of the kept graphs: in XDG_CACHE_HOME, by default .cache in the home folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clew" / "models"
 
 
 def _find_kept(file: Path) -> Path | None:
-    """Where the graph of a file is kept; None for a file that is too small or too large."""
+    """Return where the graph of a file is kept; None for a file that is too small or too large."""
     from onnxruntime import __version__ as version
 
     try:
@@ -257,7 +257,7 @@ def _find_kept(file: Path) -> Path | None:
 
 
 def _optimize(file: Path, kept: Path, options: Any) -> bool:
-    """Keeps the optimised graph of a file, whole or not at all, in place of an earlier one; whether that succeeded."""
+    """Keep the optimised graph of a file, whole or not at all, in place of an earlier one; return whether it did."""
     from onnxruntime import GraphOptimizationLevel, InferenceSession
 
     try:

@@ -74,7 +74,7 @@ def find_plugins(group: str) -> Mapping[str, Plugin]:
 
 @cache
 def _find_all() -> Mapping[str, Mapping[str, Plugin]]:
-    """The plugins by group and name. Most packages have none, so only the text of their entry points is looked at."""
+    """Find the plugins by group and name, by the text of entry points alone: most packages have none."""
     from importlib.metadata import distributions
 
     found: dict[str, dict[str, Plugin]] = {}

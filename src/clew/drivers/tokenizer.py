@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load_tokenizer(path: Path) -> "Tokenizer":
-    """The tokenizer in a file, without truncation and padding, which a file may ask for."""
+    """Load the tokenizer in a file, without truncation and padding, which a file may ask for."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -21,7 +21,7 @@ def load_tokenizer(path: Path) -> "Tokenizer":
 
 
 def load_token_counter(path: str | Path) -> Callable[[str], int]:
-    """A function that counts the tokens of a text, without special ones, by the tokenizer in a file."""
+    """Load a function that counts the tokens of a text, without special ones, by the tokenizer in a file."""
     if not Path(path).is_file():
         raise NotFound(f"there is no tokenizer in {path}; context.tokenizer names the model's tokenizer.json")
     try:
@@ -36,5 +36,5 @@ def load_token_counter(path: str | Path) -> Callable[[str], int]:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with lone surrogates replaced by "?": neither a tokenizer nor JSON can carry them."""
+    """Replace lone surrogates by "?": neither a tokenizer nor JSON can carry them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -33,7 +33,7 @@ class TunedSettings:
 
 @contextmanager
 def hold_tuning(folder: Path | None) -> Iterator[None]:
-    """ConcurrentChange if another process or thread is in this block for the same folder.
+    """Raise ConcurrentChange if another process or thread is in this block for the same folder.
 
     A store that is no folder, or whose file system does not lock, has no such lock.
     """
@@ -49,7 +49,7 @@ def hold_tuning(folder: Path | None) -> Iterator[None]:
 
 
 def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:
-    """What was kept for the collection, the oldest first; nothing in memory."""
+    """Return what was kept for the collection, the oldest first; nothing in memory."""
     text = records.read("tuned") if records else ""
     if records is None or not text:
         return []
@@ -64,7 +64,7 @@ def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:
 
 
 def _parse_tuned(value: Mapping[str, Any]) -> TunedSettings:
-    """The settings of a JSON object; TypeError for one of another shape."""
+    """Parse the settings of a JSON object; TypeError for one of another shape."""
     tuned = TunedSettings(**value)
     texts, numbers = (tuned.embedder, tuned.at, tuned.measure), (tuned.difference, tuned.p, tuned.questions)
     if not (
@@ -77,6 +77,6 @@ def _parse_tuned(value: Mapping[str, Any]) -> TunedSettings:
 
 
 def write_tuned_settings(records: RecordStore, tuned: Sequence[TunedSettings]) -> None:
-    """Replaces what is kept, whole or not at all."""
+    """Replace what is kept, whole or not at all."""
     kept = {"format": FORMAT, "tuned": [asdict(each) for each in tuned]}
     records.write("tuned", json.dumps(kept, indent=1) + "\n" if tuned else "")

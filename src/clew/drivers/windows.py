@@ -17,7 +17,7 @@ from clew.core.types import Matrix
 
 
 def split_windows(length: int, size: int, overlap: int) -> list[slice]:
-    """The fewest windows of at most `size` that cover `length`, spread evenly; neighbours share at least `overlap`."""
+    """Split `length` into the fewest windows of at most `size`, spread evenly; neighbours share at least `overlap`."""
     if length <= size:
         return [slice(0, length)]
     shared = min(overlap, size // 2)
@@ -27,14 +27,14 @@ def split_windows(length: int, size: int, overlap: int) -> list[slice]:
 
 
 def keep_both_ends(length: int, max_length: int) -> list[slice]:
-    """The start and the end, together `max_length` long, of what is longer; else all of it."""
+    """Keep the start and the end, together `max_length` long, of what is longer; else all of it."""
     if length <= max_length:
         return [slice(0, length)]
     return [slice(0, max_length - max_length // 2), slice(length - max_length // 2, length)]
 
 
 def max_score_per_text(scores: Sequence[float], owners: Sequence[int], count: int) -> list[float]:
-    """The greatest window score of each of the `count` texts; `owners` says which text each score belongs to."""
+    """Return the greatest window score of each of the `count` texts; `owners` says which text each score belongs to."""
     best = [-math.inf] * count
     for owner, score in zip(owners, scores, strict=True):
         best[owner] = max(best[owner], score)
@@ -42,12 +42,12 @@ def max_score_per_text(scores: Sequence[float], owners: Sequence[int], count: in
 
 
 def logistic(value: float) -> float:
-    """1 / (1 + e^-value), without overflow."""
+    """Return 1 / (1 + e^-value), without overflow."""
     return 0.5 * (1.0 + math.tanh(0.5 * value))
 
 
 def normalize(rows: ArrayLike, *, source: str) -> Matrix:
-    """The rows at unit length, in float32; DriverFailed, naming the source, if a row is zero or not finite."""
+    """Scale the rows to unit length, in float32; DriverFailed, naming the source, if one is zero or not finite."""
     wide = np.asarray(rows, dtype=np.float64)  # a sum of squares that overflows or vanishes in float32 does not here
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
@@ -64,7 +64,7 @@ def join_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], co
 
 
 def pool_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int) -> Matrix:
-    """One row per text: the sum of the rows of its windows, weighted by their lengths; not normalised.
+    """Pool windows into one row per text: the sum of their rows, weighted by their lengths; not normalised.
 
     `owners` says for each row which of the `count` texts it belongs to.
     """

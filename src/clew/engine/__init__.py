@@ -123,7 +123,7 @@ class Engine:
         return cls(opened)
 
     def within(self, where: Filter) -> "Engine":
-        """An engine that sees nothing but what the filter admits, by any verb, and changes nothing.
+        """Return an engine that sees nothing but what the filter admits, by any verb, and changes nothing.
 
         It is what a server hands to a user. It shares the open collection and is not closed by itself. Its sessions
         are its own, in memory: those of the collection quote all of it.
@@ -205,7 +205,7 @@ class Engine:
         return self.opened.finder.strategies
 
     def close(self) -> None:
-        """Closes the store."""
+        """Close the store."""
         if self.opened.closes:
             self.opened.store.whole.close()
 
@@ -234,7 +234,7 @@ def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
 def _choose_embedder(
     given: str | Embedder | None, settings: Settings, stored: str | None
 ) -> tuple[Embedder, EmbedderConfig | None]:
-    """The embedder to open a collection with, and how it was made; None if it was given as an object.
+    """Choose the embedder to open a collection with, and say how it was made; None if it was given as an object.
 
     By name it is the given one, else that of the settings, else the one by which the collection was filled.
     """
@@ -248,7 +248,7 @@ def _choose_embedder(
 
 
 def _choose_language_model(given: str | LLM | None, settings: Settings) -> tuple[LLM | None, LLMConfig | None]:
-    """The language model, and how it was made; None if it was given as an object."""
+    """Choose the language model, and say how it was made; None if it was given as an object."""
     config = None
     if given is None or isinstance(given, str):
         config = replace(settings.llm, name=given or settings.llm.name)

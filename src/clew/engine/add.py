@@ -34,7 +34,7 @@ def add(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Adds files, folders, chat exports and web pages; unchanged ones are skipped.
+    """Add files, folders, chat exports and web pages; unchanged ones are skipped.
 
     `sync` also drops documents whose files have disappeared from the folders; where these are more than half of a
     folder, as when a share is not mounted, only with `allow_mass_drop`. The work stops before it costs more than
@@ -60,7 +60,7 @@ def add_documents(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Adds documents made by a program; one without sections is parsed as Markdown."""
+    """Add documents made by a program; one without sections is parsed as Markdown."""
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
     context = make_ingest_context(engine.opened, settings)
@@ -69,7 +69,7 @@ def add_documents(
 
 
 def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Settings | None = None) -> Report:
-    """Adds messages as they are sent: each joins its thread and costs one embedding.
+    """Add messages as they are sent: each joins its thread and costs one embedding.
 
     A message already stored is skipped, an edited one replaces itself. The report lists them by id.
     """
@@ -84,7 +84,7 @@ def plan(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """What `add` would read, embed, ask a model and drop, how long it would take and what it would cost.
+    """Return what `add` would read, embed, ask a model and drop, how long it would take and what it would cost.
 
     Nothing is stored and no service is called; an embedder that runs on this machine is timed on a few chunks.
     """
@@ -100,7 +100,7 @@ def backfill(
     max_cost: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Makes what is missing: vectors that are pending, summaries, and contexts that a language model failed to write.
+    """Make what is missing: vectors that are pending, summaries, and contexts that a language model failed to write.
 
     `refresh` also replaces the summaries that were extracted, or made by another model, by those of this one; a
     caller's own stays. `ingestion.max_concurrent` calls run at a time. Two runs at once share the work.
@@ -110,7 +110,7 @@ def backfill(
 
 
 def calibrate(engine: "Engine") -> Calibration:
-    """Measures again what the embedder's cosines mean in this collection, and keeps it for `Hit.relevance`.
+    """Measure again what the embedder's cosines mean in this collection, and keep it for `Hit.relevance`.
 
     It is measured by the first `add` that brings a hundred chunks and then stays, so that numbers do not drift; do it
     again when the collection has become another one, as by a new language. It embeds about a hundred sentences.
@@ -122,7 +122,7 @@ def calibrate(engine: "Engine") -> Calibration:
 
 
 def drop(engine: "Engine", *documents: str) -> int:
-    """Removes documents by id, address, folder or pattern (`notes/*.md`); returns how many there were.
+    """Remove documents by id, address, folder or pattern (`notes/*.md`); return how many there were.
 
     A source that was added in sections goes with all of them. Nothing is removed if one name stands for nothing.
     """
@@ -132,7 +132,7 @@ def drop(engine: "Engine", *documents: str) -> int:
 
 
 def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None) -> int:
-    """Removes messages by id; returns how many. Raises NotFound, and removes none, if one is missing.
+    """Remove messages by id; return how many. Raise NotFound, and remove none, if one is missing.
 
     Replies to a removed message become replies to its parent. The few messages embedded together with it are embedded
     again; a thread left empty is dropped.
@@ -152,7 +152,7 @@ def _check_documents(documents: Iterable[object]) -> Iterator[Document]:
 
 
 def check_sources(sources: tuple[object, ...]) -> None:
-    """Raises SettingsError if a source is not a path or an address: callers without a type checker pass anything."""
+    """Raise SettingsError if a source is not a path or an address: callers without a type checker pass anything."""
     for source in sources:
         if not isinstance(source, str | Path):
             kind = type(source).__name__
@@ -160,13 +160,13 @@ def check_sources(sources: tuple[object, ...]) -> None:
 
 
 def _check_names(verb: str, names: tuple[object, ...]) -> None:
-    """Raises SettingsError if a list is given instead of names: callers without a type checker pass anything."""
+    """Raise SettingsError if a list is given instead of names: callers without a type checker pass anything."""
     if not all(isinstance(name, str | Path) for name in names):
         raise SettingsError(f"give each name as an argument of its own: {verb}(*names), not {verb}(names)")
 
 
 def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
-    """What the write path works with, under the settings of a call."""
+    """Make what the write path works with, under the settings of a call."""
     given = opened.extensions
     return IngestContext(
         opened.store,
@@ -190,7 +190,7 @@ class RayOptions:
     gpus: float = 0.0
 
     def check(self) -> None:
-        """Raises SettingsError for what cannot be, and for workers without a cluster."""
+        """Raise SettingsError for what cannot be, and for workers without a cluster."""
         if self.address is None and (self.workers is not None or self.gpus):
             raise SettingsError("workers and gpus are those of a Ray cluster; give its address too")
         if self.workers is not None:
@@ -203,7 +203,7 @@ class RayOptions:
 def open_embedder(
     inner: Embedder, given: EmbedderConfig | Embedder, options: RayOptions, on_progress: OnProgress | None
 ) -> Iterator[Embedder]:
-    """The embedder itself, or with a cluster one whose workers each make theirs of `given`."""
+    """Open the embedder itself, or with a cluster one whose workers each make theirs of `given`."""
     options.check()
     if options.address is None:
         yield inner
@@ -218,13 +218,13 @@ def open_embedder(
 
 
 def report_nodes(on_progress: OnProgress | None, done: int, total: int) -> None:
-    """Tells how many nodes of the cluster have answered."""
+    """Report how many nodes of the cluster have answered."""
     if on_progress:
         on_progress(Progress("starting", done, total, "nodes"))
 
 
 def check_reachable(opened: Opened) -> None:
-    """Raises SettingsError if the workers of other machines cannot open the collection."""
+    """Raise SettingsError if the workers of other machines cannot open the collection."""
     if not opened.address:
         raise SettingsError(
             "workers on many machines cannot open this collection: one in a folder or in memory belongs to this "
@@ -245,7 +245,7 @@ def add_distributed(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Adds sources with the workers of a Ray cluster; the collection is then what `add` makes of it.
+    """Add sources with the workers of a Ray cluster; the collection is then what `add` makes of it.
 
     `address` is the cluster's, "auto" for the one of this machine, "local" for one that is started here for this run.
     Each of the `workers`, by default one for each core of the cluster, holds a model; with `gpus` for each of them,

@@ -59,7 +59,7 @@ def agent(
     on_event: OnEvent | None = None,
     settings: Settings | None = None,
 ) -> Answer:
-    """The answer of a language model that searches the collection with tools; its sentences are checked as in `ask`.
+    """Answer with a language model that searches the collection with tools; check its sentences as in `ask`.
 
     It calls tools until it can answer, a limit of `settings.agent` is reached, or the model fails; then the best
     sentences found stand in, and `reason` or `fault` says so. `on_step` is called with each step, `on_sentence` with
@@ -140,7 +140,7 @@ def agent_stream(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> EventStream:
-    """The events of `agent` as they happen; a FinalEvent is the last.
+    """Yield the events of `agent` as they happen; a FinalEvent is the last.
 
     TokenEvents are what the model writes as it comes, a StepStartEvent and a StepEvent tell each call of a tool, and
     once the model has answered a SentenceEvent and a VerdictEvent tell each sentence and its verdict.
@@ -166,7 +166,7 @@ def tools(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> Toolbox:
-    """The agent's tools, for a program or another agent framework; documents are numbered by session."""
+    """Return the agent's tools, for a program or another agent framework; documents are numbered by session."""
     opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     sessions, name = (opened.sessions, session) if session else (Sessions(), NO_SESSION)
@@ -174,7 +174,7 @@ def tools(
 
 
 def _explain_no_results(budget: AgentBudget, trace: Trace) -> str:
-    """Why the tools have given an agent nothing."""
+    """Explain why the tools have given an agent nothing."""
     if not budget.tool_calls:
         return "the model called no tool"
     errors = [str(step.notes["error"]) for step in trace.steps if "error" in step.notes]
@@ -237,7 +237,7 @@ def _make_toolbox(
 
 
 def _find_best_sentences(opened: Opened, document: Document, query: str, settings: Settings) -> Sequence[Span]:
-    """The positions of the sentences of one document that answer best."""
+    """Find the positions of the sentences of one document that answer best."""
     inside = Filter(documents=frozenset({document.id}))
     hits = opened.finder.find(build_query(query, settings.search.k, inside, (), settings), "hybrid", settings)
     passages = [
@@ -249,14 +249,14 @@ def _find_best_sentences(opened: Opened, document: Document, query: str, setting
 
 
 def _read_numbered_titles(opened: Opened, sessions: Sessions, session: str) -> dict[int, str]:
-    """The titles of the documents numbered so far in a session."""
+    """Read the titles of the documents numbered so far in a session."""
     numbers = sessions.get_document_numbers(session)
     records = opened.store.documents(Filter(documents=frozenset(numbers))) if numbers else ()
     return dict(sorted((numbers[record.id], get_display_name(record)) for record in records))
 
 
 def _merge_tool_results(query: Query, results: Sequence[ToolResult], numbers: dict[str, int]) -> Context:
-    """Everything the tools showed as one context, each passage once."""
+    """Merge everything the tools showed into one context, each passage once."""
     shown: dict[object, NumberedPassage] = {
         (each.record.id, each.pieces): each for result in results for each in result.citable
     }

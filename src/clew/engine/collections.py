@@ -11,7 +11,7 @@ MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
 
 
 def list_collections(path: str | Path) -> list[CollectionRecord]:
-    """The collections in a folder or on a server ("postgresql://…", "s3://…"), by name.
+    """List the collections in a folder or on a server ("postgresql://…", "s3://…"), by name.
 
     One that cannot be opened is listed with its `problem`. NotFound if there is no such folder.
     """
@@ -20,7 +20,7 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
 
 
 def drop_collection(path: str | Path, name: str) -> DroppedCollection:
-    """Removes a collection with all its documents, jobs and saved chats, for good; returns what it was.
+    """Remove a collection with all its documents, jobs and saved chats, for good; return what it was.
 
     On a server every row and index of it is deleted, at once. In a folder what is Clew's is deleted, and the folder if
     nothing else is in it; `left` names what stays. NotFound if there is none of that name; DriverFailed, and nothing is
@@ -32,7 +32,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
 
 
 def check_collection_name(name: str) -> None:
-    """Raises SettingsError if a name cannot be that of a collection."""
+    """Raise SettingsError if a name cannot be that of a collection."""
     if not name or name.startswith(".") or any(sign in name for sign in '/\\\0:*?"<>|'):
         raise SettingsError(f"collection {name!r} is not a plain name: no slashes, no leading dot")
     if len(name.encode()) > MAX_NAME_BYTES:
@@ -40,7 +40,7 @@ def check_collection_name(name: str) -> None:
 
 
 def accept_missing_changes(path: str | Path, collection: str = "default", *, embedder: str = "") -> DoctorReport:
-    """Lets a folder's collection be opened that is refused as a whole; returns what was wrong with it, if anything.
+    """Let a collection in a folder be opened that is refused as a whole; return what was wrong with it, if anything.
 
     A log that was damaged or deleted takes the changes that were only in it, and Clew then refuses to open the
     collection as if they had never been. This accepts what is there; add the sources again. A damaged record of the

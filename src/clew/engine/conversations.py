@@ -37,7 +37,7 @@ def window(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
-    """The messages of a channel that a prompt should contain, within a token budget (default 4000).
+    """Return the messages of a channel that a prompt should contain, within a token budget (default 4000).
 
     Hits come with the replies before them, and with their whole threads where the budget allows. Where nothing relevant
     was said, the window is empty and its reason says so. `min_similarity` is a cosine that messages must reach, or be
@@ -56,14 +56,14 @@ def window(
 
 
 def channels(engine: "Engine", *, where: Filter = EVERYTHING) -> list[str]:
-    """The channels that have messages, by name."""
+    """Return the channels that have messages, by name."""
     return engine.opened.within(where).store.channels()
 
 
 def profile(
     engine: "Engine", person: str, *, where: Filter = EVERYTHING, settings: Settings | None = None
 ) -> StyleProfile:
-    """How a person writes: rated by the language model if there is one, else measured from their messages."""
+    """Describe how a person writes: rated by the language model if there is one, else measured from their messages."""
     opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     texts = _read_messages_by_author(opened, person)
@@ -80,7 +80,7 @@ def style_prompt(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> str:
-    """The system prompt with which a model answers a message as a person would, within a token budget (default 1000).
+    """Write the system prompt with which a model answers as a person would, within a token budget (default 1000).
 
     It describes their style and quotes messages of theirs, with what they answered, from the past threads that are most
     like the message. Where the model's analysis of the style cannot be used, the style is measured, with a warning.
@@ -105,7 +105,7 @@ def style_prompt(
 
 
 def links(engine: "Engine", document: str, *, where: Filter = EVERYTHING) -> Links:
-    """The documents that a document names by address, path or file name, and the threads that name it."""
+    """Return the documents that a document names by address, path or file name, and the threads that name it."""
     opened = engine.opened.within(where)
     return related.find_links(
         opened.store.document(resolve_document(opened, document)),
@@ -126,7 +126,7 @@ def find_messages(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Sequence[ContextMessage]:
-    """The k stored messages most similar to a text, best first, each whole and scored."""
+    """Find the k stored messages most similar to a text, best first, each whole and scored."""
     opened = engine.opened.within(where)
     k = check_positive_count("k", k)
     channel = _resolve_channel(opened, channel) if channel else None
@@ -137,7 +137,7 @@ def find_messages(
 
 
 def _resolve_channel(opened: Opened, name: str) -> str:
-    """The stored name of a channel that may be written with its sign: #name."""
+    """Return the stored name of a channel that may be written with its sign: #name."""
     bare = name.removeprefix("#")
     return bare if bare and not _is_channel(opened, name) and _is_channel(opened, bare) else name
 
@@ -147,7 +147,7 @@ def _is_channel(opened: Opened, name: str) -> bool:
 
 
 def _read_messages_by_author(opened: Opened, person: str) -> list[str]:
-    """The messages of a person, oldest first, each whole; NotFound with the nearest names if there are none."""
+    """Read the messages of a person, oldest first, each whole; NotFound with the nearest names if there are none."""
     texts = rebuild_messages(opened.store.scan(Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))))
     if texts:
         return texts
@@ -175,7 +175,7 @@ def _score_similar_messages(
 
 
 def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) -> WindowSources:
-    """The search and reads from which a window is built; the text is embedded once for all searches."""
+    """Make the search and reads from which a window is built; the text is embedded once for all searches."""
     query = build_query(text, max(settings.search.depth, k), Filter(), (), settings)
     vector = opened.embedder.embed([text], role="query")[0]
     # A less similar message may still belong to a thread with a similar one, so the search itself has no floor.
@@ -193,7 +193,7 @@ def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: in
 
 
 def _override_min_similarity(settings: Settings, value: float | None) -> Settings:
-    """The settings with the minimum similarity of this call in place of theirs; 0 is a minimum too."""
+    """Put the minimum similarity of this call in place of the one of the settings; 0 is a minimum too."""
     if value is None:
         return settings
     return replace(settings, scoring=replace(settings.scoring, min_similarity=value))

@@ -74,7 +74,7 @@ _warn, _advise = partial(Defect, severity="warning"), partial(Defect, severity="
 
 
 def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> DoctorReport:
-    """Checks what is stored and returns what is wrong; `repair` makes right what can be made so.
+    """Check what is stored and return what is wrong; `repair` mends what can be mended.
 
     Of a large collection a random sample of the documents is read, another one each time, and all of them with `full`
     or `repair`; tables, counts and files are checked as a whole. One that others write to meanwhile may show a defect
@@ -115,7 +115,7 @@ def _repair(engine: "Engine", store: Inspectable, defects: list[Defect]) -> list
 
 
 def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:
-    """Everything that is wrong, and what the store said."""
+    """Collect everything that is wrong, and what the store said."""
     found = store.inspect(max_chunks=None if full else MAX_CHUNKS)
     defects = list(found.defects)
     damaged = {each.document for each in defects if each.document}
@@ -127,7 +127,7 @@ def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[
 
 
 def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
-    """The defects as they are after a repair: what is not found any more is repaired, and what is new is added."""
+    """Return the defects as they are after a repair: one that is not found any more is repaired; new ones are added."""
     problems = {(each.area, each.problem) for each in left}
     known = {(each.area, each.problem) for each in defects}
     now = [replace(each, is_repaired=(each.area, each.problem) not in problems) for each in defects]
@@ -135,7 +135,7 @@ def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
 
 
 def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
-    """Makes again what a store cannot: chunks, summaries, the calibration, and who may read its files."""
+    """Make again what a store cannot: chunks, summaries, the calibration, and who may read its files."""
     opened = engine.opened
     context = make_ingest_context(opened, None)
     recipe = context.make_recipe(embedder=opened.embedder, llm=None, on_warning=lambda _: None)
@@ -156,7 +156,7 @@ def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
 
 
 def _rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
-    """Cuts and embeds a stored document again and replaces its chunks; its summary stays, with its vector."""
+    """Cut and embed a stored document again and replace its chunks; its summary stays, with its vector."""
     document = store.document(doc_id)
     summary = Summary(document.summary, document.summary_by)
     prepared = Prepared(document, recipe.chunker(document), summary=summary)
@@ -165,7 +165,7 @@ def _rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
 
 
 def _rebuild_summary(doc_id: str, *, store: Store, recipe: Recipe) -> None:
-    """Embeds the stored summary of a document again; one that has none gets an extract of its text."""
+    """Embed the stored summary of a document again; one that has none gets an extract of its text."""
     document = store.document(doc_id)
     made = Summary(document.summary, document.summary_by)
     summary = made if made.text else Summariser().summarise(document)
@@ -178,14 +178,14 @@ def _is_of_summary(defect: Defect) -> bool:
 
 
 def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
-    """The problem of a defect with its documents named as a person knows them: by address or title."""
+    """Name the documents in the problem of a defect as a person knows them: by address or title."""
     problem = _QUOTED.sub(lambda found: repr(names[found[1]]) if found[1] in names else found[0], defect.problem)
     name = repr(names.get(defect.document, ""))
     return problem if defect.document not in names or name in problem else f"{problem} (in {name})"
 
 
 def _find_missing_summaries(opened: "Opened") -> Iterator[Defect]:
-    """The pages without a summary, of a collection whose settings ask for one."""
+    """Find the pages without a summary, of a collection whose settings ask for one."""
     if opened.settings.ingestion.summaries == "none":
         return
     remedy: Remedy = "" if opened.settings.ingestion.summaries == "llm" else "rebuild"
@@ -200,7 +200,7 @@ def _find_missing_summaries(opened: "Opened") -> Iterator[Defect]:
 
 
 def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Iterator[Defect]:
-    """What is wrong with how these documents can be found, and with what the models say of some of them."""
+    """Report what is wrong with how these documents can be found, and with what the models say of some of them."""
     sample, empty, count = list[StoredDocument](), list[str](), 0
     for stored in _read_documents(opened, ids):
         document = stored.document
@@ -238,14 +238,14 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
 
 
 def _read_documents(opened: "Opened", ids: Sequence[str]) -> Iterator[StoredDocument]:
-    """The documents that can be read, a few at a time."""
+    """Yield the documents that can be read, a few at a time."""
     for start in range(0, len(ids), BATCH):
         with suppress(ClewError):  # changed meanwhile; what is damaged was named before
             yield from opened.store.stored_documents(ids[start : start + BATCH])
 
 
 def _inspect_vectors(vectors: Matrix, terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
-    """Whether vectors tell texts apart: one vector for many texts, or all vectors in one place."""
+    """Check whether vectors tell texts apart: one vector for many texts, or all vectors in one place."""
     is_made = ~np.isnan(vectors[:, 0])  # the others are pending
     vectors, terms = vectors[is_made], list(compress(terms, is_made))
     if len(vectors) < MIN_CHUNKS:
@@ -265,14 +265,14 @@ def _inspect_vectors(vectors: Matrix, terms: Sequence[frozenset[int]]) -> Iterat
 
 
 def _measure_common_terms(terms: Sequence[frozenset[int]]) -> float:
-    """The mean share of terms that chunks far from each other in the sample have in common."""
+    """Measure the mean share of terms that chunks far from each other in the sample have in common."""
     far = len(terms) // 2
     pairs = [(some, terms[(place + far) % len(terms)]) for place, some in enumerate(terms)]
     return float(np.mean([len(a & b) / max(1, len(a | b)) for a, b in pairs]))
 
 
 def _inspect_copies(doc_ids: Sequence[str], terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
-    """Whether much of what is stored is in several documents."""
+    """Check whether much of what is stored is in several documents."""
     places: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for doc_id, own in zip(doc_ids, terms, strict=True):
         places[tuple(sorted(own)[:_SKETCH])].append(doc_id)
@@ -287,7 +287,7 @@ def _inspect_copies(doc_ids: Sequence[str], terms: Sequence[frozenset[int]]) -> 
 
 
 def _inspect_sizes(sample: Sequence[StoredDocument], opened: "Opened") -> Iterator[Defect]:
-    """Chunks longer than the model reads at once, and pages cut into pieces that say nothing."""
+    """Find chunks longer than the model reads at once, and pages cut into pieces that say nothing."""
     texts = [chunk.embed_text for stored in sample for chunk in stored.chunks]
     tokens, limit = opened.embedder.count(texts), opened.embedder.max_tokens
     too_long = sum(count > limit for count in tokens)
@@ -305,7 +305,7 @@ def _inspect_sizes(sample: Sequence[StoredDocument], opened: "Opened") -> Iterat
 
 
 def inspect_thread(document: Document) -> Iterator[Defect]:
-    """What speaks against how messages were joined: answers before their question, guesses over a long silence."""
+    """Find what speaks against how messages were joined: answers before their question, guesses over a long silence."""
     name, sections = f"the thread {document.id!r}", document.sections
     ids = Counter(section.id for section in sections if section.id)
     if doubled := [id_ for id_, count in ids.items() if count > 1]:
@@ -329,7 +329,7 @@ def inspect_thread(document: Document) -> Iterator[Defect]:
 
 
 def _inspect_terms(opened: "Opened", found: Sequence[StoredDocument]) -> Iterator[Defect]:
-    """The documents of which searches by word miss something: their words are not those that the analyser finds."""
+    """Find documents of which searches by word miss something: their stored words are not those of the analyser."""
     language = opened.settings.ingestion.language
     wrong = [stored.document.id for stored in found if not _has_right_terms(stored, language)]
     if len(wrong) > len(found) // 2 and len(wrong) > 1:
@@ -349,7 +349,7 @@ def _has_right_terms(stored: StoredDocument, language: str) -> bool:
 
 
 def _inspect_embeddings(opened: "Opened", found: Sequence[StoredDocument], limit: int) -> Iterator[Defect]:
-    """The documents whose vectors are not those of their texts; all together where they are of another model."""
+    """Find documents whose vectors are not those of their texts; all together where they are of another model."""
     if not getattr(opened.embedder, "is_local", False):
         return
     name, longest = opened.embedder.name, max((len(each.chunks) for each in found), default=0)
@@ -382,7 +382,7 @@ def _inspect_embeddings(opened: "Opened", found: Sequence[StoredDocument], limit
 
 
 def _inspect_calibration(opened: "Opened") -> Iterator[Defect]:
-    """Whether the relevance is calibrated for the embedder, in a collection that is large enough."""
+    """Check whether the relevance is calibrated for the embedder, in a collection that is large enough."""
     embedder = opened.embedder
     try:
         kept = Calibration.from_json(opened.store.calibration(), embedder.name, embedder.dim)
@@ -400,7 +400,7 @@ def _inspect_calibration(opened: "Opened") -> Iterator[Defect]:
 
 
 def inspect_surroundings(opened: "Opened") -> Iterator[Defect]:
-    """What is wrong around a collection."""
+    """Find what is wrong around a collection."""
     yield from inspect_sources(opened)
     yield from inspect_unfinished(opened)
     if opened.folder and opened.folder.is_dir():
@@ -409,7 +409,7 @@ def inspect_surroundings(opened: "Opened") -> Iterator[Defect]:
 
 
 def inspect_sources(opened: "Opened") -> Iterator[Defect]:
-    """Documents whose files are gone, or have changed since they were read."""
+    """Find documents whose files are gone, or have changed since they were read."""
     try:
         records = [each for each in opened.store.documents() if each.stamp]
     except ClewError:  # named already
@@ -431,7 +431,7 @@ def inspect_sources(opened: "Opened") -> Iterator[Defect]:
 
 
 def has_changed(path: Path, stamp: str) -> bool:
-    """Whether a file is not the one that a stamp was made of, as far as its time and size say."""
+    """Return whether a file differs from the one that a stamp was made of, as far as its time and size say."""
     when, size, *_ = [*stamp.split(" "), "", ""]
     if not (when.isdigit() and size.isdigit()):  # it was young when it was read: `add` compares its text
         return False
@@ -447,7 +447,7 @@ def _name(uris: list[str]) -> str:
 
 
 def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
-    """An erasure that was broken off, and tuned settings of another embedder."""
+    """Find an erasure that was broken off, and tuned settings of another embedder."""
     is_erasing, tuned = False, list[TunedSettings]()
     with suppress(ClewError):  # what is damaged was named already
         is_erasing = bool(opened.store.records.read("erasing"))
@@ -462,7 +462,7 @@ def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
 
 
 def inspect_permissions(folder: Path) -> Iterator[Defect]:
-    """Files that everybody on the machine may read or write, and those that this user may not."""
+    """Find files that everybody on the machine may read or write, and those that this user may not."""
     if not IS_POSIX:
         return
     if open_ := [path.name for path in _list_own(folder) if path.stat().st_mode & FOR_OTHERS]:
@@ -475,18 +475,18 @@ def inspect_permissions(folder: Path) -> Iterator[Defect]:
 
 
 def protect_files(folder: Path) -> None:
-    """Takes the rights of everybody else from a folder and what is Clew's in it."""
+    """Take the rights of everybody else from a folder and what is Clew's in it."""
     for path in _list_own(folder):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~FOR_OTHERS)
 
 
 def _list_own(folder: Path) -> list[Path]:
-    """The folder, and the files of the database in it."""
+    """List the folder, and the files of the database in it."""
     return [folder, *(path for path in sorted(folder.glob("clew.*")) if path.is_file() and not path.is_symlink())]
 
 
 def inspect_disk(folder: Path) -> Iterator[Defect]:
-    """Whether there is room for what is to come, and logs that have grown."""
+    """Check whether there is room for what is to come, and whether logs have grown."""
     size = sum(path.stat().st_size for path in folder.glob("clew.db*") if path.is_file())
     yield from check_room(shutil.disk_usage(folder).free, size)
     log = folder / "clew.db-wal"
@@ -497,7 +497,7 @@ def inspect_disk(folder: Path) -> Iterator[Defect]:
 
 
 def check_room(free: int, size: int) -> Iterator[Defect]:
-    """Whether so many free bytes are enough for a collection of this size: a new index takes about as much again."""
+    """Check whether the free bytes are enough for a collection of this size: a new index takes about as much again."""
     if free < max(MIN_FREE, size):
         problem = f"{free >> 20} MB are free on the disk, and the collection has {size >> 20} MB"
         advice = "make room: an index that is built again takes about as much as the collection"

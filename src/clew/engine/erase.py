@@ -58,7 +58,7 @@ def erase(
     dry_run: bool = False,
     settings: Settings | None = None,
 ) -> Receipt:
-    """Removes documents (by id or address), all that an author wrote, or a channel, and gives a receipt.
+    """Remove documents (by id or address), all that an author wrote, or a channel, and give a receipt.
 
     Everything made of it goes too: chunks, vectors, postings, summaries, copies in the contexts of other messages,
     staged vectors, caches, chat sessions, runs and feedback that name it. The places where it lay are overwritten: free
@@ -114,7 +114,7 @@ def erase(
 def _describe_selector(
     documents: Sequence[str], author: str | None, channel: str | None, before: Journal | None
 ) -> str:
-    """What was asked for, as a line; SettingsError unless it is one kind of thing."""
+    """Describe what was asked for, as a line; SettingsError unless it is one kind of thing."""
     given = [name for name, value in (("documents", documents), ("author", author), ("channel", channel)) if value]
     if len(given) > 1:
         raise SettingsError(f"{' and '.join(given)} are both given; erase one kind at a time")
@@ -130,7 +130,7 @@ def _describe_selector(
 def _select(
     opened: Opened, documents: Sequence[str], author: str | None, channel: str | None, *, is_resumed: bool
 ) -> Selection:
-    """The documents and messages that are meant; NotFound if there are none, unless an erasure is being finished."""
+    """Select the documents and messages that are meant; NotFound if there are none, unless an erasure is unfinished."""
     store = opened.store
     if documents:
         found: list[str] = []
@@ -150,7 +150,7 @@ def _select(
 
 
 def _collect_quotes(opened: Opened, journal: Journal, channel: str) -> tuple[Journal, Quotes]:
-    """The journal with those who quote what is erased, and the words and phrases that nobody else has."""
+    """Add to the journal who quotes what is erased; collect the words and phrases that nobody else has."""
     store = opened.store
     quotes = collect_quotes(store, journal.selection, [journal.author, channel])
     quotes.forget(f"{_OWN_WORDS} {store.counts().embedder}")
@@ -159,7 +159,7 @@ def _collect_quotes(opened: Opened, journal: Journal, channel: str) -> tuple[Jou
 
 
 def _clear_caches(opened: Opened) -> tuple[int, list[str]]:
-    """Clears the caches of both models as a whole; how many entries they had, and a note for each.
+    """Clear the caches of both models as a whole; return how many entries they had, and a note for each.
 
     Their keys are hashes, which do not tell what an entry was made of: an earlier version of a text, a prompt with it.
     """
@@ -232,7 +232,7 @@ def _scrub_sessions(engine: "Engine", selection: Selection, quotes: Quotes) -> i
 
 
 def _scrub_session(session: StoredSession, selection: Selection, quotes: Quotes) -> StoredSession:
-    """A session without erased text."""
+    """Return a session without erased text."""
     erased = set(selection.documents)
     ids = session.documents
     was_shown = not erased.isdisjoint(ids) or not selection.messages.keys().isdisjoint(ids)

@@ -55,7 +55,7 @@ def explain(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Explanation:
-    """How a search came to its hits: its stages with counts and times, and every score of each hit."""
+    """Explain how a search came to its hits: its stages with counts and times, and every score of each hit."""
     settings = engine.opened.resolve_settings(settings)
     settings = replace(settings, search=replace(settings.search, cache=0))  # a cached result has no stages
     with record("explain") as trace:
@@ -92,7 +92,7 @@ def why_not(
     history: Sequence[Message] = (),
     settings: Settings | None = None,
 ) -> WhyNot:
-    """Which stage lost a document, chunk or message, and the smallest change of one setting that brings it back.
+    """Name the stage that lost a document, chunk or message, and the smallest change of one setting that restores it.
 
     With `tokens` the question is about the context of that many tokens, else about the hits of the search. The
     suggested setting has been tried; the collection is not changed.
@@ -138,12 +138,12 @@ def why_not(
 
 
 def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:
-    """Whether each citation of a past answer still matches the documents as they are now."""
+    """Check whether each citation of a past answer still matches the documents as they are now."""
     return [*assemble.check_citations(citations, engine.opened.within(where).store.document)]
 
 
 def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
-    """What to do about a file that could be added, with the reason why its folder does not bring it."""
+    """Explain what to do about a file that could be added, and why its folder does not bring it."""
     config = opened.settings.ingestion
     passed_over = find_reason_passed_over(path, root=opened.root, config=config)
     if not passed_over:
@@ -155,7 +155,7 @@ def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
 
 
 def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
-    """The document of this name with all its chunks, or the one chunk or message with the document around it."""
+    """Find the document of this name with all its chunks, or the one chunk or message with the document around it."""
     store = opened.store
     try:
         doc_id = resolve_document(opened, name)
@@ -173,7 +173,7 @@ def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
 
 
 def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
-    """The reason why a target is not in the collection: never added, not readable, or no such name.
+    """Explain why a target is not in the collection: never added, not readable, or no such name.
 
     Within a filter only the last: who may see a part may not ask for other names, or for the files of this machine.
     """
@@ -221,7 +221,7 @@ def feedback(
     documents: Sequence[str] = (),
     caller: str = "",
 ) -> dict[str, Any]:
-    """Keeps whether an answer and its documents were good, or that a result was opened; as it is kept.
+    """Keep whether an answer and its documents were good, or that a result was opened; return it as it is kept.
 
     Give `good`, or the id of the document that was `opened` and the rank of the result. `make_questions` with the
     source feedback makes judged questions of them.
@@ -250,14 +250,14 @@ def feedback(
 
 
 def list_feedback(engine: "Engine") -> list[dict[str, Any]]:
-    """The last thousand judgements and openings of the collection, the oldest first."""
+    """List the last thousand judgements and openings of the collection, the oldest first."""
     engine.opened.check_unbounded()
     lines = engine.opened.store.records.read("feedback").split("\n")
     return [*islice(_parse_lines(reversed(lines)), MAX_READ)][::-1]
 
 
 def _parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What was kept; a line that was cut off, or that no `feedback` wrote, is left out."""
+    """Parse what was kept; a line that was cut off, or that no `feedback` wrote, is left out."""
     for line in lines:
         try:
             found = json.loads(line)
@@ -268,7 +268,7 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def trim_feedback(records: RecordStore, *, max_chars: int = MAX_CHARS) -> None:
-    """Removes the older half if there is too much."""
+    """Remove the older half if there is too much."""
     text = records.read("feedback")
     if len(text) > max_chars:
         _, _, newer = text[len(text) // 2 :].partition("\n")

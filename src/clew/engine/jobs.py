@@ -43,7 +43,7 @@ def enqueue_add(
     max_cost: float | None = None,
     settings: Settings | None = None,
 ) -> Job:
-    """Queues what `add` would do, for a worker (`run_jobs`, `clew jobs work`), and returns the job.
+    """Queue what `add` would do, for a worker (`run_jobs`, `clew jobs work`), and return the job.
 
     Kept with it are the settings of ingestion and threads, the folder that addresses are relative to and the name of
     the language model; keys, and parts given to `Engine.open` as objects, are those of the worker.
@@ -67,7 +67,7 @@ def enqueue_add(
 
 
 def enqueue_maintenance(engine: "Engine") -> Job:
-    """Queues the upkeep of the collection, for a worker of any machine, and returns the job.
+    """Queue the upkeep of the collection, for a worker of any machine, and return the job.
 
     In Lance fragments are joined, indexes are kept up and old versions removed; on PostgreSQL the tables are vacuumed
     and graphs built that are due or mostly deleted rows; in a folder the index is kept up. One that waits already is
@@ -80,17 +80,17 @@ def enqueue_maintenance(engine: "Engine") -> Job:
 
 
 def list_jobs(engine: "Engine") -> list[Job]:
-    """The jobs of the collection, the oldest first; of those that are finished, the last hundred."""
+    """List the jobs of the collection, the oldest first; of those that are finished, the last hundred."""
     return engine.opened.store.jobs.all()
 
 
 def get_job(engine: "Engine", job_id: str) -> Job:
-    """The job as it is now, or NotFound."""
+    """Return the job as it is now, or NotFound."""
     return engine.opened.store.jobs.get(job_id)
 
 
 def cancel_job(engine: "Engine", job_id: str) -> Job:
-    """Cancels a job and returns it; one that runs is stopped between two documents, and what it has added stays.
+    """Cancel a job and return it; one that runs is stopped between two documents, and what it has added stays.
 
     Its state is `cancelling` until its worker has stopped. A job that is finished stays as it is.
     """
@@ -107,7 +107,7 @@ def run_jobs(
     stop: threading.Event | None = None,
     on_job: OnJob | None = None,
 ) -> list[Job]:
-    """Runs the jobs that are queued or whose workers are gone, one after the other; returns those it ended.
+    """Run the jobs that are queued or whose workers are gone, one after the other; return those it ended.
 
     `wait` stays for further ones, until `stop` is set. `alone` leaves at once if another worker is at work, which will
     take the others. A job that reads files is only taken on the machine that queued it, unless `jobs.any_host` was set
@@ -136,12 +136,12 @@ def run_jobs(
 
 
 def has_worker(job: Job) -> bool:
-    """Whether a worker has the job, and is not known to be dead."""
+    """Return whether a worker has the job, and is not known to be dead."""
     return job.state in ACTIVE and not find_dead_workers([job])
 
 
 def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | None) -> list[Job]:
-    """The job as it ended; nothing if it was given back or taken over by another worker."""
+    """Run a job and return it as it ended; nothing if it was given back or taken over by another worker."""
     queue = engine.opened.store.jobs
     tell = on_job or (lambda _: None)
     tell(job)
@@ -176,7 +176,7 @@ def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | 
 
 
 def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
-    """The report of an `add` as JSON."""
+    """Run an `add` and return its report as JSON."""
     request, own = job.request, engine.settings
     tables = request["settings"]
     settings = replace(
@@ -211,12 +211,12 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
 
 
 def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that this version has too: the job may have been queued by another."""
+    """Pick the settings that this version has too: the job may have been queued by another."""
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
 def _run_maintenance(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str, Any]:  # noqa: ARG001
-    """What was done, in words."""
+    """Run the upkeep and return what was done, in words."""
     on_progress(Progress("maintaining", 0, 1, "collections"))
     done = engine.opened.store.maintain()
     on_progress(Progress("maintaining", 1, 1, "collections"))
@@ -227,7 +227,7 @@ _RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, MAINTAIN: _run_maintenanc
 
 
 def register_runner(kind: str, runner: Runner) -> None:
-    """Says who does the work of jobs of a kind, for what lies above the engine."""
+    """Register who does the work of jobs of a kind, for what lies above the engine."""
     _RUNNERS[kind] = runner
 
 
@@ -240,7 +240,7 @@ def _get_runner(kind: str) -> Runner:
 
 
 def _get_language_model(engine: "Engine", name: str) -> LLM | None:
-    """The language model that a job names: the worker's if it has that name, else one made with the worker's keys."""
+    """Return the language model that a job names: the worker's of that name, else one made with the worker's keys."""
     own = engine.opened.llm
     if own is not None and own.name == name:
         return own
@@ -272,7 +272,7 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, name=f"clew-lease-{job.id}", daemon=True)
 
     def report(self, stage: str, done: int, total: int | None) -> None:
-        """Keeps how far the job is, for the next sign of life; StopJob if it was cancelled or taken by another."""
+        """Keep how far the job is, for the next sign of life; StopJob if it was cancelled or taken by another."""
         self._progress = (stage, done, total)
         if self._wanted == "cancelling":
             raise StopJob("cancelled")
@@ -280,7 +280,7 @@ class Lease:
             raise StopJob("queued")  # whatever: the store no longer listens to this worker
 
     def finish(self, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = "") -> bool:
-        """Writes the last progress and the outcome; False if the job belongs to another worker by now."""
+        """Write the last progress and the outcome; return False if the job belongs to another worker by now."""
         self._stop()
         stage, done, total = self._progress
         job, worker = self._job.id, self._job.worker
@@ -313,10 +313,10 @@ class Lease:
 
 
 def make_job_id() -> str:
-    """An id for a new job."""
+    """Make an id for a new job."""
     return uuid.uuid4().hex[:12]
 
 
 def find_dead_workers(jobs: list[Job]) -> set[str]:
-    """The workers on this machine whose processes are gone; of others only the lease can tell."""
+    """Find the workers on this machine whose processes are gone; of others only the lease can tell."""
     return {job.worker for job in jobs if job.state in ACTIVE and is_dead_worker(job.worker)}

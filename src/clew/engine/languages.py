@@ -24,7 +24,7 @@ MAX_DETECTED = 32  # chunks whose language is detected to tell that of one docum
 
 
 def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[DocumentRecord]:
-    """The records with their languages."""
+    """Yield the records with their languages."""
     counts = store.language_counts(exact=True)
     found = _count_by_document(store, counts)
     for record in records:
@@ -32,7 +32,7 @@ def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[
 
 
 def find_main_language(store: Store, documents: Sequence[Document], *, language: str) -> str:
-    """The language of most of the chunks of documents, as `name_languages` tells it, but without a look at the index.
+    """Find the language of most chunks of documents, as `name_languages` tells it, but without a look at the index.
 
     Where `language` is "auto", that of their chunks is detected again: of all, or of some that are spread over them.
     """
@@ -47,7 +47,7 @@ def find_main_language(store: Store, documents: Sequence[Document], *, language:
 
 
 def _count_by_document(store: Store, counts: Mapping[str, int]) -> dict[str, Counter[str]]:
-    """The chunks of each document in each language but the most frequent one, which all the others are in."""
+    """Count the chunks of each document by language, but for the most frequent one, which all the others are in."""
     found: dict[str, Counter[str]] = {}
     for code in _sort_languages(counts)[1:]:
         for hit in store.search_terms({make_language_term(code): 1}, counts[code]):
@@ -56,7 +56,7 @@ def _count_by_document(store: Store, counts: Mapping[str, int]) -> dict[str, Cou
 
 
 def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: Mapping[str, Counter[str]]) -> str:
-    """The language of most of the chunks of a document; "und" only where no chunk has a known one."""
+    """Choose the language of most of the chunks of a document; "und" only where no chunk has a known one."""
     if not counts or not record.chunks:
         return ""
     own = Counter(found.get(record.id, {}))
@@ -65,18 +65,18 @@ def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: M
 
 
 def _choose_known(counts: Mapping[str, int]) -> str:
-    """The known language of most chunks, of two with as many the first by code; "und" where there is none."""
+    """Choose the known language of most chunks, of two with as many the first by code; "und" where there is none."""
     known = {code: count for code, count in counts.items() if count > 0 and code != UNKNOWN}
     return _sort_languages(known)[0] if known else UNKNOWN
 
 
 def _sort_languages(counts: Mapping[str, int]) -> list[str]:
-    """The languages by their chunks, most first."""
+    """Sort the languages by their chunks, most first."""
     return sorted(counts, key=lambda code: (-counts[code], code))
 
 
 def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
-    """The languages that the embedder does not know, with their chunks, most first; none if they are few.
+    """Find the languages that the embedder does not know, with their chunks, most first; none if they are few.
 
     Of a few chunks most must be foreign, and some of them in one language: a short text may be taken for another.
     """
@@ -93,7 +93,7 @@ def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dic
 
 
 def advise_embedder(foreign: Mapping[str, int], chunks: int) -> str:
-    """What to do where the embedder does not know these languages, of that many chunks."""
+    """Advise what to do where the embedder does not know these languages, of that many chunks."""
     covered = [code for code in foreign if code in EMBEDDER_LANGUAGES[MULTILINGUAL]]
     others = [code for code in foreign if code not in covered]
     if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # too few to choose by
@@ -107,7 +107,7 @@ def _advise_hub(codes: Iterable[str]) -> str:
 
 
 def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
-    """How much of the collection is in languages that the embedder does not know, and what to do; None if little is."""
+    """Say how much of the collection is in languages the embedder does not know, and what to do; None if little is."""
     counts = opened.store.language_counts(exact=True)
     foreign = find_foreign_languages(opened.embedder, counts)
     if not foreign:
@@ -119,7 +119,7 @@ def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
 
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:
-    """The report, with a note if the collection is in languages that the embedder does not know."""
+    """Add a note to the report if the collection is in languages that the embedder does not know."""
     if (not report.added and not report.changed) or not find_known_languages(opened.embedder):
         return report
     try:

@@ -49,7 +49,7 @@ _reopening = threading.Lock()  # threads that share an engine reopen it once
 
 
 def follow_model_switch(verb: "Callable[Concatenate[Engine, P], T]") -> "Callable[Concatenate[Engine, P], T]":
-    """The verb, called again with the new embedder where the collection was switched to one meanwhile.
+    """Wrap a verb so that it is called again with the new embedder where the collection was switched to one meanwhile.
 
     An embedder that was given as an object cannot be made anew: there ModelSwitched is raised.
     """
@@ -69,7 +69,7 @@ def follow_model_switch(verb: "Callable[Concatenate[Engine, P], T]") -> "Callabl
 
 
 def _reopen(engine: "Engine", used: "Opened", name: str) -> bool:
-    """Opens the collection for the embedder of that name, unless another thread has; whether it is open for it."""
+    """Open the collection for the embedder of that name, unless another thread has; return whether it is open."""
     if engine.opened is not used:
         return True
     whole = engine.whole
@@ -90,7 +90,7 @@ def _reopen(engine: "Engine", used: "Opened", name: str) -> bool:
 
 
 def _move(used: "Opened", store: Store, model: "Opened") -> "Opened":
-    """What is open, over another store with the embedder of `model`; within the same boundary as before."""
+    """Move what is open to another store with the embedder of `model`; within the same boundary as before."""
     if used.boundary == EVERYTHING:
         return used.with_store(store, model.embedder, model.embedder_config)
     whole = replace(used, store=used.store.whole, boundary=EVERYTHING).with_store(

@@ -30,7 +30,7 @@ class _UnknownName(NamedTuple):
 
 
 def unknown_names(engine: "Engine", where: Filter) -> list[str]:
-    """A sentence for each id, author, channel and kind of a filter that nothing has: `there is no author 'Ben'; …`.
+    """Return a sentence for each id, author, channel and kind of a filter that nothing has: `there is no author 'Ben'`.
 
     A name that only what is outside the rest of the filter has is as unknown as one that nothing has, and is not
     suggested: the reason for an empty result tells nothing of what a filter hides. A filter with an unknown name
@@ -42,7 +42,7 @@ def unknown_names(engine: "Engine", where: Filter) -> list[str]:
 
 
 def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message:  # noqa: A002 (as in Message.id)
-    """The stored message with this id, or `channel/id` where several channels have it; NotFound if there is none."""
+    """Return the message with this id, or `channel/id` where several channels have it; NotFound if there is none."""
     opened = engine.opened.within(where)
     channel, _, short = id.rpartition("/")
     for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
@@ -58,7 +58,7 @@ def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message
 
 
 def find_message(opened: Opened, id: str) -> tuple[str, Section]:  # noqa: A002 (as in Message.id)
-    """The thread and the section of a message, by its id or `channel/id`; NotFound if there is none, or several."""
+    """Find the thread and section of a message by its id or `channel/id`; NotFound if there is none, or several."""
     channel, _, short = id.rpartition("/")
     for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
         found = [
@@ -77,7 +77,7 @@ def find_message(opened: Opened, id: str) -> tuple[str, Section]:  # noqa: A002 
 
 
 def resolve_documents(opened: Opened, name: str) -> list[str]:
-    """The ids of the documents that a name stands for: one, the sections of a source, a folder, or a pattern.
+    """Resolve a name to the ids of its documents: one, the sections of a source, a folder, or a pattern.
 
     In a pattern `*` and `?` stand for anything but a slash, `**` for any folders; without a slash it is matched against
     file names in all folders. A folder stands for all documents below it. NotFound with the nearest names if there are
@@ -94,7 +94,7 @@ def resolve_documents(opened: Opened, name: str) -> list[str]:
 
 
 def find_named_records(opened: Opened, names: Iterable[str]) -> list[DocumentRecord]:
-    """The records of the documents that names stand for, each once."""
+    """Find the records of the documents that names stand for, each once."""
     ids = frozenset(doc_id for name in names for doc_id in resolve_documents(opened, str(name)))
     return list(opened.store.documents(Filter(documents=ids)))
 
@@ -114,7 +114,7 @@ def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
 
 
 def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHING) -> Iterator[_UnknownName]:
-    """The sentences about a filter, which is joined with others by *and*."""
+    """Describe the unknown names of a filter, which is joined with others by *and*."""
     for field, what in _FIELDS.items():
         if not (names := getattr(where, field)):
             continue
@@ -158,7 +158,7 @@ def _list_known(opened: Opened, field: str) -> set[str]:
 
 
 def _find_threads(opened: Opened, message_id: str, where: Filter) -> list[str]:
-    """The documents that have a message of this id."""
+    """Find the documents that have a message of this id."""
     named = where & Filter(meta={"message": message_id}, kinds={THREAD_KIND})
     return list(dict.fromkeys(chunk.doc_id for chunk in opened.store.scan(named)))
 
@@ -168,7 +168,7 @@ def _read_messages(opened: Opened, doc_id: str, message_id: str) -> list[Message
 
 
 def read_document_or_sections(opened: Opened, name: str) -> Document:
-    """The document of that name, or the sections of the source of that name as one; NotFound if there is neither.
+    """Read the document of that name, or the sections of the source of that name as one; NotFound if there is neither.
 
     The name of a file without its folders will do where it is the only one.
     """
@@ -185,13 +185,13 @@ def read_document_or_sections(opened: Opened, name: str) -> Document:
 
 
 def _name_language(opened: Opened, document: Document, parts: Sequence[Document]) -> Document:
-    """The document with the language of the stored ones that it is made of."""
+    """Add to the document the language of the stored ones that it is made of."""
     language = find_main_language(opened.store, parts, language=opened.settings.ingestion.language)
     return replace(document, language=language)
 
 
 def _find_only_file(opened: Opened, name: str) -> str:
-    """The address of the only file with this name, in whatever folder; empty if there is none, or several."""
+    """Find the address of the only file with this name, in whatever folder; empty if there is none, or several."""
     records = opened.store.documents() if name and "/" not in name else ()
     uris = {get_source_uri(record) for record in records if record.kind != THREAD_KIND}
     found = [uri for uri in uris if uri.endswith(f"/{name}")]
@@ -199,7 +199,7 @@ def _find_only_file(opened: Opened, name: str) -> str:
 
 
 def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:
-    """The id of the document of that name, or those of the sections of that source in order; NotFound if neither is."""
+    """Resolve a name to the id of its document, or to those of its sections in order; NotFound if there is neither."""
     try:
         return [resolve_document(opened, name)]
     except NotFound:
@@ -210,7 +210,7 @@ def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:
 
 
 def find_sections(opened: Opened, name: str) -> list[DocumentRecord]:
-    """The sections of the source that an id, an address or a path names, by number; none if there is no such source."""
+    """Find the sections, by number, of the source that an id, address or path names; none if there is no such one."""
     parents = resolve_document_ids(name, opened.root)
     found = sort_sections(list(opened.store.documents(Filter(meta={PARENT: parents}))))
     return found or sort_sections([each for each in opened.store.documents() if get_source_uri(each) == name])

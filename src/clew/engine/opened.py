@@ -108,7 +108,7 @@ def add_plugins(given: Extensions | None) -> Extensions:
 
 
 def check_implements(given: T, protocol: type[Any], what: str) -> T:
-    """The object, or SettingsError with the protocol members that it lacks or that cannot be called."""
+    """Return the object; SettingsError names the protocol members that it lacks or that cannot be called."""
     members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
     missing = [
         f"{name}()" if callable(member) else name
@@ -126,7 +126,7 @@ def check_implements(given: T, protocol: type[Any], what: str) -> T:
 
 
 def check_embedder(given: Embedder) -> None:
-    """Raises SettingsError for an embedder that lacks a member, or whose name or dim a collection cannot store."""
+    """Raise SettingsError for an embedder that lacks a member, or whose name or dim a collection cannot store."""
     check_implements(given, Embedder, "embedder")
     name: object = given.name
     dim: object = given.dim
@@ -137,14 +137,14 @@ def check_embedder(given: Embedder) -> None:
 
 
 def _check_callable(given: T, what: str, call: str) -> T:
-    """Returns the object, or raises SettingsError if it is not a function; `call` shows how it will be called."""
+    """Return the object, or raise SettingsError if it is not a function; `call` shows how it will be called."""
     if not callable(given):
         raise SettingsError(f"the {what} has the type {type(given).__name__}; give a function: {call}")
     return given
 
 
 def _check_function_table(given: object, what: str, call: str) -> None:
-    """Raises SettingsError for an entry of a table that is not a function, or whose name is not a text."""
+    """Raise SettingsError for an entry of a table that is not a function, or whose name is not a text."""
     if not isinstance(given, Mapping):
         table = "strategies" if what == "strategy" else f"{what}s"
         raise SettingsError(f"{table} has the type {type(given).__name__}; give a dictionary: {call} by name")
@@ -155,7 +155,7 @@ def _check_function_table(given: object, what: str, call: str) -> None:
 
 
 def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedder: str) -> Settings:
-    """The settings with those that were tuned for the collection and this embedder, where they are at their default.
+    """Apply the settings that were tuned for the collection and this embedder where the given ones are defaults.
 
     DriverFailed names the file if it has any setting that cannot be tuned: it may have come with a folder.
     """
@@ -184,7 +184,7 @@ _MODEL_FIELDS = ("name", "url", "api_key", "cache", "timeout", "retries", "max_c
 
 @lru_cache(maxsize=16)
 def _make_call_model(config: LLMConfig) -> LLM:
-    """The language model of the settings of a call; few are kept, for the next call with these settings."""
+    """Make the language model of the settings of a call; few are kept, for the next call with these settings."""
     llm = drivers.make_language_model(config)
     assert llm is not None
     return llm
@@ -214,11 +214,11 @@ class Opened:
     collection: str = ""
 
     def resolve_settings(self, given: Settings | None) -> Settings:
-        """The settings of one call: those given, whole, or the engine's."""
+        """Return the settings of one call: those given, whole, or the engine's."""
         return self.settings if given is None else check_settings(given)
 
     def with_store(self, store: Store, embedder: Embedder, config: EmbedderConfig | None = None) -> "Opened":
-        """A copy over another store and embedder, as after `reembed`; `config` is how the embedder was made."""
+        """Return a copy over another store and embedder, as after `reembed`; `config` is how the embedder was made."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
         sessions = self.sessions.with_store(store.sessions)
         return replace(
@@ -232,11 +232,11 @@ class Opened:
         )
 
     def with_llm(self, llm: LLM) -> "Opened":
-        """A copy with another language model: a metered one, for the run of an agent."""
+        """Return a copy with another language model: a metered one, for the run of an agent."""
         return replace(self, llm=llm, finder=self.finder.with_llm(llm))
 
     def for_call(self, settings: Settings) -> "Opened":
-        """A copy with the language model of the settings of a call, where they say another name, address or retry.
+        """Return a copy with the language model of the settings of a call, if they say another name, address or retry.
 
         What they leave at its default stays as the engine has it. A model that was given as an object stays.
         """
@@ -253,7 +253,7 @@ class Opened:
         return self.with_llm(_make_call_model(config))
 
     def within(self, where: Filter, *, is_limit: bool = False) -> "Opened":
-        """A copy that shows what the filter admits, of what this one sees, and only reads; closing it closes nothing.
+        """Return a copy that only reads what the filter admits of what this one sees; closing it closes nothing.
 
         is_limit: Whether no more than that is seen either: hits are then compared with each other alone.
         """
@@ -265,12 +265,12 @@ class Opened:
         return replace(self, store=store, finder=finder, boundary=boundary, closes=False, folder=None, records=None)
 
     def check_unbounded(self) -> None:
-        """Raises SettingsError where only a part of the collection may be seen."""
+        """Raise SettingsError where only a part of the collection may be seen."""
         if self.boundary != EVERYTHING:
             raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
     def get_reranker_or_overlap(self, settings: Settings, question: str = "") -> Reranker:
-        """The reranker of the settings; where it is missing, the term-overlap one, which needs no model.
+        """Return the reranker of the settings; where it is missing, the term-overlap one, which needs no model.
 
         That one too where the question is in Chinese, Japanese, Thai …, and the reranker knows no such language: what
         it makes of the letters means nothing, while in a language of its own script it still knows many words.
@@ -283,7 +283,7 @@ class Opened:
         return reranker
 
     def get_reader(self, question: str, hits: Sequence[Hit], settings: Settings) -> AnswerReader | None:
-        """The reader of the settings, opened once for the process; None where it cannot read the question or the hits.
+        """Return the reader of the settings, opened once a process; None where it cannot read the question or the hits.
 
         It was trained on questions, so a statement and what has hardly a word that means something ("hello", "when?")
         are read by the reranker. None also where that is the term-overlap one: whoever takes it wants no model.
@@ -302,19 +302,19 @@ class Opened:
         return reader if 2 * sum(known) >= len(known) else None
 
     def get_verifier(self, settings: Settings) -> Verifier | None:
-        """The verifier of the settings, opened once for the process; None for the rules."""
+        """Return the verifier of the settings, opened once for the process; None for the rules."""
         return open_verifier(settings.answer.verifier)
 
 
 @lru_cache(4)
 def open_verifier(name: str) -> Verifier | None:
-    """The verifier of that name, which is kept open; None for the rules."""
+    """Open the verifier of that name and keep it; None for the rules."""
     return drivers.make_verifier(AnswerConfig(verifier=name))
 
 
 @lru_cache(4)
 def open_reader(name: str) -> AnswerReader | None:
-    """The reader of that name, which is kept open; None for the reranker, and, with a warning, where it is missing."""
+    """Open the reader of that name and keep it; None for the reranker, and, with a warning, where it is missing."""
     try:
         return drivers.make_reader(AnswerConfig(reader=name))
     except DriverMissing as error:
@@ -325,7 +325,7 @@ def open_reader(name: str) -> AnswerReader | None:
 def make_finder(
     store: Store, embedder: Embedder, llm: LLM | None, settings: Settings, extensions: Extensions
 ) -> Finder:
-    """A Finder with the built-in strategies and the user's own."""
+    """Make a Finder with the built-in strategies and the user's own."""
     reranker = extensions.reranker
     return Finder(
         store,
@@ -339,7 +339,7 @@ def make_finder(
 
 
 def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]], list[int]]) -> SplitText:
-    """What splits a conversation that is asked as a query; the chunker is imported when there is one."""
+    """Make what splits a conversation that is asked as a query; the chunker is imported when there is one."""
 
     def split(text: str) -> list[str]:
         from clew.index.chunk import make_query_splitter
@@ -350,7 +350,7 @@ def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]
 
 
 def resolve_document(opened: Opened, name: str) -> str:
-    """The id of the document that an id, an address or a path names, or NotFound with the nearest names."""
+    """Resolve an id, an address or a path to the id of the document, or raise NotFound with the nearest names."""
     from clew.index.walk.uri import resolve_document_ids
 
     for candidate in resolve_document_ids(name, opened.root):
@@ -365,21 +365,21 @@ def resolve_document(opened: Opened, name: str) -> str:
 
 
 def check_settings(settings: Settings) -> Settings:
-    """Returns the settings, or raises SettingsError if they are not a Settings."""
+    """Return the settings, or raise SettingsError if they are not a Settings."""
     if not isinstance(settings, Settings):
         raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
     return settings
 
 
 def check_filter(where: Filter) -> Filter:
-    """Returns the filter, or raises SettingsError if it is not a Filter."""
+    """Return the filter, or raise SettingsError if it is not a Filter."""
     if not isinstance(where, Filter):
         raise SettingsError(f"where has the type {type(where).__name__}; give a Filter, as in Filter(kinds={{'page'}})")
     return where
 
 
 def check_positive_count(name: str, value: int) -> int:
-    """Returns the number, or raises SettingsError unless it is a whole number of at least 1."""
+    """Return the number, or raise SettingsError unless it is a whole number of at least 1."""
     given: object = value  # callers without a type checker pass anything
     number = float(given) if isinstance(given, Real) else math.nan
     if isinstance(given, bool) or not number >= 1 or number % 1:
@@ -388,7 +388,7 @@ def check_positive_count(name: str, value: int) -> int:
 
 
 def check_question(question: str) -> None:
-    """Raises SettingsError if a question is not a text, such as a whole conversation."""
+    """Raise SettingsError if a question is not a text, such as a whole conversation."""
     given: object = question  # callers without a type checker pass anything
     if not isinstance(given, str):
         raise SettingsError(

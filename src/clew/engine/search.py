@@ -36,13 +36,13 @@ MAX_ATTEMPTS = 20  # to number the documents of a session that other programs us
 
 
 def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-    """The records of the stored documents with their languages, ordered by address."""
+    """List the records of the stored documents with their languages, ordered by address."""
     store = engine.opened.within(where).store
     return name_languages(store, store.documents())
 
 
 def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) -> Document:
-    """The document with this id or address, as far as the filter admits it; the rest of its text is blank.
+    """Return the document with this id or address, as far as the filter admits it; the rest of its text is blank.
 
     Of a source that was added in sections, all of them in order.
     """
@@ -65,7 +65,7 @@ def search(
     without: Sequence[str] = (),
     settings: Settings | None = None,
 ) -> list[Hit]:
-    """The k best chunks for a query, best first; grouped by document, the best chunk of each of the k best documents.
+    """Return the k best chunks for a query, best first, or the best chunk of each of the k best documents (`group_by`).
 
     The query may be a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}); then
     each of its topics is a query. `strategy` is a name, or a function of your own from a Query to hits.
@@ -83,7 +83,7 @@ def search(
 
 
 def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], list[Hit]], query: Query) -> list[Hit]:
-    """The hits outside the named documents, as many as the query wants: their chunks are so many hits more at most."""
+    """Find as many hits outside the named documents as the query wants; fetch one more for each of their chunks."""
     if isinstance(names, str):
         raise SettingsError("without is one text; give a list of ids or addresses")
     if not names:
@@ -97,7 +97,7 @@ def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], l
 
 
 def find_best_per_document(find: Callable[[Query], list[Hit]], query: Query, group_by: str) -> list[Hit]:
-    """The best hit of each document, as many as the query wants; more hits are fetched while they are of too few."""
+    """Find the best hit of each document, as many as the query wants; fetch more while they are of too few."""
     if group_by != "document":
         raise SettingsError(f"group_by is {group_by!r}; it may be document")
     wanted, best = query.k, dict[str, Hit]()
@@ -121,7 +121,7 @@ def search_many(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> list[list[Hit]]:
-    """The k best chunks for each of several queries: embedded in one batch, searched together."""
+    """Return the k best chunks for each of several queries: embedded in one batch, searched together."""
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
     if isinstance(queries, str):
@@ -148,7 +148,7 @@ def context(
     session: str | None = None,
     settings: Settings | None = None,
 ) -> Context:
-    """The prompt text for a question or a conversation: merged, cited passages within a token budget.
+    """Return the prompt text for a question or a conversation: merged, cited passages within a token budget.
 
     Where nothing relevant is found, as for small talk, it is empty and its reason says so. Within a `session` a
     document keeps the number it was first shown with.
@@ -176,7 +176,7 @@ def context(
 
 
 def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Settings) -> tuple[list[Hit], list[Hit]]:
-    """The hits for a context, and those that were left out for their relevance.
+    """Find the hits for a context, and those that were left out for their relevance.
 
     Whether there is an answer at all is told from ten hits, however few are wanted.
     """
@@ -189,7 +189,7 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 
 
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
-    """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
+    """Return counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
 
     `pending` are the chunks that words alone find, until their vectors are made. `languages` are those of the whole
     collection, with their chunks; of a part of it they are not told.
@@ -216,7 +216,7 @@ def assemble_context(
     renderer: Renderer | None = None,
     session: str | None = None,
 ) -> Context:
-    """The context of hits already found, with citations and the document numbers of the session."""
+    """Assemble the context of hits already found, with citations and the document numbers of the session."""
     records = {hit.document.id: hit.document for hit in hits}
     renderer = renderer or find_renderer(opened, settings.context.render)
 
@@ -249,7 +249,7 @@ def assemble_context(
 
 
 def retry_concurrent_change(work: Callable[[], T]) -> T:
-    """The result of work that is done again where another program has changed what it began with."""
+    """Run work, and run it again where another program has changed what it began with."""
     for _ in range(MAX_ATTEMPTS - 1):
         with suppress(ConcurrentChange):
             return work()
@@ -266,7 +266,7 @@ def make_query_from_text_or_table(
     channel: str | None = None,
     now: datetime | None = None,
 ) -> Query:
-    """The Query for a question (text) or for a conversation (table), whose messages become its history."""
+    """Make the Query for a question (text) or for a conversation (table), whose messages become its history."""
     k, where = check_positive_count("k", k), check_filter(where)
     if isinstance(query, str):
         return build_query(query, k, where, history, settings, channel=channel, now=now)
@@ -275,7 +275,7 @@ def make_query_from_text_or_table(
 
 
 def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Opened, str | None]:
-    """What is open, and the name of a strategy; a function of the caller's own is known there by its name."""
+    """Return what is open, and the name of a strategy; a function of the caller's own is known there by its name."""
     if strategy is None or isinstance(strategy, str):
         return opened, strategy
     if not callable(strategy):
@@ -285,7 +285,7 @@ def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Open
 
 
 def choose_strategy(query: str | Table, strategy: str | None, settings: Settings) -> tuple[str, Settings]:
-    """The strategy to run and its settings: for a conversation `chunked`, which uses the one named for each part."""
+    """Choose the strategy and its settings: for a conversation `chunked`, which uses the named one for each part."""
     if isinstance(query, str):
         return strategy or settings.search.strategy, settings
     if strategy in (None, "auto", "chunked"):
@@ -294,12 +294,12 @@ def choose_strategy(query: str | Table, strategy: str | None, settings: Settings
 
 
 def get_token_counter(tokenizer: str) -> Count:
-    """The function that counts prompt tokens: by a tokenizer file, or an estimate."""
+    """Return the function that counts prompt tokens: by a tokenizer file, or an estimate."""
     return drivers.make_token_counter(tokenizer) if tokenizer else estimate_tokens
 
 
 def find_renderer(opened: Opened, name: str) -> Renderer:
-    """The renderer of this name, built in or the user's."""
+    """Find the renderer of this name, built in or the user's."""
     renderers = opened.extensions.find_renderers()
     if name not in renderers:
         raise unknown_name_error("renderer", name, renderers)

@@ -64,7 +64,7 @@ class ChatSession:
         on_event: OnEvent | None = None,
         settings: Settings | None = None,
     ) -> Answer:
-        """The answer of `Engine.ask` to the next question of the conversation."""
+        """Answer the next question of the conversation, as `Engine.ask`."""
         return self._answer_and_save_turn(
             question,
             lambda: self._engine.ask(
@@ -93,7 +93,7 @@ class ChatSession:
         on_event: OnEvent | None = None,
         settings: Settings | None = None,
     ) -> Answer:
-        """The answer of `Engine.agent` to the next question of the conversation."""
+        """Answer the next question of the conversation, as `Engine.agent`."""
         return self._answer_and_save_turn(
             question,
             lambda: self._engine.agent(
@@ -110,14 +110,14 @@ class ChatSession:
         )
 
     def _answer_and_save_turn(self, question: str, answer_it: Callable[[], Answer]) -> Answer:
-        """Answers a question and adds the turn to the conversation; a failed question is not added."""
+        """Answer a question and add the turn to the conversation; a failed question is not added."""
         answer = answer_it()
         self._engine.sessions.add_messages(self.name, (Message(question), Message(answer.text, role="assistant")))
         return answer
 
 
 def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
-    """The chat kept under a name with the collection, a new one if there is none; without a name it is not kept."""
+    """Open the chat kept under a name with the collection, or a new one; without a name it is not kept."""
     if name is None:
         return ChatSession(engine)
     if not _NAME.fullmatch(name):
@@ -137,7 +137,7 @@ def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
 
 
 def import_session_file(engine: "Engine", name: str, file: Path) -> None:
-    """Takes over a session that an earlier version saved in a file, and removes the file."""
+    """Take over a session that an earlier version saved in a file, and remove the file."""
     saved = _load_session_file(file)
     messages = [Message(turn["text"], role=turn["role"]) for turn in saved["turns"]]
     engine.sessions.keep(name, documents=saved["documents"], messages=messages)

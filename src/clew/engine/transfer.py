@@ -29,7 +29,7 @@ MIN_FREE = 0.1  # share of a folder's database that is free, from which it is re
 
 
 def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> "Manifest":
-    """Writes the whole collection to one file, put in place when complete; returns its manifest.
+    """Write the whole collection to one file, put in place when complete; return its manifest.
 
     A document that changes during the export is written as it was when its turn came.
     """
@@ -49,7 +49,7 @@ def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None
 
 
 def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> Report:
-    """Adds and replaces the documents of an exported file; nothing is embedded.
+    """Add and replace the documents of an exported file; nothing is embedded.
 
     The file is checked before anything is written. Documents that are already there bit for bit are skipped, so an
     interrupted restore continues; documents that are not in the file stay.
@@ -90,7 +90,7 @@ def reembed(
     gpus: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Embeds every chunk and summary with another model and switches the collection to it; no chunk is cut anew.
+    """Embed every chunk and summary with another model and switch the collection to it; no chunk is cut anew.
 
     Searches use the former vectors until all new ones are there, changes are caught up with, and interrupted work
     continues. The former vectors are kept: `back` switches to them again, `discard` deletes the ones not in use and
@@ -140,7 +140,7 @@ def reembed(
 
 
 def _discard_vectors(store: Store) -> Report | None:
-    """Deletes the staged vectors and gives free room back to the disk; None if there was neither."""
+    """Delete the staged vectors and give free room back to the disk; return None if there was neither."""
     was_there = store.staged_model() is not None and store.discard_staged()
     problems = store.reclaim_room(0.0 if was_there else MIN_FREE)
     if problems is None:
@@ -155,7 +155,7 @@ def _discard_vectors(store: Store) -> Report | None:
 
 
 def _round_stored(stored: "StoredDocument", config: StoreConfig) -> "StoredDocument":
-    """A document with its vectors as the store keeps them (`store.vectors`)."""
+    """Round the vectors of a document as the store keeps them (`store.vectors`)."""
     if config.vectors != "half":
         return stored
     summary = stored.summary_vector
@@ -181,7 +181,7 @@ class _Restore:
         return len(self._added) + len(self._changed) + len(self._failed) + self._skipped
 
     def store_batch(self, batch: "Sequence[StoredDocument]") -> None:
-        """Stores a batch of documents, skipping those that are already there unchanged."""
+        """Store a batch of documents, skipping those that are already there unchanged."""
         ids = frozenset(stored.document.id for stored in batch)
         records = {record.id: record for record in self._store.documents(Filter(documents=ids))}
         similar = [
@@ -210,7 +210,7 @@ class _Restore:
             (self._changed if stored.document.id in records else self._added).append(name)
 
     def build_report(self, language: str) -> Report:
-        """The report of the restore, with a note if the file was indexed for another language."""
+        """Build the report of the restore, with a note if the file was indexed for another language."""
         noted: tuple[SourceFailure, ...] = ()
         if language != self._manifest.language:
             reason = (
@@ -231,21 +231,21 @@ class _Restore:
 
 
 def read_export_embedder(path: str | Path) -> str:
-    """The name of the embedder of an exported file, after its checksums have been verified."""
+    """Read the name of the embedder of an exported file, after its checksums have been verified."""
     from clew.drivers.store import bundle
 
     return _name_model(bundle.verify_bundle(Path(path)).embedder)
 
 
 def _name_model(embedder: str) -> str:
-    """The embedder of exported vectors; an earlier Clew named with it that they were rounded to int8."""
+    """Name the embedder of exported vectors; an earlier Clew named with it that they were rounded to int8."""
     return embedder.removesuffix("#int8")
 
 
 def _make_progress_counter(
     stage: str, total: int, unit: str, on_progress: OnProgress | None
 ) -> Callable[[int], None] | None:
-    """A function that reports how many of `total` are done, with rate and time left; None without a callback."""
+    """Make a function that reports how many of `total` are done, with rate and time left; None without a callback."""
     if on_progress is None:
         return None
     started = monotonic()

@@ -26,14 +26,14 @@ class ClewRetriever:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
-        """The documents for a query, best first; `where` narrows the filter of the component."""
+        """Find the documents for a query, best first; `where` narrows the filter of the component."""
         chosen = self._where if where is None else self._where & where
         found = find_chunks(self._engine, query, k=top_k or self._k, strategy=self._strategy, where=chosen)
         return {"documents": [_make_document(each) for each in found]}
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
-        """The same in a thread."""
+        """Do the same in a thread."""
         found: dict[str, Any] = await asyncio.to_thread(self.run, query, top_k, where)
         return found
 

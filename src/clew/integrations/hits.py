@@ -15,7 +15,7 @@ class Searchable(Protocol):
     """What an adapter searches in: an Engine, or a Client of a server."""
 
     def search(self, query: str, /, *, k: int | None, strategy: str | None, where: Filter) -> Any:
-        """The hits, or the JSON of them."""
+        """Return the hits, or the JSON of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FoundChunk:
 def find_chunks(
     engine: Searchable, query: str, *, k: int | None, strategy: str | None, where: Filter
 ) -> list[FoundChunk]:
-    """The chunks for a query, best first, of an Engine or a Client; SettingsError if it is neither."""
+    """Find the chunks for a query, best first, of an Engine or a Client; SettingsError if it is neither."""
     search = getattr(engine, "search", None)
     found: Any = search(query, k=k, strategy=strategy, where=where) if callable(search) else None
     if isinstance(found, Mapping):
@@ -47,7 +47,7 @@ def find_chunks(
 
 
 def make_metadata(hit: Hit, *, rank: int) -> dict[str, Any]:
-    """The metadata of a hit: document, span and numbers, and of a message its author and time.
+    """Make the metadata of a hit: document, span and numbers, and of a message its author and time.
 
     `start` and `end` are the positions of the text in its document, so that a citation can be checked.
     """
@@ -88,7 +88,7 @@ def _read_hit(hit: Hit, rank: int) -> FoundChunk:
 
 
 def _read_json(hit: Mapping[str, Any]) -> FoundChunk:
-    """A hit of a server: a number that is not known is null there and NaN here."""
+    """Read a hit of a server: a number that is not known is null there and NaN here."""
     numbers = {name: math.nan if hit[name] is None else hit[name] for name in ("relevance", "similarity", "score")}
     document, chunk = hit["document"], hit["chunk"]
     metadata = _join(document, chunk, {"rank": hit["rank"], **numbers}, hit["message"])

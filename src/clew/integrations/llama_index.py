@@ -26,7 +26,7 @@ class ClewRetriever(BaseRetriever):
         super().__init__()
 
     def within(self, where: Filter) -> "ClewRetriever":
-        """A retriever that sees what the filter admits, of what this one sees."""
+        """Return a retriever that sees what the filter admits, of what this one sees."""
         return ClewRetriever(self._engine, k=self._k, strategy=self._strategy, where=self._where & where)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

@@ -22,7 +22,7 @@ MAX_CHARS = 50_000
 def make_toolset(
     engine: Any, *, k: int = 5, strategy: str | None = None, where: Filter = EVERYTHING
 ) -> FunctionToolset[Any]:
-    """The tools of a collection for an agent: search, context and read, within a filter.
+    """Make the tools of a collection for an agent: search, context and read, within a filter.
 
     `engine` is an Engine, or a Client whose key has the filter. A call that cannot be answered as it is, as of a
     document that there is not, is told to the model (ModelRetry), which may call again.
@@ -55,7 +55,7 @@ def make_toolset(
 
 
 async def _call(verb: Callable[[], T]) -> T:
-    """The result of a verb in a thread; what the model can put right is told to it."""
+    """Run a verb in a thread; tell the model what it can put right."""
     try:
         return await asyncio.to_thread(verb)
     except (NotFound, SettingsError, SourceError) as error:
@@ -63,5 +63,5 @@ async def _call(verb: Callable[[], T]) -> T:
 
 
 def _read(found: Any, name: str) -> str:
-    """A field of what an Engine returns, or of the JSON of a Client."""
+    """Read a field of what an Engine returns, or of the JSON of a Client."""
     return str(found[name] if isinstance(found, dict) else getattr(found, name))

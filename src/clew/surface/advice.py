@@ -24,12 +24,12 @@ _SENTENCES: Final = {"missing": "is missing", "extra_forbidden": "is not known h
 
 
 def translate_advice(message: str, advice: Mapping[str, str]) -> str:
-    """The message, where a command that the surface has otherwise is named as it is called there."""
+    """Translate advice: a command that the surface has by another name is named as it is called there."""
     return _COMMAND.sub(lambda found: advice.get(found[1], found[0]), message)
 
 
 def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -> str:
-    """The first problems that pydantic found, each once, by field: `where.kinds should be a list`."""
+    """Describe the first problems that pydantic found, each once, by field: `where.kinds should be a list`."""
     named = [(_name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden"), each) for each in problems]
     nearer = {name for name, each in named if not str(each["type"]).endswith("_type")}  # by one side of a union
     told: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -
 
 
 def _join_choices(texts: Sequence[str]) -> str:
-    """What a value should be, where it may be one of several kinds: should be a text or a list."""
+    """Say what a value should be, where it may be one of several kinds: should be a text or a list."""
     first, *others = texts
     return " or ".join([first, *(each.removeprefix("should be ") for each in others)])
 

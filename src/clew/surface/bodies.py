@@ -46,7 +46,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_many_fields(cls, given: object) -> object:
-        """Each unknown field is an error of its own, so a body of a million would take seconds and gigabytes."""
+        """Refuse very many fields: each unknown one is an error of its own, which takes seconds and gigabytes."""
         if isinstance(given, dict) and len(given) > MAX_FIELDS:
             raise ValueError(f"has {len(given):,} fields, and the limit is {MAX_FIELDS}")
         return given
@@ -60,12 +60,12 @@ class Body(BaseModel):
 
 
 def join_names(names: Sequence[str]) -> str:
-    """The names as people list them: a, b and c."""
+    """Join names as people list them: a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def read_time(text: str) -> datetime:
-    """The time that a text says; ValueError, which says what it may be, if it is none."""
+    """Read the time that a text says; ValueError, which says what it may be, if it is none."""
     try:
         return assume_utc(parse_time(text))
     except (ValueError, OverflowError):
@@ -94,7 +94,7 @@ _NOUNS: dict[Any, Any] = {datetime: Time, Row: dict[str, Any]}  # and those belo
 
 
 def wire_of(given: Any) -> Any:
-    """The type that pydantic checks, for a type of a request's field."""
+    """Return the type that pydantic checks, for a type of a request's field."""
     origin, arguments = get_origin(given), get_args(given)
     if given in _NOUNS:
         return _NOUNS[given]
@@ -111,7 +111,7 @@ def wire_of(given: Any) -> Any:
 
 
 def _take_messages(given: object) -> object:
-    """The messages of a request to a chat model, {"messages": […]}, or what else is given."""
+    """Take the messages of a request to a chat model, {"messages": […]}, or what else is given."""
     return given["messages"] if isinstance(given, dict) and given.keys() == {"messages"} else given
 
 
@@ -120,7 +120,7 @@ def _is_union(given: Any) -> bool:
 
 
 def list_bounds(bounds: Bounds) -> dict[str, Any]:
-    """The bounds as pydantic and FastAPI name them."""
+    """List the bounds as pydantic and FastAPI name them."""
     if bounds.pattern:
         SAYS[bounds.pattern] = bounds.says
     given = {name: getattr(bounds, name) for name in ("ge", "le", "min_length", "max_length", "pattern")}
@@ -132,7 +132,7 @@ def _constrain(bounds: Bounds) -> Any:
 
 
 def annotate(kind: Any, *about: Any) -> Any:
-    """The type with what is said about it."""
+    """Return annotate the type with what is said about it."""
     return Annotated[(kind, *about)]
 
 
@@ -153,7 +153,7 @@ class FilterBody(Body):
     channels: Labels | None = Field(None, description=CONDITIONS["channels"].help)
 
     def build(self, engine: Engine) -> Filter:
-        """The Filter; documents may be named by address, folder or pattern."""
+        """Build the Filter; documents may be named by address, folder or pattern."""
         given: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields if name != "documents"}
         given |= {name: frozenset(each) for name, each in given.items() if isinstance(each, list)}
         made = Filter(**given)
@@ -178,7 +178,7 @@ class MessageBody(Body):
     access: Access = None
 
     def build(self, _: Engine) -> Message:
-        """The Message."""
+        """Build the Message."""
         return Message(**dict(self))
 
 
@@ -216,7 +216,7 @@ class DocumentBody(Body):
     meta: Meta = Field(default_factory=dict, description="Anything that is to be filtered by or shown.")
 
     def build(self, _: Engine) -> Document:
-        """The Document."""
+        """Build the Document."""
         return Document(**dict(self), sections=())
 
 
@@ -241,7 +241,7 @@ class CitationBody(Body):
     second: Position | None = None
 
     def build(self, _: Engine) -> Citation:
-        """The Citation."""
+        """Build the Citation."""
         return Citation(**{**dict(self), "section": tuple(self.section)})
 
 
@@ -265,12 +265,12 @@ class WireField(NamedTuple):
     field: str  # its name in the request
 
     def make_field(self) -> Any:
-        """The field with its default and help."""
+        """Make the field with its default and help."""
         return Field(self.default, description=self.help)
 
 
 def list_fields(request: type[Request[Any]], surface: Surface) -> Iterator[WireField]:
-    """The fields that a surface takes; a tool has conditions in place of a Filter."""
+    """List the fields that a surface takes; a tool has conditions in place of a Filter."""
     for each in list_options(request, surface):
         if surface == "mcp":
             if each.type is Filter:
@@ -292,7 +292,7 @@ def _get_default(given: FieldOption) -> Any:
 def body_of(
     request: type[Request[Any]], surface: Surface = "http", *, leave_out: Collection[str] = (), **more: Any
 ) -> type[Body]:
-    """The model of what a surface may send for a request; `more` are fields of that surface alone."""
+    """Return the model of what a surface may send for a request; `more` are fields of that surface alone."""
     made: dict[str, Any] = {
         each.name: (_drop_none(each.kind) if each.field in request.one_of else each.kind, each.make_field())
         for each in list_fields(request, surface)
@@ -314,12 +314,12 @@ def _drop_none(kind: Any) -> Any:
 
 
 def schema_of(request: type[Request[Any]], surface: Surface = "mcp") -> dict[str, Any]:
-    """The JSON schema of a request."""
+    """Return the JSON schema of a request."""
     return body_of(request, surface).model_json_schema()
 
 
 def parameters_of(request: type[Request[Any]], surface: Surface = "mcp") -> list[Parameter]:
-    """The parameters of a function that takes the fields of a request, as the SDK of MCP reads them."""
+    """Return the parameters of a function that takes the fields of a request, as the SDK of MCP reads them."""
     return [
         Parameter(
             each.name,
@@ -332,7 +332,7 @@ def parameters_of(request: type[Request[Any]], surface: Surface = "mcp") -> list
 
 
 def build_request(request: type[R], given: Mapping[str, Any], engine: Engine) -> R:
-    """The request of checked values, by the names of its fields; a tool's conditions make its Filter."""
+    """Build the request of checked values, by the names of its fields; a tool's conditions make its Filter."""
     options = {each.name: each for each in list_options(request)}
     values = {name: _build(value, engine) for name, value in given.items() if name in options}
     conditions = {name: value for name, value in given.items() if name not in options and value is not None}

@@ -36,12 +36,12 @@ Json = dict[str, Any]
 
 
 def dump_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """The value as JSON text; a number that JSON does not have (NaN, infinity) is null."""
+    """Return the value as JSON text; a number that JSON does not have (NaN, infinity) is null."""
     return json.dumps(to_json(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def to_json(value: Any) -> Any:
-    """The value as dictionaries, lists, texts and numbers, nouns by their schema."""
+    """Return the value as dictionaries, lists, texts and numbers, nouns by their schema."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -62,12 +62,12 @@ def to_json(value: Any) -> Any:
 
 
 def search_to_json(hits: Sequence[Hit], *, reason: str, trace: Trace) -> Json:
-    """The result of a search; a reason if it is empty."""
+    """Return the result of a search; a reason if it is empty."""
     return {"hits": hits_to_json(hits), "reason": reason, "language": trace.find_note("language"), "trace": trace}
 
 
 def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
-    """The hits in order, each with its rank."""
+    """Return the hits in order, each with its rank."""
     return [
         {
             "rank": rank,
@@ -81,13 +81,13 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
 
 
 def _chunk_message_to_json(hit: Hit) -> Json | None:
-    """Who wrote the message of a hit, when, and what it answers; None for a page."""
+    """Return who wrote the message of a hit, when, and what it answers; None for a page."""
     message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
     return _pick(message, r.MessageRef) if message else None
 
 
 def context_to_json(context: Context, *, trace: Trace) -> Json:
-    """A context: its text, the passages in it and those left out."""
+    """Return a context: its text, the passages in it and those left out."""
     shown = _pick_fields(
         context, "text", "tokens", "passages", "documents", "dropped", "reason", "citations", "numbers"
     )
@@ -95,7 +95,7 @@ def context_to_json(context: Context, *, trace: Trace) -> Json:
 
 
 def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
-    """An answer; a citation's number is the one that stands in the text."""
+    """Return an answer; a citation's number is the one that stands in the text."""
     cited = [
         {"number": answer.citation_number(place), **_pick_all_fields(citation)}
         for place, citation in enumerate(answer.citations)
@@ -113,7 +113,7 @@ def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
 
 
 def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]]) -> Json:
-    """Past answers by question, each with the result of checking its citations."""
+    """Return past answers by question, each with the result of checking its citations."""
     return {
         "answers": [
             {"question": question, "stands": all(check.standing == "stands" for check in checked), "citations": checked}
@@ -123,7 +123,7 @@ def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]
 
 
 def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool = True) -> Json:
-    """The counts of a collection and where it is; of a part of it the size and the last change are not told."""
+    """Return the counts of a collection and where it is; of a part of it the size and the last change are not told."""
     place = {"path": mask_secrets(invocation.path), "collection": invocation.collection}
     lacking = _pick_fields(stats, "without_summary", "without_contexts", "pending")
     return {
@@ -136,18 +136,18 @@ def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool 
 
 
 def settings_to_json(invocation: Invocation) -> Json:
-    """Every setting with its origin, and the settings file that was read."""
+    """Return every setting with its origin, and the settings file that was read."""
     return {"file": str(invocation.file) if invocation.file else None, "settings": describe_settings(invocation)}
 
 
 def manifest_to_json(manifest: Manifest, *, file: Path, size: int) -> Json:
-    """The manifest of an exported file, with its path and size in bytes."""
+    """Return the manifest of an exported file, with its path and size in bytes."""
     counts = _pick_fields(manifest, "documents", "chunks", "embedder", "dim", "language")
     return {"file": str(file), **counts, "parts": len(manifest.parts), "format": manifest.format, "bytes": size}
 
 
 def evaluation_to_json(evaluation: "Evaluation") -> Json:
-    """The evaluation as JSON: the run, the scores of each system and what its plots show, the differences."""
+    """Return the evaluation as JSON: the run, the scores of each system and what its plots show, the differences."""
     from clew.evaluation.report import count_relevances, estimate_means, list_recall
 
     run = evaluation.run
@@ -185,7 +185,7 @@ def evaluation_to_json(evaluation: "Evaluation") -> Json:
 
 
 def run_to_json(run: "EvaluationRun") -> Json:
-    """A run in a list: what it asks, and how far it is."""
+    """Return a run in a list: what it asks, and how far it is."""
     return {
         "id": run.id,
         "created": run.created,
@@ -250,7 +250,7 @@ def _thread_to_json(thread: WindowThread) -> Json:
 
 
 def _pick_fields(value: object, *names: str) -> Json:
-    """The named fields of a value, in that order."""
+    """Pick the named fields of a value, in that order."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -259,7 +259,7 @@ def _pick_all_fields(value: Any) -> Json:
 
 
 def _pick(value: object, reply: Any) -> Json:
-    """The fields of a value that its reply has."""
+    """Pick the fields of a value that its reply has."""
     return _pick_fields(value, *reply.__annotations__)
 
 

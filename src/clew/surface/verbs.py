@@ -16,7 +16,7 @@ Asked = TypeVar("Asked", bound=Request[Any])
 
 
 def take_settings(asked: Asked, settings: Settings) -> tuple[Asked, Settings]:
-    """The request without the options that are settings, and the settings with them in their place."""
+    """Take the options that are settings out of a request; return it without them, and the settings with them."""
     options = [each for each in list_options(type(asked)) if each.option.setting]
     given = {each.option.setting: value for each in options if (value := getattr(asked, each.name)) is not None}
     if not given:
@@ -25,13 +25,13 @@ def take_settings(asked: Asked, settings: Settings) -> tuple[Asked, Settings]:
 
 
 def list_arguments(asked: Request[Any], kind: type[Request[Any]] | None = None) -> dict[str, Any]:
-    """The arguments of a request for a method of Engine; with a `kind`, those that this one has too."""
+    """List the arguments of a request for a method of Engine; with a `kind`, those that this one has too."""
     options = (each for each in list_options(kind or type(asked), "python") if not each.option.setting)
     return {each.name: getattr(asked, each.name) for each in options if hasattr(asked, each.name)}
 
 
 def call_verb(engine: "Engine", asked: Request[Any], *, settings: Settings | None = None, **more: Any) -> Any:
-    """The result of a request's verb; `more` are arguments that only Python has, such as callbacks."""
+    """Run a request's verb and return its result; `more` are arguments that only Python has, such as callbacks."""
     asked, own = take_settings(asked, settings or engine.settings)
     if own is not engine.settings:
         more["settings"] = own
@@ -43,13 +43,13 @@ def call_verb(engine: "Engine", asked: Request[Any], *, settings: Settings | Non
 
 
 def answer_verb(engine: "Engine", asked: Request[Any]) -> Any:
-    """The reply to a request, as JSON has it."""
+    """Answer a request, as JSON has the reply."""
     found = call_verb(engine, asked)
     return {asked.part: found} if asked.part else found
 
 
 def search_with_reason(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> dict[str, Any]:
-    """The result of a search as JSON."""
+    """Search, and return the result as JSON."""
     from clew.surface.to_json import search_to_json
 
     with record("search") as trace:
@@ -59,13 +59,15 @@ def search_with_reason(engine: "Engine", asked: Search, *, settings: Settings | 
 
 
 def explain_empty_result(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> str:
-    """The reason why a search found nothing: the numbers of the best hit if a minimum left it out."""
+    """Return why a search found nothing: the numbers of the best hit if a minimum, or `without`, left it out."""
     asked, own = take_settings(asked, settings or engine.settings)
     if own.search.has_floor:
         floorless = replace(own, search=replace(own.search, min_similarity=None, min_relevance=0.0))
         for best in call_verb(engine, replace(asked, k=1), settings=floorless):
             numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
             return f"the best hit has {numbers}, below the minimum that is set"
+    if asked.without and call_verb(engine, replace(asked, k=1, without=()), settings=own):
+        return "`without` leaves out all that matches; leave out less to see the rest"
     from clew.query.why.diagnose import explain_no_hits
 
     return explain_no_hits(engine.status(), asked.where, engine.unknown_names(asked.where))

@@ -92,6 +92,16 @@ def test_where_a_minimum_leaves_nothing_the_best_hit_is_described(clew: Clew, op
     assert filtered.out.startswith("No results: nothing matches within the filters")
 
 
+def test_where_without_leaves_nothing_the_reason_names_it(clew: Clew) -> None:
+    every = {hit["document"]["id"] for hit in clew("search", QUERY, "-k", "100", "--json").json["hits"]}
+    left_out = [word for each in every for word in ("--without", each)]
+    found = clew("search", QUERY, "-k", "100", *left_out[:-2], "--json").json
+    assert {hit["document"]["id"] for hit in found["hits"]} == {left_out[-1]}
+    reason = "`without` leaves out all that matches; leave out less to see the rest"
+    assert clew("search", QUERY, *left_out, "--json").json["reason"] == reason
+    assert clew("search", QUERY, *left_out).out == f"No results: {reason}\n"
+
+
 WIDE = ("-k", "10", "--min-similarity=-1")
 
 

@@ -18,7 +18,7 @@ _CONSTANTS = (
 )
 # What takes the place of a setting that was removed.
 REMOVED: Mapping[str, str] = {
-    **dict.fromkeys(_CONSTANTS.split(), "it always has the value that was its default"),
+    **dict.fromkeys(_CONSTANTS.split(), "its former default always applies"),
     "llm.input_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
     "llm.output_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
     "scoring.style_tokens": "give `tokens` to style_prompt",
@@ -32,7 +32,7 @@ REMOVED: Mapping[str, str] = {
 
 
 def flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of a tree of settings, each with its dotted name."""
+    """Flatten a tree of settings to its values, each with its dotted name."""
     for item in fields(tree):
         value = getattr(tree, item.name)
         if is_dataclass(value):
@@ -56,7 +56,7 @@ def check_setting_types(settings: Settings) -> Settings:
 
 
 def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    """The settings with other values, by dotted name (`search.depth`); SettingsError for one that there is not."""
+    """Replace values of the settings, by dotted name (`search.depth`); SettingsError for one that does not exist."""
     known = dict(flatten_settings(DEFAULTS))
     for name, value in values.items():
         if name not in known:
@@ -69,13 +69,13 @@ def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings
 
 
 def diff_settings(base: Settings, other: Settings) -> dict[str, Any]:
-    """The settings of the other that differ from those of the base, by dotted name; a secret is masked."""
+    """Return the settings of the other that differ from those of the base, by dotted name; a secret is masked."""
     before = dict(flatten_settings(base))
     return {name: mask_setting(name, value) for name, value in flatten_settings(other) if value != before[name]}
 
 
 def mask_setting(name: str, value: Any) -> Any:
-    """The value of a setting as it may be shown: not that of a secret, and an address without its password."""
+    """Mask the value of a setting so that it may be shown: a secret, and the password in an address."""
     table, _, field = name.partition(".")
     if field and any(item.name == field and not item.repr for item in fields(getattr(DEFAULTS, table))):
         return HIDDEN if value else value
@@ -101,7 +101,7 @@ TUNABLE: Final = frozenset(f"{table}.{field}" for table, names in _FIELDS.items(
 
 
 def check_tunable(name: str, values: Iterable[Any]) -> None:
-    """Raises SettingsError unless the setting may be tuned and the values are of its type."""
+    """Raise SettingsError unless the setting may be tuned and the values are of its type."""
     if name not in TUNABLE:
         hint = format_suggestion(name, TUNABLE, max_names=1, cutoff=0.8)
         raise SettingsError(

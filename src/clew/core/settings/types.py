@@ -18,7 +18,7 @@ class InvalidValue(Exception):
 
 
 def check_value_type(value: Any, value_type: Any) -> Any:
-    """The value if it has the type, without conversions: 5 is a valid float, but "5" and true are not valid numbers."""
+    """Return the value if it has the type, without conversions: 5 is a valid float, "5" and true are not numbers."""
     if get_origin(value_type) is Literal:
         if not any(value == choice and type(value) is type(choice) for choice in get_args(value_type)):
             raise InvalidValue
@@ -42,7 +42,7 @@ def check_value_type(value: Any, value_type: Any) -> Any:
 
 
 def parse_text_as_type(text: str, value_type: Any) -> Any:
-    """The text converted to the type, or unchanged if it cannot be, so that `check_value_type` rejects it."""
+    """Convert the text to the type, or leave it unchanged where that fails, so that `check_value_type` rejects it."""
     if get_origin(value_type) in (Union, UnionType):
         lists = [member for member in get_args(value_type) if get_origin(member) is tuple]
         if lists:  # an empty text is an empty list, and not none: for labels of access that is nothing, not everything
@@ -64,7 +64,7 @@ def parse_text_as_type(text: str, value_type: Any) -> Any:
 
 
 def describe_type(value_type: Any) -> str:
-    """The type in words: "a whole number", "one of ann, exact"."""
+    """Describe the type in words: "a whole number", "one of ann, exact"."""
     if get_origin(value_type) is Literal:
         return f"one of {', '.join(map(str, get_args(value_type)))}"
     if get_origin(value_type) in (Union, UnionType):

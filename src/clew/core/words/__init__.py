@@ -7,7 +7,7 @@ from importlib.resources import files
 
 
 def load_lines(name: str) -> dict[str, list[str]]:
-    """The lines of a word list by section, in order."""
+    """Load the lines of a word list by section, in order."""
     sections: dict[str, list[str]] = {}
     for line in files(__name__).joinpath(f"{name}.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("[") and line.endswith("]"):
@@ -18,10 +18,10 @@ def load_lines(name: str) -> dict[str, list[str]]:
 
 
 def load_words(name: str) -> dict[str, frozenset[str]]:
-    """The words of a word list by section, case-folded."""
+    """Load the words of a word list by section, case-folded."""
     return {section: frozenset(" ".join(lines).casefold().split()) for section, lines in load_lines(name).items()}
 
 
 def load_patterns(name: str) -> dict[str, str]:
-    """The regular expressions of a list by section: each line is an alternative."""
+    """Load the regular expressions of a list by section: each line is an alternative."""
     return {section: "|".join(lines) for section, lines in load_lines(name).items()}

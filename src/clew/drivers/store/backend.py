@@ -87,7 +87,7 @@ class Head:
         return self.length / self.chunks if self.chunks else 0.0
 
     def swap_models(self, change: int) -> Self | None:
-        """The next head, with the staged model in use; None if the change is another by now, or no model is staged."""
+        """Return the next head, with the staged model in use; None after another change, or if no model is staged."""
         if self.change != change or self.staged is None:
             return None
         model, before = self.staged, StagedModel(self.embedder, self.dim, was_used=True)
@@ -119,20 +119,20 @@ class Select:
         return self.alternatives is not None and not any(each.is_empty for each in self.alternatives)
 
     def get_values(self, column: str) -> Collection[Any] | None:
-        """The values that a column may have; None if any."""
+        """Return the values that a column may have; None if any."""
         return next((given for name, op, given in self.where if op == "in" and name == column), None)
 
     def admits(self, row: Mapping[str, Any]) -> bool:
-        """Whether the conditions hold for a row of the kind, whatever the alternatives."""
+        """Return whether the conditions hold for a row of the kind, whatever the alternatives."""
         return all(_TESTS[op](row.get(name), given) for name, op, given in self.where)
 
     def admits_facets(self, facets: str) -> bool:
-        """Whether facets fulfil one of the alternatives, whatever the time."""
+        """Return whether facets fulfil one of the alternatives, whatever the time."""
         present = frozenset(json.loads(facets))
         return any(each.admits_facets(present) for each in self.alternatives or ())
 
     def choose(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows that are meant, of rows of the kind as they were added; for a backend that has no queries."""
+        """Choose the rows that are meant, of rows of the kind as they were added; for a backend that has no queries."""
         return self.arrange(row for row in rows if self.admits(row) and self._admits_filter(row))
 
     def _admits_filter(self, row: Mapping[str, Any]) -> bool:
@@ -142,7 +142,7 @@ class Select:
         return any(each.admits_facets(present) and each.admits_time(seconds) for each in self.alternatives or ())
 
     def arrange(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows in the order that is asked for, as many as are."""
+        """Arrange rows in the order that is asked for, as many as are."""
         found = list(rows)
         if self.order:
             name = self.order.removeprefix("-")
@@ -151,13 +151,13 @@ class Select:
 
 
 def select(kind: int, alternatives: Sequence[Condition] | None = None, **columns: Collection[Any]) -> Select:
-    """Rows of a kind whose columns have one of the given values each."""
+    """Select rows of a kind whose columns have one of the given values each."""
     where = tuple([(name, "in", values) for name, values in columns.items()])
     return Select(kind, where, None if alternatives is None else tuple(alternatives))  # type: ignore[arg-type]
 
 
 def named_documents(alternatives: Sequence[Condition]) -> set[str] | None:
-    """The ids of the only documents that a filter can admit; None if it names none."""
+    """Return the ids of the only documents that a filter can admit; None if it names none."""
     named = [find_named_documents(each) for each in alternatives]
     return None if None in named else {doc_id for each in named for doc_id in each or ()}
 
@@ -170,7 +170,7 @@ class Snapshot(Protocol):
         """What is said of the whole."""
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """The named columns of the rows that are meant, in this order.
+        """Find the named columns of the rows that are meant, in this order.
 
         CollectionDamaged if `facets`, `vector`, `terms` or `counts` is asked for and not as written, ModelSwitched if
         `vector` is, and is of another model by now.
@@ -194,7 +194,7 @@ class Transaction:
         self._ahead: dict[tuple[int, str], tuple[frozenset[str], Mapping[Any, list[Row]]]] = {}
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant, as they will be, each with `kind`, its key and at least the named columns."""
+        """Find the rows that are meant, as they will be, each with `kind`, its key and at least the named columns."""
         if wanted.is_empty:
             return []
         kind = wanted.kind
@@ -206,12 +206,12 @@ class Transaction:
         return wanted.arrange(kept) if kept else []
 
     def find_one(self, wanted: Select, columns: Sequence[str]) -> Row | None:
-        """The row that is meant, if there is one."""
+        """Find the row that is meant, if there is one."""
         found = self.find(wanted, columns)
         return found[0] if found else None
 
     def read_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows of a condition of one column by one read; `find` then has those of each value without another."""
+        """Read the rows of a condition of one column at once; `find` then has those of each value without another."""
         found = self.find_stored(wanted, columns)
         ((name, _, given),) = wanted.where
         by_value: dict[Any, list[Row]] = {value: [] for value in given}
@@ -221,7 +221,7 @@ class Transaction:
         return found
 
     def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """The rows that are meant, as they are; they are never changed."""
+        """Find the rows that are meant, as they are; they are never changed."""
         if wanted.is_empty:
             return []
         kind, names = wanted.kind, tuple(dict.fromkeys((*KEYS[wanted.kind], *columns, *self._always)))
@@ -257,22 +257,22 @@ class Transaction:
         return index
 
     def number(self) -> int:
-        """The number of a new row."""
+        """Return the number of a new row."""
         self._last += 1
         return self._last
 
     def number_from(self, last: int) -> None:
-        """Numbers new rows after this one, if it is not before the last."""
+        """Number new rows after this one, if it is not before the last."""
         self._last = max(self._last, last)
 
     def fill(self, rows: Iterable[Row]) -> None:
-        """Gives rows that are pending their vector; a backend changes only `vector`, `print` and `pending` of them."""
+        """Give rows that are pending their vector; a backend changes only `vector`, `print` and `pending` of them."""
         for row in rows:
             self.filled[key_of(row["kind"], row)] = row
             self._pending -= row["kind"] == CHUNK
 
     def remove(self, rows: Iterable[Row]) -> None:
-        """Removes rows that were found here; of a chunk its length, and whether it is pending, have to be known."""
+        """Remove rows that were found here; of a chunk its length, and whether it is pending, have to be known."""
         for row in rows:
             kind = row["kind"]
             key = key_of(kind, row)
@@ -286,7 +286,7 @@ class Transaction:
             self._count(kind, row, -1)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Adds rows."""
+        """Add rows."""
         for row in rows:
             kind = row["kind"]
             key = key_of(kind, row)
@@ -306,7 +306,7 @@ class Transaction:
             self._pending += sign * (row["pending"] == 1)
 
     def finish(self, *, is_change: bool) -> Head | None:
-        """The head to commit, with the next change number if this is a change; None if there is nothing to commit."""
+        """Return the head to commit, with the next change number if this is a change; None if nothing is to commit."""
         if not (self.added or self.removed or self.filled) and self.head == self._snapshot.head:
             return None
         head = self.head
@@ -322,7 +322,7 @@ class Transaction:
 
 
 def key_of(kind: int, row: Mapping[str, Any]) -> Key:
-    """The kind of a row and the columns that are its own alone."""
+    """Return the kind of a row and the columns that are its own alone."""
     names = KEYS[kind]
     return (kind, row[names[0]]) if len(names) == 1 else (kind, row[names[0]], row[names[1]])
 
@@ -334,19 +334,19 @@ class NamedRows(Protocol):
     """Small values of a kind that are kept by name beside the content: jobs, sessions, claims, records."""
 
     def read(self, names: Collection[str] | None = None) -> Values:
-        """The values of these names that exist, or all."""
+        """Read the values of these names that exist, or all."""
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes the values of these names, or all, in place; it may be run again.
+        """Run a transaction that changes the values of these names, or all, in place; it may be run again.
 
         No two of a collection and kind run at once, in any process.
         """
 
     def purge(self) -> None:
-        """Takes from the disk what was deleted or replaced, as far as that is known."""
+        """Take from the disk what was deleted or replaced, as far as that is known."""
 
     def clock(self) -> float:
-        """The seconds of a clock that all processes share."""
+        """Return the seconds of a clock that all processes share."""
 
 
 RowScores = list[tuple[int, float]]  # the numbers of rows and their scores, best first
@@ -391,26 +391,26 @@ class Ranks(Protocol):
     """Finds rows by vector and by terms. It follows the change number: at least up to the given head."""
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k chunks of greatest cosine, best first, ties by id."""
+        """Find the k chunks of greatest cosine, best first, ties by id."""
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k chunks of greatest BM25 score that have any of the terms, best first, ties by id."""
+        """Find the k chunks of greatest BM25 score that have any of the terms, best first, ties by id."""
 
 
 class Index(Ranks, Protocol):
     """All that is searched in a collection."""
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The ids of the k documents whose own vector has the greatest cosine, best first, ties by id."""
+        """Find the k documents whose own vector has the greatest cosine, best first, ties by id; return their ids."""
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """How many chunks have each of the terms, counted up to `at_most`."""
+        """Count the chunks that have each of the terms, up to `at_most`."""
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of the chunks that exist among the ids, by id."""
+        """Return the vectors of the chunks that exist among the ids, by id."""
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """What the rankings of each query find, and the chunks as far as they exist, each once."""
+        """Find what the rankings of each query find, and the chunks as far as they exist, each once."""
 
 
 class Backend(Protocol):
@@ -433,62 +433,62 @@ class Backend(Protocol):
         """The remedy for tables that cannot be read to their end, if there is one."""
 
     def head(self) -> Head:
-        """What is said of the whole, at next to no cost; ModelSwitched if the vectors are of another model by now."""
+        """Return what is said of the whole, at next to no cost; ModelSwitched if the vectors are of another model."""
 
     def read(self, since: Head | None = None) -> AbstractContextManager[Snapshot]:
-        """One state for several reads, the last one or any since a head; DriverFailed for errors of the database."""
+        """Return one state for several reads, the last or any since a head; DriverFailed for a database's errors."""
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """The result of a transaction, committed whole or not at all; decided again if others were faster.
+        """Run a transaction, committed whole or not at all; it is decided again if others were faster.
 
         DriverFailed if the id of an added chunk or document is taken; of a removed row, its staged vector goes too.
         """
 
     def named(self, kind: str) -> NamedRows:
-        """The values of a kind."""
+        """Return the values of a kind."""
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchanges the vectors in use with the staged ones, whose model is then in use, as one change.
+        """Exchange the vectors in use with the staged ones, whose model is then in use, as one change.
 
         False, and nothing happens, if the change number is another by now. Every row that has a vector has a staged
         one. Whoever has the collection open gets ModelSwitched from then on.
         """
 
     def reopen(self, embedder: Embedder) -> "Backend":
-        """The same collection for the model that it has by now, in place of this; StoreMismatch if it is another."""
+        """Open the same collection for the model it has by now, in place of this; StoreMismatch if it is another."""
 
     def compact(self) -> Purge:
-        """Removes from the disk what deletions left there, down to the bytes; what was done, and what is to be again.
+        """Remove from the disk what deletions left there, to the bytes; return what was done, and what is to do again.
 
         Others may read and write meanwhile, or wait for it.
         """
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when all writes are on disk and the index is in its best shape; without a new graph if not asked."""
+        """Return when all writes are on disk and the index is in its best shape; without a new graph if not asked."""
 
     def maintain(self) -> list[str]:
-        """Removes what deleted rows and old versions leave behind and keeps up the indexes; what was done, in words."""
+        """Remove what deleted rows and old versions leave behind, keep up the indexes, and say what was done."""
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+        """Give free room back to the disk; return what could not be done, None if less than such a share is free."""
 
     def describe(self) -> tuple[str, int]:
-        """The kind of the index that searches, and the bytes on disk."""
+        """Return the kind of the index that searches, and the bytes on disk."""
 
     def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
-        """What is wrong with what no row says: files, indexes, what is derived; quickly, without what takes long."""
+        """Find what is wrong with what no row says: files, indexes, derived things; quickly, without slow checks."""
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mends what `inspect` finds, and the rows by `mend`, as one change.
+        """Mend what `inspect` finds, and the rows by `mend`, as one change.
 
         ids: Documents whose chunks are written anew by the next put, even if their `print` is the same.
         """
 
     def pack_facets(self, facets: str) -> Any:
-        """What `find` gives as `facets` for a JSON list."""
+        """Pack a JSON list as what `find` gives as `facets`."""
 
     def notes(self) -> list[str]:
-        """What is beyond the reach of an erasure, as sentences: backups, logs of a server."""
+        """Return what is beyond the reach of an erasure, as sentences: backups, logs of a server."""
 
     def close(self) -> None:
-        """Releases all resources; closing twice is allowed."""
+        """Release all resources; closing twice is allowed."""

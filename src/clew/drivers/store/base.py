@@ -52,7 +52,7 @@ class OwnSnapshot(Protocol):
         """The head that was committed last."""
 
     def find(self, wanted: Select, columns: Sequence[str]) -> Iterable[Row]:
-        """The rows that are meant; `wanted.choose(rows)` picks them from all rows of the kind."""
+        """Find the rows that are meant; `wanted.choose(rows)` picks them from all rows of the kind."""
 
 
 class BaseBackend:
@@ -129,7 +129,7 @@ class BaseBackend:
     # -- rows
 
     def head(self) -> Head:
-        """What is said of the whole."""
+        """Return what is said of the whole."""
         with self.read() as snapshot:
             self._check_model(snapshot.head)
             return snapshot.head
@@ -144,7 +144,7 @@ class BaseBackend:
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[Snapshot]:
-        """One state for several reads."""
+        """Return one state for several reads."""
         self._check_open()
         with self.snapshot() as snapshot:
             if snapshot.head is None:
@@ -152,7 +152,7 @@ class BaseBackend:
             yield _CheckedSnapshot(snapshot, snapshot.head, self._check_model)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """The result of a transaction, which is decided again if others were faster."""
+        """Run a transaction; it is decided again if others were faster."""
         for _ in range(MAX_ATTEMPTS):
             with self.read() as snapshot:
                 before = snapshot.head
@@ -170,7 +170,7 @@ class BaseBackend:
         raise DriverFailed(f"{self.place}: others changed the collection {MAX_ATTEMPTS} times meanwhile; try again")
 
     def named(self, kind: str) -> NamedRows:
-        """The values of a kind."""
+        """Return the values of a kind."""
         return _OwnNamed(self, kind)
 
     def swap_vectors(self, change: int) -> bool:
@@ -195,39 +195,39 @@ class BaseBackend:
         return self.write(swap)
 
     def pack_facets(self, facets: str) -> Any:
-        """Facets are kept as they are."""
+        """Return the facets as they are."""
         return facets
 
     # -- upkeep
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Nothing is left to do after a commit."""
+        """Do nothing: nothing is left to do after a commit."""
         self._check_open()
 
     def maintain(self) -> list[str]:
-        """Nothing needs upkeep."""
+        """Do nothing: nothing needs upkeep."""
         return []
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """None: free room is not known."""
+        """Return None: free room is not known."""
         return None
 
     def describe(self) -> tuple[str, int]:
-        """The kind of the index; the size is not known."""
+        """Return the kind of the index; the size is not known."""
         return "exact, by scanning", 0
 
     def compact(self) -> Purge:
-        """Nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
+        """Do nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
         return Purge()
 
     def notes(self) -> list[str]:
-        """What may be left after an erasure."""
+        """Return what may be left after an erasure."""
         return [f"whether deleted rows leave bytes behind in {self.place}, and in its backups, is not known to Clew"]
 
     # -- doctor
 
     def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
-        """Nothing is derived from the rows."""
+        """Find nothing: nothing is derived from the rows."""
         return ()
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
@@ -252,7 +252,7 @@ class _CheckedSnapshot:
     check_model: Callable[[Head], None]
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """The columns of the rows that are meant."""
+        """Find the columns of the rows that are meant."""
         if wanted.is_empty:
             return []
         if "vector" in columns:
@@ -266,23 +266,23 @@ class NamedTexts:
     """The values of a kind, kept as texts of JSON; see `NamedRows`. A backend writes `load_texts` and `change`."""
 
     def load_texts(self, names: Collection[str] | None = None) -> Mapping[str, str]:
-        """The texts of these names that exist, or all, in the order in which they were added."""
+        """Load the texts of these names that exist, or all, in the order in which they were added."""
         raise NotImplementedError
 
     def read(self, names: Collection[str] | None = None) -> Values:
-        """The values of these names that exist, or all."""
+        """Read the values of these names that exist, or all."""
         return {name: json.loads(text) for name, text in self.load_texts(names).items()}
 
     def purge(self) -> None:
-        """Nothing is known to be left."""
+        """Do nothing: nothing is known to be left."""
 
     def clock(self) -> float:
-        """The seconds of this machine's clock."""
+        """Return the seconds of this machine's clock."""
         return time.time()
 
 
 def check_texts(kind: str, rows: Iterable[Sequence[Any]]) -> dict[str, str]:
-    """The texts of a kind by name, from rows of name, text and checksum; CollectionDamaged if one is not as written."""
+    """Return the texts of a kind by name, from rows of name, text and checksum; CollectionDamaged if one is wrong."""
     texts: dict[str, str] = {}
     for name, value, stored in rows:
         checksums.check(f"{name or 'the text'!r} of {kind}", stored, kind, name, value)
@@ -293,7 +293,7 @@ def check_texts(kind: str, rows: Iterable[Sequence[Any]]) -> dict[str, str]:
 def change_texts(
     before: Mapping[str, str], decide: Callable[[Values], T], names: Collection[str] | None = None
 ) -> tuple[T, dict[str, str]]:
-    """The result of a decision on the values of these names, or all, and all texts after it."""
+    """Decide on the values of these names, or all; return the result, and all texts after it."""
     values = {name: json.loads(text) for name, text in before.items() if names is None or name in names}
     others = before.keys() - values.keys()
     result = decide(values)
@@ -308,13 +308,13 @@ class _OwnNamed(NamedTexts):
         self._backend, self._kind = backend, kind
 
     def load_texts(self, names: Collection[str] | None = None) -> Mapping[str, str]:
-        """The texts of these names that exist, or all."""
+        """Load the texts of these names that exist, or all."""
         self._backend._check_open()
         texts = self._backend.read_named(self._kind)
         return {name: text for name, text in texts.items() if names is None or name in names}
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes the values, which is decided again if others were faster."""
+        """Run a transaction that changes the values; it is decided again if others were faster."""
         for _ in range(MAX_ATTEMPTS):
             before = self.load_texts()
             result, after = change_texts(before, decide, names)
@@ -324,7 +324,7 @@ class _OwnNamed(NamedTexts):
 
 
 def check_ids(tx: Transaction) -> None:
-    """DriverFailed if the id of an added document or chunk is taken, or given twice."""
+    """Raise DriverFailed if the id of an added document or chunk is taken, or given twice."""
     kept = {(row["kind"], row["id"]) for row in tx.removed.values() if "id" in row}
     added = [(row["kind"], row["id"]) for row in tx.added.values() if row["kind"] in (DOCUMENT, CHUNK)]
     new = set(added) - kept
@@ -340,7 +340,7 @@ def check_ids(tx: Transaction) -> None:
 
 
 def complete_rows(tx: Transaction) -> dict[Key, Row]:
-    """The rows to write whole: those that are added, and those that get their vector with all else that they have.
+    """Complete the rows to write: those that are added, and those that get their vector with all else that they have.
 
     The vector of a chunk that only moved is the one that is there.
     """
@@ -359,7 +359,7 @@ def complete_rows(tx: Transaction) -> dict[Key, Row]:
 
 
 def find_lost_vectors(tx: Transaction, before: Head, head: Head) -> list[Row]:
-    """The staged vectors that go with a transaction: those of removed rows, or all where none are staged any more."""
+    """Find the staged vectors that go with a transaction: those of removed rows, or all where none are staged now."""
     if before.staged is None:
         return []
     gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]

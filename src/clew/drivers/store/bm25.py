@@ -25,7 +25,7 @@ DIGITS = 9  # of a score: the last ones depend on the order in which an index ad
 
 
 def idf(chunks: int, having: int) -> float:
-    """The weight of a word that occurs in `having` of `chunks` chunks: ln(1 + (N - n + 0.5) / (n + 0.5)).
+    """Weigh a word that occurs in `having` of `chunks` chunks: ln(1 + (N - n + 0.5) / (n + 0.5)).
 
     N is at least MIN_CHUNKS: among a few pages, hardly any word would be rare, and every page added would change that.
     """
@@ -33,17 +33,17 @@ def idf(chunks: int, having: int) -> float:
 
 
 def length_norm(lengths: Floats, average: float) -> Floats:
-    """The length normalisation in the denominator: k1 · (1 - b + b · length / average)."""
+    """Return the length normalisation in the denominator: k1 · (1 - b + b · length / average)."""
     return K1 * (1.0 - B + B * lengths / max(average, 1e-9))
 
 
 def saturate(counts: NDArray[np.float32], norm: Floats) -> Floats:
-    """Term frequency saturation, from 0 to 1: count / (count + norm)."""
+    """Saturate a term frequency, from 0 to 1: count / (count + norm)."""
     return counts / (counts + norm)
 
 
 def weigh_terms(times: Counts, having: Iterable[int], chunks: int) -> Floats:
-    """The weight of each term of a query: how often it occurs there, times the idf of a word in `having` chunks."""
+    """Weigh each term of a query: how often it occurs there, times the idf of a word in `having` chunks."""
     pairs = zip(times.tolist(), having, strict=True)
     return np.array([count * idf(chunks, each) for count, each in pairs], np.float64)
 

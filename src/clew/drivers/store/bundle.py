@@ -60,7 +60,7 @@ def write_bundle(
     calibration: str = "",
     on_progress: OnProgress | None = None,
 ) -> Manifest:
-    """Writes an export and returns its manifest; `on_progress` gets the number of documents so far.
+    """Write an export and return its manifest; `on_progress` gets the number of documents so far.
 
     It is written to a file without a name, for its owner alone, which gets the name when it is complete: a process that
     is killed leaves nothing behind.
@@ -88,7 +88,7 @@ def write_bundle(
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest of an export; SourceError if the file is not one, StoreMismatch if it is of a newer Clew."""
+    """Read the manifest of an export; SourceError if the file is not one, StoreMismatch if it is of a newer Clew."""
     with (
         _open_archive(path) as archive,
         _explain(path, f"it has no {MANIFEST} that can be read", f"so it is not an export of Clew; {AGAIN}"),
@@ -104,7 +104,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _parse_manifest(fields: Any) -> Manifest:
-    """The manifest of JSON; ValueError where a value has not its type."""
+    """Parse the manifest from JSON; ValueError where a value has not its type."""
     parts = tuple(BundlePart(**part) for part in fields["parts"])
     manifest = Manifest(**{**fields, "parts": parts})
     for value, kind in (
@@ -121,7 +121,7 @@ def _parse_manifest(fields: Any) -> Manifest:
 
 
 def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest:
-    """The manifest of an export after checking every part; SourceError names a damaged one.
+    """Check every part of an export and return its manifest; SourceError names a damaged one.
 
     Checked are the hash of each part, the types of its columns, and that chunks are the spans of their documents.
     """
@@ -156,7 +156,7 @@ def _verify_hashes(path: Path, manifest: Manifest, on_progress: OnProgress | Non
 
 
 def read_bundle(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]]:
-    """The documents of a checked export, one pair of parts at a time."""
+    """Read the documents of a checked export, one pair of parts at a time."""
     names = [part.name for part in manifest.parts]
     with _open_archive(path) as archive:
         for documents, chunks in zip(names[::2], names[1::2], strict=True):
@@ -193,7 +193,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def _explain(path: Path, what: str, advice: str = AGAIN) -> Iterator[None]:
-    """SourceError for whatever a crafted file makes fail: zip, Arrow, JSON and numpy raise errors of many types."""
+    """Raise SourceError for whatever a crafted file makes fail: zip, Arrow, JSON and numpy raise many types."""
     try:
         yield
     except Exception as error:
@@ -212,7 +212,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def create_unnamed(path: Path) -> Iterator[IO[bytes]]:
-    """A new file for its owner alone, which replaces the one at `path` after the block, or is gone if that raises.
+    """Create a file for its owner alone; it replaces the one at `path` after the block, or is gone if that raises.
 
     Where the file system knows files without a name, a killed process leaves nothing; elsewhere it has a random name.
     """
@@ -236,7 +236,7 @@ def create_unnamed(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _open_nameless(folder: Path) -> int | None:
-    """A file that has no name in a folder; None where there are no such files."""
+    """Open a file that has no name in a folder; None where there are no such files."""
     flag = getattr(os, "O_TMPFILE", None)
     if flag is None or not Path("/proc/self/fd").is_dir():
         return None
@@ -284,12 +284,12 @@ _LATER_COLUMNS = ("access", "summary_by", "created", "updated", "sections")
 
 
 def documents_to_parquet(batch: Sequence[StoredDocument]) -> bytes:
-    """A Parquet part with the documents without their chunks; meta is JSON, times are ISO 8601."""
+    """Write a Parquet part with the documents without their chunks; meta is JSON, times are ISO 8601."""
     return _to_parquet(pa.Table.from_pylist([_document_to_row(stored) for stored in batch], schema=_DOCUMENTS))
 
 
 def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
-    """A Parquet part with chunks, vectors and terms: hashes of words with their counts, and the number of words."""
+    """Write a Parquet part with chunks, vectors and terms: hashes of words with their counts, and their number."""
     rows = [_chunk_to_row(*pair) for stored in batch for pair in zip(stored.chunks, stored.terms, strict=True)]
     terms = [packed for stored in batch for packed in stored.terms]
     vectors = np.concatenate([np.empty((0, dim), np.float32), *(stored.vectors for stored in batch)])
@@ -305,7 +305,7 @@ def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
 
 
 def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
-    """The documents of a pair of Parquet parts; MalformedPart, or an error of a library, if they cannot be read."""
+    """Parse the documents of a pair of Parquet parts; MalformedPart, or a library's error, if they cannot be read."""
     table = _read_table(chunks)
     arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
     check_columns(table, [*_CHUNKS, *pa.schema(arrays)], nullable=("at",))
@@ -345,7 +345,7 @@ def _read_table(data: bytes) -> Any:
 
 
 def _to_columns(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Fields as columns: meta as JSON, a time as ISO 8601, labels as a list."""
+    """Turn fields into columns: meta as JSON, a time as ISO 8601, labels as a list."""
     return {name: _to_column(getattr(value, name)) for name in names}
 
 
@@ -431,7 +431,7 @@ class MalformedPart(Exception):
 
 
 def check_part_size(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> None:
-    """Raises MalformedPart for an entry that unpacks to more than a part may have, KeyError if it is missing."""
+    """Raise MalformedPart for an entry that unpacks to more than a part may have, KeyError if it is missing."""
     entry, limit = archive.getinfo(name), max_bytes
     if entry.compress_type != ZIP_STORED:
         limit = min(limit, max(_FREE_BYTES, MAX_RATIO * entry.compress_size))
@@ -440,7 +440,7 @@ def check_part_size(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BY
 
 
 def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> bytes:
-    """The bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
+    """Read the bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
     check_part_size(archive, name, max_bytes=max_bytes)
     return archive.read(name)
 
@@ -448,7 +448,7 @@ def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -
 def check_columns(
     table: Any, schema: Iterable[Any], *, optional: Collection[str] = (), nullable: Collection[str] = ()
 ) -> None:
-    """Raises MalformedPart unless the table has the columns of the schema, with their types and without gaps."""
+    """Raise MalformedPart unless the table has the columns of the schema, with their types and without gaps."""
     for field in schema:
         if field.name not in table.column_names:
             if field.name in optional:
@@ -461,7 +461,7 @@ def check_columns(
 
 
 def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: set[str]) -> None:
-    """Raises MalformedPart for a document whose chunks, sections, vectors or terms do not fit it.
+    """Raise MalformedPart for a document whose chunks, sections, vectors or terms do not fit it.
 
     `seen` has the ids of the documents and chunks of the file so far, and gets those of this batch.
     """
@@ -475,7 +475,7 @@ def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: s
 
 
 def _find_faults(stored: StoredDocument) -> Iterator[str]:
-    """What `doctor` finds in a document, and what only a file can have that Clew did not write."""
+    """Yield what `doctor` finds in a document, and what only a file can have that Clew did not write."""
     document, chunks, sections = stored.document, stored.chunks, stored.document.sections
     yield from (each.problem for each in inspect_stored(stored, is_pending=True))
     size, starts = len(document.text), [section.start for section in sections]
@@ -510,7 +510,7 @@ def _is_message_meta(meta: Mapping[str, Any]) -> bool:
 
 
 def _has_labels_of(chunk: Chunk, sections: Iterable[Section], access: Collection[str] | None) -> bool:
-    """Whether a chunk has the labels of its message, or else those of its document or some of them."""
+    """Return whether a chunk has the labels of its message, or else those of its document or some of them."""
     has_own, own = "access" in chunk.meta, chunk.meta.get("access", [])
     if has_own and (type(own) is not list or any(type(label) is not str for label in own)):
         return False

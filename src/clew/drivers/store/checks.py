@@ -14,7 +14,7 @@ UNIT_TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
 
 
 def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | PackedTerms], dim: int) -> Matrix:
-    """The vectors as one contiguous matrix; DriverFailed unless each chunk has one unit vector and one set of terms.
+    """Return the vectors as one contiguous matrix; DriverFailed unless each chunk has a unit vector and a set of terms.
 
     A row of nan is a vector that is still to be made.
     """
@@ -33,7 +33,7 @@ def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Term
 
 
 def check_vector(vector: Vector, dim: int) -> Vector:
-    """The vector, contiguous; DriverFailed unless it is a unit vector of this width."""
+    """Return the vector, contiguous; DriverFailed unless it is a unit vector of this width."""
     flat: Vector = np.ascontiguousarray(vector, np.float32)
     if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT_TOLERANCE:  # most are; the rest gets a reason
         return flat
@@ -42,14 +42,14 @@ def check_vector(vector: Vector, dim: int) -> Vector:
 
 
 def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
-    """The stored document with checked vectors; DriverFailed unless those there are are unit vectors of this width."""
+    """Return the stored document with checked vectors; DriverFailed unless they are unit vectors of this width."""
     summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
     vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
     return replace(stored, vectors=vectors, summary_vector=summary)
 
 
 def check_text_unchanged(doc_id: str, expected_text: str, stored_text: str) -> None:
-    """ConcurrentChange unless the stored text is the one that the caller expects to replace."""
+    """Raise ConcurrentChange unless the stored text is the one that the caller expects to replace."""
     if expected_text != stored_text:
         raise ConcurrentChange(
             f"the document {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
@@ -57,12 +57,12 @@ def check_text_unchanged(doc_id: str, expected_text: str, stored_text: str) -> N
 
 
 def not_found_error(doc_id: str) -> NotFound:
-    """The error for a document that does not exist."""
+    """Make the error for a document that does not exist."""
     return NotFound(f"there is no document {doc_id!r} in this collection; `list` shows those there are")
 
 
 def _are_unit(matrix: Matrix, dim: int) -> bool:
-    """Whether each row is a unit vector of this width; False of what is not a number."""
+    """Return whether each row is a unit vector of this width; False of what is not a number."""
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         return False
     low, high = (1.0 - UNIT_TOLERANCE) ** 2, (1.0 + UNIT_TOLERANCE) ** 2
@@ -70,7 +70,7 @@ def _are_unit(matrix: Matrix, dim: int) -> bool:
 
 
 def check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
-    """The matrix; DriverFailed unless each row is a unit vector of this width."""
+    """Return the matrix; DriverFailed unless each row is a unit vector of this width."""
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
     if _are_unit(matrix, dim):
@@ -85,7 +85,7 @@ def check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
 
 
 def other_format_error(place: str, found: int, known: int, *, target: str = "collection") -> StoreMismatch:
-    """The error for a collection that an earlier or a newer Clew wrote.
+    """Make the error for a collection that an earlier or a newer Clew wrote.
 
     target: What an export is restored into, a new one: a collection, or a database.
     """

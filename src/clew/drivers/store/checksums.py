@@ -19,19 +19,19 @@ _OFFSET = 1 << 63
 
 
 def hash_values(*values: Any) -> int:
-    """The checksum of the columns of a row."""
+    """Hash the columns of a row to a checksum."""
     return _hash_bytes(_join(values))
 
 
 def hash_signal(columns: Sequence[Any]) -> int:
-    """The checksum of a signal: row, id, facets, seconds, length, terms, counts, vector."""
+    """Hash a signal to a checksum: row, id, facets, seconds, length, terms, counts, vector."""
     row, chunk_id, facets, seconds, length, terms, counts, vector = columns
     head = f"{row}\x1f{chunk_id}\x1f{facets}\x1f{seconds}\x1f{length}\x1f{len(terms)}\x1f{len(counts)}\x1f"
     return _hash_bytes(b"".join((head.encode(), terms, counts, vector)))
 
 
 def matches(stored: Any, *values: Any) -> bool:
-    """Whether a stored checksum is that of the columns."""
+    """Return whether a stored checksum is that of the columns."""
     if stored in (UNCHECKED, COMPARED):
         return True
     try:
@@ -42,13 +42,13 @@ def matches(stored: Any, *values: Any) -> bool:
 
 
 def check(name: str, stored: Any, *values: Any) -> None:
-    """CollectionDamaged unless the stored checksum is that of the columns."""
+    """Raise CollectionDamaged unless the stored checksum is that of the columns."""
     if not matches(stored, *values):
         raise damaged_error(name)
 
 
 def check_signal(columns: Sequence[Any], stored: Any) -> None:
-    """CollectionDamaged unless the checksum of a signal is that of its columns."""
+    """Raise CollectionDamaged unless the checksum of a signal is that of its columns."""
     try:
         if stored == hash_signal(columns):
             return
@@ -58,7 +58,7 @@ def check_signal(columns: Sequence[Any], stored: Any) -> None:
 
 
 def damaged_error(what: str) -> CollectionDamaged:
-    """The error for something stored that is not what was written."""
+    """Make the error for something stored that is not what was written."""
     return CollectionDamaged(f"{what} is damaged: what is stored is not what was written; {ADVICE}")
 
 
@@ -73,6 +73,6 @@ def _join(values: Sequence[Any]) -> bytes:
 
 
 def _hash_bytes(data: bytes) -> int:
-    """A signed 64-bit integer, never UNCHECKED."""
+    """Hash bytes to a signed 64-bit integer, never UNCHECKED."""
     made = xxh3_64_intdigest(data) - _OFFSET
     return made if made != UNCHECKED else 0

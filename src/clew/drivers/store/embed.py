@@ -79,11 +79,11 @@ class Work:
         self._thread = Thread(target=self._sign, name="clew-at-work", daemon=True)
 
     def has_others(self) -> bool:
-        """Whether others are at work, which make what is pending after their own documents."""
+        """Return whether others are at work, which make what is pending after their own documents."""
         return has_claims(self._claims, f"{PENDING} of", other_than=self._name)
 
     def leave(self) -> bool:
-        """Ends it if others are at work; whether it did. Of several that call it, the last one stays."""
+        """End it if others are at work; return whether it did. Of several that call it, the last one stays."""
         with self._lock:
             left = end_claim_among(self._claims, f"{PENDING} of", self._name, owner=self._owner, seconds=CLAIM_SECONDS)
             self._is_told = not left
@@ -118,7 +118,7 @@ def embed_pending(
     on_progress: OnProgress | None = None,
     documents: Collection[str] | None = None,
 ) -> tuple[int, dict[str, str]]:
-    """Makes the pending vectors, of all documents or of some, the newest first.
+    """Make the pending vectors, of all documents or of some, the newest first.
 
     Of how many chunks they were made, and why some were not, by the ids of their documents. What a call of the model
     gave is stored before the next one. Processes that do so at once share the work.
@@ -135,7 +135,7 @@ def embed_pending(
 
 
 def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
-    """Makes the staged vectors of a model that are missing; how many were made."""
+    """Make the staged vectors of a model that are missing; return how many were made."""
 
     def begin(tx: Transaction) -> None:
         if tx.head.staged is None:
@@ -162,7 +162,7 @@ def _make_vectors(run: _Run) -> None:
 
 
 def _make_window(run: _Run, kind: int, numbers: Sequence[int]) -> list[int]:
-    """Makes the vectors of rows, texts of like length together; the numbers of those that others have claimed."""
+    """Make the vectors of rows, texts of like length together; return the numbers of those that others have claimed."""
     with _claim(run, numbers) as (claimed, extend):
         rows = _read_texts(run, kind, claimed)
         for start in range(0, len(rows), SLICE):
@@ -173,7 +173,7 @@ def _make_window(run: _Run, kind: int, numbers: Sequence[int]) -> list[int]:
 
 
 def _list_missing(run: _Run) -> Iterator[tuple[int, list[int]]]:
-    """The numbers of the rows that have no vector yet, a window at a time from the newest on, with their kind."""
+    """List the numbers of the rows that have no vector yet, a window at a time from the newest on, with their kind."""
     parts: list[Any] = [None]
     if run.documents is not None:
         with run.backend.read() as snapshot:
@@ -186,7 +186,7 @@ def _list_missing(run: _Run) -> Iterator[tuple[int, list[int]]]:
 
 
 def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Iterator[list[int]]:
-    """The numbers of the rows without a vector, of all documents or of those in some rows."""
+    """List the numbers of the rows without a vector, of all documents or of those in some rows."""
     before = None
     while True:
         with run.backend.read() as snapshot:
@@ -208,13 +208,13 @@ def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Itera
 
 
 def _find_staged(run: _Run, snapshot: Snapshot, numbers: Sequence[int]) -> set[int]:
-    """Those of the rows that have a staged vector, if that is what is made."""
+    """Find those of the rows that have a staged vector, if that is what is made."""
     return {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))} if run.is_staged else set()
 
 
 @contextmanager
 def _claim(run: _Run, numbers: Sequence[int]) -> Iterator[tuple[Collection[int], Callable[[], None]]]:
-    """Those of the rows that no other process embeds, and what extends the claim on them.
+    """Claim those of the rows that no other process embeds; return them, and what extends the claim.
 
     Few rows are not claimed: that would cost more than to embed them twice. Rows of named documents are not waited for.
     """
@@ -238,7 +238,7 @@ def _claim(run: _Run, numbers: Sequence[int]) -> Iterator[tuple[Collection[int],
 
 
 def _read_texts(run: _Run, kind: int, numbers: Collection[int]) -> list[Row]:
-    """The rows that still need a vector, the shortest texts first."""
+    """Read the rows that still need a vector, the shortest texts first."""
     wanted = select(kind, row=numbers) if run.is_staged else select(kind, row=numbers, pending=[1])
     with run.backend.read() as snapshot:
         made = _find_staged(run, snapshot, list(numbers))
@@ -247,7 +247,7 @@ def _read_texts(run: _Run, kind: int, numbers: Collection[int]) -> list[Row]:
 
 
 def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
-    """Embeds rows in one call and stores the vectors; if it fails, or costs too much, in two calls, and so on."""
+    """Embed rows in one call and store the vectors; if it fails, or costs too much, in two calls, and so on."""
     try:
         vectors = _embed_texts(run, rows)
     except (DriverFailed, CostLimit) as error:
@@ -278,7 +278,7 @@ def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
 
 
 def _count_chars(row: Row) -> int:
-    """How long a text is, by which the time that it takes is estimated: short ones are embedded first."""
+    """Return how long a text is, by which the time that it takes is estimated: short ones are embedded first."""
     return len(row["summary" if row["kind"] == DOCUMENT else "text"])
 
 
@@ -289,7 +289,7 @@ def _get_text(row: Row) -> str:
 
 
 def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -> int:
-    """Stores the vectors of rows, except of those whose text has changed since; of how many."""
+    """Store the vectors of rows, except of those whose text has changed since; return of how many."""
     numbers = [row["row"] for row in rows]
     names = ("summary",) if kind == DOCUMENT else ()  # a chunk that changes gets a new row
 
@@ -318,7 +318,7 @@ def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -
 
 
 def switch_to_staged_model(backend: Backend, embedder: Embedder) -> None:
-    """Exchanges the vectors in use with the staged ones; what is still missing is made first."""
+    """Exchange the vectors in use with the staged ones; what is still missing is made first."""
     for _ in range(MAX_ATTEMPTS):
         head = backend.head()
         check_staged_model(backend.place, head.staged, embedder)
@@ -329,7 +329,7 @@ def switch_to_staged_model(backend: Backend, embedder: Embedder) -> None:
 
 
 def discard_staged_vectors(backend: Backend) -> bool:
-    """Deletes the staged vectors; whether there were any."""
+    """Delete the staged vectors; return whether there were any."""
 
     def discard(tx: Transaction) -> bool:
         had = tx.head.staged is not None
@@ -340,7 +340,7 @@ def discard_staged_vectors(backend: Backend) -> bool:
 
 
 def check_staged_model(place: str, staged: StagedModel | None, embedder: Embedder) -> None:
-    """StoreMismatch unless the staged vectors are of this model."""
+    """Raise StoreMismatch unless the staged vectors are of this model."""
     if staged is None or (staged.embedder, staged.dim) != (embedder.name, embedder.dim):
         other = f"of {staged.embedder} ({staged.dim} dimensions)" if staged else "none"
         raise StoreMismatch(
@@ -350,12 +350,12 @@ def check_staged_model(place: str, staged: StagedModel | None, embedder: Embedde
 
 
 def model_switched_error(place: str, embedder: str, before: str) -> ModelSwitched:
-    """The error for a collection that was switched to another model while it was open."""
+    """Make the error for a collection that was switched to another model while it was open."""
     return ModelSwitched(f"{place} was switched from {before} to {embedder} meanwhile; open it again", embedder)
 
 
 def other_model_error(place: str, name: str, dim: int, embedder: str, width: int) -> StoreMismatch:
-    """The error for a collection that was filled by another model than the one it is opened with."""
+    """Make the error for a collection that was filled by another model than the one it is opened with."""
     return StoreMismatch(
         f"{place} was filled with {name} ({dim} dimensions) and cannot be searched or extended with {embedder} "
         f"({width}); open it with {name}, or run `clew reembed {embedder}`"
@@ -363,7 +363,7 @@ def other_model_error(place: str, name: str, dim: int, embedder: str, width: int
 
 
 def check_model_in_use(place: str, embedder: Embedder, name: str, dim: int) -> None:
-    """StoreMismatch unless a model is the one that the collection has by now."""
+    """Raise StoreMismatch unless a model is the one that the collection has by now."""
     if (embedder.name, embedder.dim) != (name, dim):
         raise StoreMismatch(
             f"{place} has vectors of {name} ({dim} dimensions) by now, not of {embedder.name} ({embedder.dim})"

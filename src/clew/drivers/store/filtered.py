@@ -54,7 +54,7 @@ class Part:
 
 
 def make_part(doc_id: str, chunks: Sequence[Columns]) -> Part:
-    """What is shown of a document, by the CHUNK_COLUMNS of its admitted chunks."""
+    """Make what is shown of a document, by the CHUNK_COLUMNS of its admitted chunks."""
     # The place in the whole is not shown, so it need not be added up.
     ordered = [made.parse_chunk(each, doc_id, 0, (0, 0)) for each in sorted(chunks, key=made.order_of)]
     messages = (chunk.meta.get("message") for chunk in ordered)
@@ -69,7 +69,7 @@ def make_part(doc_id: str, chunks: Sequence[Columns]) -> Part:
 
 
 def redact_record(columns: Columns, part: Part) -> Columns:
-    """The RECORD of a document of which a part is shown: without its summary, with a title from that part."""
+    """Redact the RECORD of a document of which a part is shown: without its summary, with a title from that part."""
     record = made.parse_record(columns)  # before it is another than the one that was written
     shown: Row = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
     if record.kind == THREAD_KIND:
@@ -82,14 +82,14 @@ def redact_record(columns: Columns, part: Part) -> Columns:
 
 
 def redact_chunk(chunk: Chunk, part: Part) -> Chunk:
-    """A chunk as one of those that are shown, without what was taken from others: its context, a hidden parent."""
+    """Redact a chunk that is shown: remove what was taken from others, as its context, or a hidden parent."""
     hidden = () if chunk.meta.get("reply_to") in part.messages else ("reply_to", "guessed")
     meta = {key: value for key, value in chunk.meta.items() if key not in hidden}
     return replace(chunk, index=part.places[chunk.id], total=len(part.places), context="", meta=meta)
 
 
 def redact_document(document: Document, record: DocumentRecord, chunks: Sequence[Chunk]) -> Document:
-    """The document with its text blank outside the chunks and messages that are shown, and its record as shown."""
+    """Redact a document: its text is blank outside the chunks and messages that are shown, and its record as shown."""
     messages = frozenset(str(chunk.meta["message"]) for chunk in chunks if "message" in chunk.meta)
     spans = [(chunk.start, chunk.end) for chunk in chunks]
     kept, sections = dict[int | None, int](), list[Section]()  # the new position of each section that is shown
@@ -136,7 +136,7 @@ Parts = dict[int, Part | None]  # by the number of the document; None: all of it
 
 
 def refuse(*_: object, **__: object) -> Never:
-    """Refuses a change, or a copy of what is not admitted."""
+    """Refuse a change, or a copy of what is not admitted."""
     raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
 
@@ -163,29 +163,29 @@ class FilteredBackend:
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator["FilteredSnapshot"]:
-        """One state for several reads."""
+        """Return one state for several reads."""
         with self._whole.read(since) as snapshot:
             yield FilteredSnapshot(snapshot, self)
 
     def get_known(self, head: Head) -> Parts:
-        """What is shown of documents in a state, as far as it was read."""
+        """Return what is shown of documents in a state, as far as it was read."""
         state, known = self._known
         return known if state == head else {}
 
     def keep(self, head: Head, parts: Parts) -> None:
-        """Keeps what is shown of documents for the next read of the same state."""
+        """Keep what is shown of documents for the next read of the same state."""
         known = self.get_known(head)
         self._known = head, {**known, **parts} if len(known) < MAX_KNOWN else parts
 
     def describe(self) -> tuple[str, int]:
-        """The kind of the index; the size is not told."""
+        """Return the kind of the index; the size is not told."""
         return self._whole.describe()[0], 0
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Does nothing: there are no changes."""
+        """Do nothing: there are no changes."""
 
     def close(self) -> None:
-        """Does nothing: the whole is closed."""
+        """Do nothing: the whole is closed."""
 
     write = named = swap_vectors = reopen = compact = maintain = reclaim_room = staticmethod(refuse)
     inspect = repair = pack_facets = notes = staticmethod(refuse)
@@ -203,7 +203,7 @@ class FilteredSnapshot:
         return self.whole.head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Columns of documents as they are shown, and of chunks as they are stored; all others are refused."""
+        """Find columns of documents as they are shown, and of chunks as they are stored; refuse all others."""
         if wanted.kind not in (CHUNK, DOCUMENT) or not COLUMNS.issuperset(columns):
             refuse()
         if wanted.kind == DOCUMENT:
@@ -225,13 +225,13 @@ class FilteredSnapshot:
         return [tuple([row[place] for place in places]) for row in shown]
 
     def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Documents as they are stored; where the filter names some, only those, else also hidden ones."""
+        """Find documents as they are stored; where the filter names some, only those, else also hidden ones."""
         named = named_documents(self._backend.of_chunks)
         own = () if named is None else (("id", "in", named),)
         return self.whole.find(replace(wanted, where=(*wanted.where, *own)), columns)
 
     def find_parts(self, documents: Iterable[int]) -> Parts:
-        """What is shown of documents, by number; read where it is not known. Empty if the filter splits none."""
+        """Find what is shown of documents, by number; read where it is not known. Empty if the filter splits none."""
         if not self._backend.splits:
             return {}
         numbers, known = set(documents), self._backend.get_known(self.head)
@@ -255,11 +255,11 @@ class FilteredSnapshot:
         return parts | fresh
 
     def shows_part(self, document: int) -> bool:
-        """Whether chunks of a document that was found here are hidden."""
+        """Return whether chunks of a document that was found here are hidden."""
         return self.find_parts([document]).get(document) is not None
 
     def redact_chunks(self, rows: Sequence[Columns], chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Chunks that were found here, by their CHUNK_COLUMNS, as they are shown."""
+        """Redact chunks that were found here, by their CHUNK_COLUMNS, as they are shown."""
         parts = self.find_parts(row[1] for row in rows)
         if not parts:
             return list(chunks)

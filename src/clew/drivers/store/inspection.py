@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def inspect_collection(backend: Backend, *, max_chunks: int | None = None) -> Inspection:
-    """What is wrong with the tables, each document and the index, and how much was checked."""
+    """Find what is wrong with the tables, each document and the index, and how much was checked."""
     try:
         with backend.read() as snapshot:
             counted = count_rows(rows := Transaction(snapshot))
@@ -71,12 +71,12 @@ def inspect_collection(backend: Backend, *, max_chunks: int | None = None) -> In
 
 
 def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
-    """Keeps what is sound of damaged documents, deletes what belongs to nothing, and adds up the counts again."""
+    """Keep what is sound of damaged documents, delete what belongs to nothing, and add up the counts again."""
     wrong = (each.document for each in defects if each.remedy in ("rechunk", "keep", "remove") and each.document)
     ids = list(dict.fromkeys(wrong))
 
     def mend(tx: Transaction) -> None:
-        """Decides by what is stored now: another process may have written a document anew since it was found damaged.
+        """Decide by what is stored now: another process may have written a document anew since it was found damaged.
 
         Documents that are not whole are replaced by what is sound of them, without chunks; those without a text go.
         """
@@ -119,7 +119,7 @@ class Counted:
 
 
 def count_rows(rows: Transaction) -> Counted:
-    """Adds up the rows, those of some documents at a time."""
+    """Add up the rows, those of some documents at a time."""
     documents = {row["row"]: row for row in rows.find(Select(DOCUMENT), ("id", "uri", "title", "chunks", "chars"))}
     counts = {"documents": len(documents), "chunks": 0, "length": 0, "pending": 0}
     counted, numbers = Counted(documents, counts, max(documents, default=0)), set(documents)
@@ -155,7 +155,7 @@ def _is_as_written(record: Row) -> bool:
 def _split_documents(
     documents: Mapping[int, Row],
 ) -> Iterator[tuple[Sequence[int], tuple[tuple[str, Operator, int], ...]]]:
-    """Numbers of documents that have about so many chunks together, and the condition of rows between them."""
+    """Yield numbers of documents that have about so many chunks together, and the condition of rows between them."""
     batch, size, after = list[int](), 0, tuple[tuple[str, Operator, int], ...]()
     for doc in sorted(documents):
         if size > MAX_ROWS:
@@ -171,7 +171,7 @@ def _to_int(value: Any) -> int:
 
 
 def _inspect_rows(rows: Transaction, counted: Counted) -> Iterator[Defect]:
-    """What is wrong with the counts, with rows of no document, and with staged vectors."""
+    """Yield what is wrong with the counts, with rows of no document, and with staged vectors."""
     head = rows.head
     for name, real in counted.counts.items():
         if (stored := getattr(head, name)) != real:
@@ -199,7 +199,7 @@ def _inspect_rows(rows: Transaction, counted: Counted) -> Iterator[Defect]:
 
 
 def _find_wrong_staged(rows: Transaction, limit: int | None = None) -> list[Row]:
-    """The staged vectors that are damaged, or not of the width of their model; all where that is in use, or none is."""
+    """Find staged vectors that are damaged, or not as wide as their model; all where that is in use, or none is."""
     found, model = rows.find(replace(select(STAGED), limit=limit), ()), rows.head.staged
     if model is None or model.embedder == rows.head.embedder:
         return found
@@ -217,7 +217,7 @@ def _find_wrong_staged(rows: Transaction, limit: int | None = None) -> list[Row]
 
 
 def _sample(listed: Sequence[Row], max_chunks: int | None) -> Sequence[Row]:
-    """All documents, or random ones that have about so many chunks together: others every day."""
+    """Sample documents, all or random ones that have about so many chunks together: others every day."""
     if max_chunks is None or sum(_to_int(row["chunks"]) for row in listed) <= max_chunks:
         return listed
     chosen, total = list[Row](), 0
@@ -244,7 +244,7 @@ def _inspect_documents(backend: Backend, ids: Sequence[str]) -> Iterator[Defect]
 
 
 def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[], Iterable[Defect]]) -> list[Defect]:
-    """What an inspection finds: what is being changed meanwhile may look wrong, so it is looked at again."""
+    """Inspect, and inspect again what looks wrong only because it is being changed meanwhile."""
     for _ in range(ATTEMPTS):
         before = get_change()
         found = list(inspect())
@@ -254,7 +254,7 @@ def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[],
 
 
 def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
-    """What is wrong with one document, which may not be readable."""
+    """Yield what is wrong with one document, which may not be readable."""
     try:
         found = list(read_stored_documents(backend, [doc_id]))
     except UNREADABLE as error:
@@ -270,7 +270,7 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
 
 
 def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What filters see, by id: facets of documents and whether they are pending; facets, time, channel of chunks."""
+    """Read what filters see, by id: facets of documents, and if they are pending; facets, time, channel of chunks."""
     with backend.read() as snapshot:
         wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id", "facets", "pending"))
         parts = snapshot.find(select(CHUNK, doc=[row for row, *_ in wholes]), ("id", "facets", "seconds", "channel"))
@@ -306,7 +306,7 @@ def _are_places_right(backend: Backend, chunks: Sequence[Chunk]) -> bool:
 
 
 def inspect_stored(stored: StoredDocument, *, is_pending: bool = False) -> Iterator[Defect]:
-    """What is wrong with a document whose rows are as they were written; the vector of its summary may be pending."""
+    """Yield what is wrong with a document whose rows are as written; the vector of its summary may be pending."""
     document, chunks, sections = stored.document, stored.chunks, stored.document.sections
     name, summary = f"the document {document.id!r}", stored.summary_vector
     misplaced = sum(chunk.text != document.text[chunk.start : chunk.end] for chunk in chunks)
@@ -346,7 +346,7 @@ def _are_sections_in_order(document: Document) -> bool:
 
 
 def _are_terms_right(terms: PackedTerms) -> bool:
-    """Whether the hashes of a chunk's terms rise, each with a count, and its length is the sum of these.
+    """Return whether the hashes of a chunk's terms rise, each with a count, and its length is the sum of these.
 
     The length is above the sum where a count stands for more than fits.
     """
@@ -358,7 +358,7 @@ def _are_terms_right(terms: PackedTerms) -> bool:
 
 
 def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
-    """How many vectors are not of unit length, of those that are made."""
+    """Count the vectors that are not of unit length, of those that are made."""
     vectors = vectors[~np.isnan(vectors).all(axis=1)]
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     return int((~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)).sum())
@@ -368,7 +368,7 @@ def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float3
 
 
 def salvage(rows: Transaction, row: Row) -> tuple[Document | None, Remedy]:
-    """The document that the sound rows make, and its remedy: `rechunk` where it is whole, else `keep` or `remove`.
+    """Salvage the document that the sound rows make; its remedy: `rechunk` where it is whole, else `keep` or `remove`.
 
     row: Its record, whether or not it is as written.
     """
@@ -401,7 +401,7 @@ def _read_or_none(read: Callable[[], T]) -> T | None:
 
 
 def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], kind: str) -> DocumentRecord:
-    """A record of what is certain: labels are not, so that only who has no filter sees the document."""
+    """Make a record of what is certain: labels are not, so that only who has no filter sees the document."""
     title = next((section.label for section in sections if section.label), "")
     channel = next((meta["channel"] for each in chunks if "channel" in (meta := made.parse_meta(each["meta"]))), "")
     uri = row["uri"] if row["id"] == make_document_id(str(row["uri"])) else ""
@@ -409,7 +409,7 @@ def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], k
 
 
 def _join_page(stored: Sequence[Row], pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
-    """The text and sections of a page; its text alone as its chunks say it where a piece of it is damaged or gone."""
+    """Join the text and sections of a page; its text alone, as its chunks say it, where a piece is damaged or gone."""
     text = "".join(each["text"] for each in pieces)
     if len(pieces) < len(stored) or len(text) < max((each["stop"] for each in chunks), default=0):
         return _join_chunks(chunks, "".join(str(each["text"]) for each in stored)) or text, ()
@@ -418,7 +418,7 @@ def _join_page(stored: Sequence[Row], pieces: Sequence[Row], chunks: Sequence[Ro
 
 
 def _join_messages(pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
-    """The text and sections of the messages whose piece is sound, or a chunk of theirs."""
+    """Join the text and sections of the messages whose piece is sound, or a chunk of theirs."""
     said = {each["n"]: made.piece_columns(each) for each in pieces if _has_one_section(each)}
     for n in {each["piece"] for each in chunks} - said.keys():
         own = [each for each in chunks if each["piece"] == n]
@@ -438,7 +438,7 @@ def _has_one_section(piece: Row) -> bool:
 
 
 def _join_chunks(chunks: Sequence[Row], damaged: str = "") -> str:
-    """What chunks say, each at its place; around them the white space of a damaged text, else line ends."""
+    """Join what chunks say, each at its place; around them the white space of a damaged text, else line ends."""
     text = ""
     for each in chunks:
         before = damaged[len(text) : each["start"]]

@@ -27,7 +27,7 @@ class NamedJobs:
         self._rows = rows
 
     def put(self, job: Job) -> Job:
-        """Queues a new job; the oldest finished ones beyond a hundred are removed."""
+        """Queue a new job; the oldest finished ones beyond a hundred are removed."""
         now = datetime.now(UTC)
 
         def put(values: Values) -> Job:
@@ -43,12 +43,12 @@ class NamedJobs:
         return self._rows.change(put)
 
     def get(self, job_id: str) -> Job:
-        """The job, or NotFound."""
+        """Return the job, or NotFound."""
         found = self._rows.read([job_id])
         return _parse_job(found[job_id]) if job_id in found else self._raise_not_found(job_id)
 
     def all(self) -> list[Job]:
-        """All jobs, the oldest first."""
+        """Return all jobs, the oldest first."""
         return [_parse_job(value) for value in self._rows.read().values()]
 
     def claim(
@@ -61,7 +61,7 @@ class NamedJobs:
         alone: bool = False,
         dead: Set[str] = frozenset(),
     ) -> Job | None:
-        """The oldest job that is queued or whose worker is gone, now held by `worker`; None if there is none."""
+        """Claim the oldest job that is queued or whose worker is gone, for `worker`; return None if there is none."""
 
         def claim(values: Values) -> Job | None:
             now, free = self._rows.clock(), list[Job]()
@@ -84,7 +84,7 @@ class NamedJobs:
         return self._rows.change(claim)
 
     def beat(self, job_id: str, worker: str, *, stage: str, done: int, total: int | None) -> JobState | None:
-        """Keeps the lease and the progress; the state of the job, or None if it is no longer this worker's."""
+        """Keep the lease and the progress; return the job's state, or None if it is no longer this worker's."""
 
         def beat(values: Values) -> JobState | None:
             job = _get_held_job(values, job_id, worker)
@@ -97,7 +97,7 @@ class NamedJobs:
     def finish(
         self, job_id: str, worker: str, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = ""
     ) -> bool:
-        """Ends a job, or gives it back with the state "queued"; False, and no change, if it is not this worker's."""
+        """End a job, or queue it again; return False, without a change, if it is not this worker's."""
 
         def finish(values: Values) -> bool:
             job = _get_held_job(values, job_id, worker)
@@ -113,7 +113,7 @@ class NamedJobs:
         return self._rows.change(finish, [job_id])
 
     def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
-        """The job, cancelled, or to be cancelled by the worker that has it; one that is finished stays as it is."""
+        """Cancel a job, or have it cancelled by its worker; one that is finished stays as it is."""
 
         def cancel(values: Values) -> Job:
             job = _parse_job(values[job_id]) if job_id in values else self._raise_not_found(job_id)
@@ -125,7 +125,7 @@ class NamedJobs:
         return self._rows.change(cancel, [job_id])
 
     def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
-        """Deletes the jobs that match and have ended; how many, and the ids of those that match and have not.
+        """Delete the jobs that match and have ended; return how many, and the ids of those that match and have not.
 
         A job is matched by its id, and by its request, result and error: lines of JSON or of text.
         """
@@ -145,13 +145,13 @@ class NamedJobs:
 
 
 def _get_held_job(values: Values, job_id: str, worker: str) -> Job | None:
-    """The job if this worker has it."""
+    """Return the job if this worker has it."""
     job = _parse_job(values[job_id]) if job_id in values else None
     return job if job and job.worker == worker and job.state in ACTIVE else None
 
 
 def _write(values: Values, job: Job) -> Job:
-    """The job, written with the time of the change."""
+    """Write the job with the time of the change."""
     changed = replace(job, updated=datetime.now(UTC))
     values[job.id] = _job_to_json(changed)
     return changed
@@ -181,12 +181,12 @@ class NamedSessions:
         self._rows = rows
 
     def get(self, name: str) -> StoredSession | None:
-        """The session of that name, or None."""
+        """Return the session of that name, or None."""
         found = self._rows.read([name])
         return _parse_session(found[name]) if name in found else None
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replaces a session by what `change` makes of it, in one transaction."""
+        """Replace a session by what `change` makes of it, in one transaction."""
 
         def update(values: Values) -> StoredSession:
             made = change(_parse_session(values[name]) if name in values else StoredSession())
@@ -196,11 +196,11 @@ class NamedSessions:
         return self._rows.change(update, [name])
 
     def drop(self, names: Sequence[str]) -> int:
-        """Deletes sessions; returns how many existed."""
+        """Delete sessions; return how many existed."""
         return self._rows.change(lambda values: _drop(values, values.keys() & set(names)), names)
 
     def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
-        """Deletes old sessions that are not kept; returns how many."""
+        """Delete old sessions that are not kept; return how many."""
 
         def prune(values: Values) -> int:
             loose = [(name != current, -used, name) for name, (_, _, used, kept) in values.items() if not kept]
@@ -211,7 +211,7 @@ class NamedSessions:
         return self._rows.change(prune)
 
     def names(self) -> list[str]:
-        """The names of all sessions, sorted."""
+        """Return the names of all sessions, sorted."""
         return sorted(self._rows.read())
 
 
@@ -227,7 +227,7 @@ def _parse_session(value: Sequence[Any]) -> StoredSession:
 
 
 def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, seconds: float) -> set[str]:
-    """Claims the documents that nobody else has claimed, by the numbers of their rows; their ids.
+    """Claim the documents that nobody else has claimed, by the numbers of their rows; return their ids.
 
     What a process of this machine claimed that is gone is free, and what was claimed by a clock that is far ahead.
     """
@@ -243,12 +243,12 @@ def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, se
 
 
 def has_claims(rows: NamedRows, prefix: str, *, other_than: str = "") -> bool:
-    """Whether a process has a claim whose name begins so and is not the one that is left out."""
+    """Return whether a process has a claim whose name begins so and is not the one that is left out."""
     return _has_others(rows.read(), prefix, other_than, rows.clock())
 
 
 def end_claim_among(rows: NamedRows, prefix: str, name: str, *, owner: str, seconds: float) -> bool:
-    """Ends a claim if there are others whose names begin so, else extends it; whether it ended."""
+    """End a claim if there are others whose names begin so, else extend it; return whether it ended."""
 
     def decide(values: Values) -> bool:
         now = rows.clock()
@@ -288,7 +288,7 @@ class NamedRecords:
         return self.read_all(kind).get(name, "")
 
     def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Replaces a text in one transaction; an empty one deletes it."""
+        """Replace a text in one transaction; an empty one deletes it."""
 
         def write(values: Values) -> None:
             _drop(values, [key for key in values if key.rpartition("/")[0] == name])
@@ -301,14 +301,14 @@ class NamedRecords:
             rows.purge()
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Adds to the end of a text, at a cost that does not grow with it."""
+        """Add to the end of a text, at a cost that does not grow with it."""
         rows = self._backend.named(kind)
         key = f"{name}/{rows.clock():.6f}"
         rows.change(lambda values: values.update({key: values.get(key, "") + text}), [key])
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
-        """The value of the text."""
+        """Return the value of the text."""
         return f"the value {name!r} of {kind} in {self._backend.place}"
 
     def locate(self, kind: RecordKind, name: str = "") -> None:
-        """None: there is no file."""
+        """Return None: there is no file."""

@@ -42,7 +42,7 @@ Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document 
 
 
 def find_document(snapshot: Snapshot, doc_id: str, columns: Sequence[str]) -> Columns:
-    """Columns of a document, or NotFound."""
+    """Find columns of a document; NotFound if it is not there."""
     found = snapshot.find(select(DOCUMENT, id=(doc_id,)), columns)
     if not found:
         raise not_found_error(doc_id)
@@ -50,7 +50,7 @@ def find_document(snapshot: Snapshot, doc_id: str, columns: Sequence[str]) -> Co
 
 
 def find_pieces(snapshot: Snapshot, docs: Collection[int]) -> list[Columns]:
-    """The pieces of documents, those of each in order; CollectionDamaged where a text is in place of a number."""
+    """Find the pieces of documents, those of each in order; CollectionDamaged where a text is in place of a number."""
     found = snapshot.find(select(PIECE, doc=docs), made.PIECE_COLUMNS)
     try:
         return sorted(found, key=itemgetter(0))
@@ -59,7 +59,7 @@ def find_pieces(snapshot: Snapshot, docs: Collection[int]) -> list[Columns]:
 
 
 def read_document(snapshot: Snapshot, doc_id: str) -> Document:
-    """The document with its text, or NotFound."""
+    """Read the document with its text, or NotFound."""
     columns = find_document(snapshot, doc_id, made.RECORD)
     number = columns[made.ROW]
     if isinstance(snapshot, FilteredSnapshot):
@@ -71,7 +71,7 @@ def read_document(snapshot: Snapshot, doc_id: str) -> Document:
 
 
 def list_records(snapshot: Snapshot, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-    """The records of the documents that a filter admits, by uri and id."""
+    """List the records of the documents that a filter admits, by uri and id."""
     alternatives = expand_document_filter(where)
     named = named_documents(alternatives)
     wanted = select(DOCUMENT, alternatives) if named is None else select(DOCUMENT, alternatives, id=named)
@@ -80,7 +80,7 @@ def list_records(snapshot: Snapshot, where: Filter = EVERYTHING) -> Iterator[Doc
 
 
 def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Documents) -> Before:
-    """What stands before each message that chunks are of; without those that cannot be proved by what is stored."""
+    """Add up what stands before each message that chunks are of; without those that what is stored cannot prove."""
     pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}
     if not pieces:
         return {}
@@ -103,7 +103,7 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Docu
 
 @lru_cache(256)  # hits are often of the same threads
 def _add_up_sizes(sizes: str) -> dict[int, tuple[int, int]]:
-    """What stands before each message of a block, in the block."""
+    """Add up what stands before each message of a block, in the block."""
     chars, chunks, before = 0, 0, dict[int, tuple[int, int]]()
     for n, more_chars, more_chunks in json.loads(sizes):
         before[n] = chars, chunks
@@ -112,7 +112,7 @@ def _add_up_sizes(sizes: str) -> dict[int, tuple[int, int]]:
 
 
 def _add_up_blocks(blocks: Iterable[Columns], documents: Documents) -> dict[tuple[int, int], tuple[int, int]]:
-    """What stands before each block, of the threads whose blocks add up to the whole."""
+    """Add up what stands before each block, of the threads whose blocks add up to the whole."""
     starts: dict[tuple[int, int], tuple[int, int]] = {}
     for doc, own in made.group_by(0, blocks).items():
         chars, chunks, found = 0, 0, dict[tuple[int, int], tuple[int, int]]()
@@ -130,7 +130,7 @@ def _find_documents(snapshot: Snapshot, chunks: Iterable[Columns]) -> Documents:
 
 
 def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Documents | None = None) -> list[Chunk]:
-    """Chunks from CHUNK_COLUMNS."""
+    """Parse chunks from CHUNK_COLUMNS."""
     if isinstance(snapshot, FilteredSnapshot):
         return snapshot.redact_chunks(chunks, parse_chunks(snapshot.whole, chunks))
     of = _find_documents(snapshot, chunks) if documents is None else documents
@@ -143,7 +143,7 @@ def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Docum
 
 
 def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
-    """The chunks of a document in order, or NotFound."""
+    """Read the chunks of a document in order, or NotFound."""
     number, found_id, chars, count, stored = find_document(snapshot, doc_id, (*_PLACED, "sum"))
     found = snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS)
     chunks = parse_chunks(snapshot, sorted(found, key=made.order_of), {number: (found_id, chars, count)})
@@ -152,7 +152,7 @@ def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
 
 
 def _check_numbers(doc_id: str, chunks: Sequence[Chunk], count: int, stored: Any) -> None:
-    """CollectionDamaged unless the chunks are so many, in order; by the checksum, labels may hide some of them."""
+    """Raise CollectionDamaged unless there are so many chunks, in order; with the checksum, labels may hide some."""
     places, is_part = [chunk.index for chunk in chunks], stored == checksums.COMPARED
     known = sorted(set(places)) if is_part else list(range(len(places)))
     if places != known or not (is_part or len(places) == count):
@@ -162,7 +162,7 @@ def _check_numbers(doc_id: str, chunks: Sequence[Chunk], count: int, stored: Any
 def read_chunks_by_id(
     snapshot: Snapshot, chunk_ids: Sequence[str], alternatives: Sequence[Condition] | None = None
 ) -> dict[str, Chunk]:
-    """Those of the chunks that exist, and that a filter admits if there is one, by id."""
+    """Read those of the chunks that exist, and that a filter admits if there is one, by id."""
     wanted = set(chunk_ids)
     found = snapshot.find(select(CHUNK, alternatives, id=wanted), made.CHUNK_COLUMNS)
     chunks = parse_chunks(snapshot, found)
@@ -172,7 +172,7 @@ def read_chunks_by_id(
 
 
 def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
-    """The k chunks of a channel that were added last, the last one at the end."""
+    """Read the k chunks of a channel that were added last, the last one at the end."""
     if k < 1:
         return []
     wanted = replace(select(CHUNK, channel=[channel]), order="-row", limit=k)
@@ -180,7 +180,7 @@ def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
 
 
 def list_channels(snapshot: Snapshot) -> list[str]:
-    """The channels that have chunks, by name: each is looked up after the one before it."""
+    """List the channels that have chunks, by name: each is looked up after the one before it."""
     if isinstance(snapshot, FilteredSnapshot):
         wanted = (replace(select(CHUNK, channel=[name]), limit=1) for name in list_channels(snapshot.whole))
         return [name for each in wanted for (name,) in snapshot.find(each, ("channel",))]
@@ -196,7 +196,7 @@ def list_channels(snapshot: Snapshot) -> list[str]:
 
 
 def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
-    """The chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
+    """Read the chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
     found = snapshot.find(select(CHUNK, row=numbers), made.CHUNK_COLUMNS)
     wanted = select(DOCUMENT, row={doc for _, doc, *_ in found})
     documents = {columns[made.ROW]: columns for columns in snapshot.find(wanted, made.RECORD)}
@@ -206,7 +206,7 @@ def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
 
 
 def read_thread_places(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, ThreadPlace]:
-    """Where the messages in these rows are that still exist."""
+    """Return where the messages in these rows are that still exist."""
     found = dict[int, ThreadPlace]()
     for row, doc, piece, idx, meta, text in snapshot.find(
         select(CHUNK, row=numbers), ("row", "doc", "piece", "idx", "meta", "text")
@@ -221,13 +221,13 @@ def read_thread_places(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, 
 
 
 def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-    """The vectors of those of the chunks that exist and have one."""
+    """Read the vectors of those of the chunks that exist and have one."""
     found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "vector"))
     return {chunk_id: vector for chunk_id, vector in found if vector is not None}
 
 
 def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-    """All documents, or those named, in the order they were added; one batch is in memory at a time."""
+    """Read all documents, or those named, in the order they were added; one batch is in memory at a time."""
     named = () if doc_ids is None else (("id", "in", set(doc_ids)),)
     after = 0
     while True:
@@ -268,7 +268,7 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
 
 
 def scan_chunks(backend: Backend, where: Filter = EVERYTHING) -> Iterator[Chunk]:
-    """Every chunk that a filter admits by document id and index, in pages of one state each.
+    """Yield every chunk that a filter admits by document id and index, in pages of one state each.
 
     A chunk that exists throughout comes exactly once.
     """
@@ -289,7 +289,7 @@ def scan_chunks(backend: Backend, where: Filter = EVERYTHING) -> Iterator[Chunk]
 
 
 def _scan_document(backend: Backend, alternatives: Sequence[Condition], doc_id: str) -> Iterator[Chunk]:
-    """The chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
+    """Yield the chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
     with backend.read() as snapshot:
         found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
         wanted = select(CHUNK, alternatives, doc=[row for (row,) in found])
@@ -302,7 +302,7 @@ def _scan_document(backend: Backend, alternatives: Sequence[Condition], doc_id: 
 
 
 def _read_chunk_page(backend: Backend, alternatives: Sequence[Condition], after: str | None, limit: int) -> list[Chunk]:
-    """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
+    """Read the first `limit` chunks of the documents after one (None: of all), by document id and index."""
     named = named_documents(alternatives)
     conditions: tuple[Any, ...] = () if named is None else (("id", "in", named),)
     page: list[Chunk] = []
@@ -321,7 +321,7 @@ def _read_chunk_page(backend: Backend, alternatives: Sequence[Condition], after:
 
 
 def _list_blocks(snapshot: Snapshot, columns: Columns) -> list[int]:
-    """The blocks of a thread by its RECORD; none of a document that has no messages."""
+    """List the blocks of a thread by its RECORD; none of a document that has no messages."""
     found = snapshot.find(select(BLOCK, doc=[columns[made.ROW]]), ("block", "chars"))
     if found and sum(chars for _, chars in found) != columns[made.RECORD.index("chars")]:
         raise checksums.damaged_error(f"the places in the document {columns[0]!r}")
@@ -329,7 +329,7 @@ def _list_blocks(snapshot: Snapshot, columns: Columns) -> list[int]:
 
 
 def _open_view(snapshot: Snapshot, columns: Columns, blocks: Sequence[int]) -> tuple[ThreadView, dict[int, Columns]]:
-    """The view of a thread by its RECORD, and the PIECE_COLUMNS that it has read, by number.
+    """Open the view of a thread by its RECORD, and the PIECE_COLUMNS that it has read, by number.
 
     A piece is compared with its checksum when its message is asked for.
     """
@@ -350,7 +350,7 @@ def _open_view(snapshot: Snapshot, columns: Columns, blocks: Sequence[int]) -> t
 
 
 def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-    """The named messages of a thread and all that an edit of them needs, or NotFound."""
+    """Read the named messages of a thread and all that an edit of them needs, or NotFound."""
     found = find_document(snapshot, doc_id, (*made.RECORD, "revision"))
     columns, revision = found[:-1], found[-1]
     view, pieces = _open_view(snapshot, columns, _list_blocks(snapshot, columns) or [0])
@@ -360,7 +360,7 @@ def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str]
 
 
 def _choose_places(view: ThreadView, ids: Sequence[str], reach: int) -> set[int]:
-    """The places of the messages that `Store.thread_part` gives."""
+    """Choose the places of the messages that `Store.thread_part` gives."""
     near = 2 * reach
     view.load(ids)
     named = {place for place in map(view.places.get, ids) if place is not None}
@@ -391,7 +391,7 @@ def _choose_places(view: ThreadView, ids: Sequence[str], reach: int) -> set[int]
 
 @contextmanager
 def read_threads(backend: Backend) -> Iterator[Callable[[str], ThreadView]]:
-    """A function that gives threads, or raises NotFound; all of one state, and read as far as they are looked at."""
+    """Make a function that gives threads, or raises NotFound; all of one state, and read as far as needed."""
     with backend.read() as snapshot:
         yield partial(_view_thread, snapshot)
 
@@ -407,7 +407,7 @@ def _view_thread(snapshot: Snapshot, doc_id: str) -> ThreadView:
 
 
 def find_waiting_messages(snapshot: Snapshot, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-    """The messages of a channel that answer those, which were not stored when they came, by the id of those."""
+    """Find the messages of a channel that answer those, which were not stored when they came, by the id of those."""
     found = snapshot.find(select(PIECE, awaits=set(message_ids)), ("doc", "n", "message", "awaits"))
     wanted = select(DOCUMENT, row={doc for doc, *_ in found})
     documents = {row: of for row, *of in snapshot.find(wanted, ("row", "id", "meta"))}

@@ -42,43 +42,43 @@ def to_json(value: Any) -> str:
 
 
 def meta_to_json(meta: Meta) -> str:
-    """The meta as a JSON object."""
+    """Write the meta as a JSON object."""
     return to_json(dict(meta)) if meta else "{}"
 
 
 def parse_meta(text: str) -> Meta:
-    """The meta of a JSON object."""
+    """Parse the meta from a JSON object."""
     return dict(_DECODER.decode(text)) if text != "{}" else {}
 
 
 def headings_to_json(headings: Sequence[str]) -> str:
-    """Headings as a JSON list."""
+    """Write headings as a JSON list."""
     return strings_to_json(headings) if headings else "[]"
 
 
 def strings_to_json(strings: Iterable[str]) -> str:
-    """Strings as a JSON list; the same as `to_json`, and faster."""
+    """Write strings as a JSON list; the same as `to_json`, and faster."""
     return f"[{','.join(map(encode_basestring, strings))}]"
 
 
 def access_to_json(access: Set[str] | None) -> str | None:
-    """Labels as a JSON list; None stays None."""
+    """Write labels as a JSON list; None stays None."""
     return None if access is None else to_json(sorted(access))
 
 
 def parse_access(text: str | None) -> frozenset[str] | None:
-    """The labels of a JSON list; None stays None."""
+    """Parse the labels from a JSON list; None stays None."""
     return None if text is None else frozenset(json.loads(text))
 
 
 def times_to_text(document: Document, created: str | None) -> tuple[str, str]:
-    """When a document was written first and last, as ISO 8601: as it says itself, else kept (`created`) or now."""
+    """Write when a document was written first and last, as ISO 8601: as it says, else kept (`created`) or now."""
     now = datetime.now(UTC).isoformat()
     return to_iso(document.created) or created or now, to_iso(document.updated) or now
 
 
 def sections_to_json(sections: Sequence[Section]) -> str:
-    """Sections as a JSON list of lists."""
+    """Write sections as a JSON list of lists."""
     return to_json([_section_to_list(section) for section in sections])
 
 
@@ -90,7 +90,7 @@ def _section_to_list(of: Section) -> list[Any]:
 
 
 def parse_sections(text: str) -> list[Section]:
-    """The sections of a piece of a document, in order."""
+    """Parse the sections of a piece of a document, in order."""
     return [_parse_section(*columns) for columns in _DECODER.decode(text)] if text != "[]" else []
 
 
@@ -112,7 +112,7 @@ def _parse_section(
 
 
 def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
-    """The text and the sections of the `rows.PIECE_COLUMNS` of a document; CollectionDamaged if one is not as written.
+    """Join the text and sections of a document's `rows.PIECE_COLUMNS`; CollectionDamaged if one is not as written.
 
     A message is stored with the id of its parent and with spans of its own.
     """
@@ -140,7 +140,7 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
 
 def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[int, int] | None) -> Chunk:
-    """A chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it, or its place, is not as written."""
+    """Parse a chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it, or its place, is not as written."""
     _, _, piece, number, start, end, headings, context, at, meta, text, chunk_id, stored = columns
     if not checksums.matches(stored, *columns[:-1]) or start is None:  # labels hide a place that cannot be added up
         raise checksums.damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")
@@ -155,12 +155,12 @@ def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[i
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
-    """A document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
+    """Parse a document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
     return DocumentRecord(*_parse_record(columns))
 
 
 def _parse_record(columns: Sequence[Any]) -> tuple[Any, ...]:
-    """The fields of a record."""
+    """Parse the fields of a record."""
     *written, stored = columns
     if not checksums.matches(stored, *written):
         raise checksums.damaged_error(f"the document {columns[0]!r}")
@@ -176,14 +176,14 @@ def _parse_record(columns: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def record_to_facets(columns: Sequence[Any]) -> str:
-    """The facets of a document as JSON, from `rows.RECORD` as it is; ValueError if it cannot be parsed."""
+    """Return the facets of a document as JSON, from `rows.RECORD` as it is; ValueError if it cannot be parsed."""
     doc_id, _, _, kind, _, _, _, _, _, meta, access, *_ = columns
     record = DocumentRecord(doc_id, kind=kind, meta=parse_meta(meta), access=parse_access(access))
     return strings_to_json(sorted(collect_facets(record)))
 
 
 def build_document(columns: Sequence[Any], pieces: Sequence[Sequence[Any]], *, is_whole: bool = True) -> Document:
-    """The document of `rows.RECORD` and the `rows.PIECE_COLUMNS` of its text and sections.
+    """Build the document of `rows.RECORD` and the `rows.PIECE_COLUMNS` of its text and sections.
 
     is_whole: Whether these are all its pieces; CollectionDamaged if one is missing then, or has another size.
     """
@@ -237,7 +237,7 @@ class Split:
 
 
 def split_document(document: Document, chunks: Sequence[Chunk]) -> Split:
-    """One piece for each message of a thread, or one for a page."""
+    """Split a document into one piece for each message of a thread, or one for a page."""
     if _is_splittable(document, chunks):
         return split_messages(document, range(len(document.sections)), range(len(document.sections)), chunks)
     piece = Piece(0, document.text, sections_to_json(document.sections))
@@ -247,7 +247,7 @@ def split_document(document: Document, chunks: Sequence[Chunk]) -> Split:
 def split_messages(
     document: Document, numbers: Sequence[int], positions: Iterable[int], chunks: Sequence[Chunk]
 ) -> Split:
-    """The messages at some positions of a thread as pieces with these numbers, and the places of their chunks."""
+    """Split off messages of a thread as pieces with these numbers; return them and the places of their chunks."""
     starts = [section.start for section in document.sections]
     counts: dict[int, int] = {}
     places: list[Placed] = []
@@ -277,7 +277,7 @@ def split_messages(
 
 
 def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
-    """Whether the sections are messages that cover the whole text, each id once, and every chunk is of one of them."""
+    """Return whether the sections are messages that cover the text, each id once, and every chunk is of one of them."""
     sections = document.sections
     if not is_thread(document) or len({section.id for section in sections}) != len(sections):
         return False
@@ -291,7 +291,7 @@ def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
 
 
 def check_revision(doc_id: str, expected: int, stored: int) -> None:
-    """ConcurrentChange unless a thread has the revision that the caller has read; 0: it is not there."""
+    """Raise ConcurrentChange unless a thread has the revision that the caller has read; 0: it is not there."""
     if expected != stored:
         raise ConcurrentChange(
             f"the thread {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
@@ -302,7 +302,7 @@ MAX_COUNT = 65_535  # of one word in a chunk
 
 
 def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
-    """The terms as arrays, without words whose count is not positive; packed terms are returned as they are."""
+    """Pack the terms as arrays, without words whose count is not positive; packed terms are returned as they are."""
     if isinstance(terms, PackedTerms):
         return terms
     some = terms if min(terms.values(), default=1) > 0 else {word: count for word, count in terms.items() if count > 0}
@@ -315,7 +315,7 @@ def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
 
 
 def hash_terms(terms: Sequence[str]) -> Hashes:
-    """The number of each term, in their order."""
+    """Hash each term to its number, in their order."""
     return np.array([_HASHES[term] for term in terms], np.int64)
 
 
@@ -323,12 +323,12 @@ FACET_SEED = 1  # of the hashes of facets, so that they differ from those of wor
 
 
 def hash_facet(facet: str) -> int:
-    """The number of a facet, in an index that takes numbers."""
+    """Hash a facet to its number, in an index that takes numbers."""
     return _hash_word(facet, FACET_SEED)
 
 
 def _hash_word(word: str, seed: int = 0) -> int:
-    """A signed hash, as SQLite and PostgreSQL store numbers."""
+    """Hash a word to a signed number, as SQLite and PostgreSQL store numbers."""
     digest = xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"), seed=seed)
     return digest - (1 << 64) if digest >> 63 else digest
 
@@ -361,7 +361,7 @@ class DocumentEntries:
 
 
 def make_new_entries(new: NewDocument | StoredDocument, dim: int) -> DocumentEntries:
-    """A document as entries; DriverFailed unless each vector that is given is a unit vector of this width."""
+    """Make entries of a document; DriverFailed unless each vector that is given is a unit vector of this width."""
     vectors = checks.check_vectors(new.vectors, new.chunks, new.terms, dim)
     summary = None if new.summary_vector is None else checks.check_vector(new.summary_vector, dim)
     return DocumentEntries(new.document, make_entries(new.document, new.chunks, vectors, new.terms), summary)
@@ -370,7 +370,7 @@ def make_new_entries(new: NewDocument | StoredDocument, dim: int) -> DocumentEnt
 def make_entries(
     document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
 ) -> list[Entry]:
-    """The chunks of a document as entries; they are in its channel, since a filter by channel shows all or nothing."""
+    """Make entries of a document's chunks; they are in its channel: a filter by channel shows all or nothing."""
     entries: list[Entry] = []
     channel = document.meta.get("channel")
     facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
@@ -388,19 +388,19 @@ def make_entries(
 
 
 def add_vector_to_print(fingerprint: int, vector: Vector | None) -> int:
-    """A fingerprint whose last bits are those of the vector: 0 if there is none."""
+    """Add a vector to a fingerprint: its last bits are those of the vector, 0 if there is none."""
     own = 0 if vector is None else xxh3_64_intdigest(vector.tobytes()) & _VECTOR_BITS or 1
     return fingerprint & ~_VECTOR_BITS | own
 
 
 def is_same_print(stored: int, entry: Entry) -> bool:
-    """Whether a search sees the same of a stored chunk; a vector that is still to be made is the one that is there."""
+    """Return whether a search sees the same of a stored chunk; a vector still to be made counts as the one there."""
     ignored = _VECTOR_BITS if entry.vector is None else 0
     return stored & ~ignored == entry.fingerprint & ~ignored
 
 
 def facets_to_json(document: Document, chunk: Chunk | None = None) -> str:
-    """The facets of a chunk, or of a document alone, as a sorted JSON list."""
+    """Write the facets of a chunk, or of a document alone, as a sorted JSON list."""
     return strings_to_json(sorted(collect_facets(document, chunk)))
 
 
@@ -410,7 +410,7 @@ MAX_CHUNKS, MAX_CHARS = 2000, 8_000_000  # of a batch, unless a single document 
 
 
 def take_batch(sizes: Iterable[Sequence[int]]) -> list[int]:
-    """The first rows of `(row, chunks, chars)` that together stay within a batch; at least one if there are any."""
+    """Take the first rows of `(row, chunks, chars)` that together stay within a batch; at least one if any."""
     rows, chunks, chars = list[int](), 0, 0
     for row, more_chunks, more_chars in sizes:
         chunks, chars = chunks + more_chunks, chars + more_chars
@@ -438,7 +438,7 @@ piece_columns, chunk_columns = itemgetter(*PIECE_COLUMNS), itemgetter(*CHUNK_COL
 def make_document_row(
     document: Document, chunks: int, *, row: int, created: str | None, revision: int, vector: Vector | None
 ) -> Row:
-    """The row of a document."""
+    """Make the row of a document."""
     first, last = times_to_text(document, created)
     return seal_document(
         {
@@ -466,7 +466,7 @@ def make_document_row(
 
 
 def seal_document(row: Row) -> Row:
-    """The row of a document with its facets, and the checksum of its columns."""
+    """Seal the row of a document with its facets, and the checksum of its columns."""
     columns = [row[name] for name in RECORD[:-1]]
     facets = row.get("facets") or record_to_facets(columns)
     pending = 1 if row["summary"] and row["chunks"] and row["vector"] is None else None
@@ -474,21 +474,21 @@ def seal_document(row: Row) -> Row:
 
 
 def make_piece_row(piece: Piece, doc: int) -> Row:
-    """The row of a piece of a document; that of a message is in a block."""
+    """Make the row of a piece of a document; that of a message is in a block."""
     block = None if piece.message is None else piece.n >> BLOCK_BITS
     columns = zip(PIECE_COLUMNS, (*piece, doc, checksums.hash_values(doc, *piece)), strict=True)
     return {"kind": PIECE, **dict(columns), "block": block}
 
 
 def make_block_row(doc: int, block: int, sizes: Sequence[tuple[int, int, int]]) -> Row:
-    """The row of a block: the numbers of the messages in it, and the characters and chunks of each."""
+    """Make the row of a block: the numbers of the messages in it, and the characters and chunks of each."""
     chars, chunks, text = sum(each[1] for each in sizes), sum(each[2] for each in sizes), json.dumps(sizes)
     columns = (doc, block, chars, chunks, text, checksums.hash_values(doc, block, chars, chunks, text))
     return {"kind": BLOCK, **dict(zip(BLOCK_COLUMNS, columns, strict=True))}
 
 
 def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
-    """The row of a chunk."""
+    """Make the row of a chunk."""
     chunk = entry.chunk
     headings, at, meta = headings_to_json(chunk.headings), to_iso(chunk.at), meta_to_json(chunk.meta)
     return {
@@ -519,28 +519,28 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
 
 
 def get_channel(chunk: Chunk) -> str | None:
-    """The channel that a chunk is looked up by."""
+    """Return the channel that a chunk is looked up by."""
     channel = chunk.meta.get("channel")
     return channel if isinstance(channel, str) else None
 
 
 def matches_chunk(columns: Columns) -> bool:
-    """Whether CHUNK_COLUMNS are as written, and the chunk has a place: labels hide one that cannot be added up."""
+    """Return whether CHUNK_COLUMNS are as written and the chunk has a place, unless labels hide one to add up."""
     return checksums.matches(columns[-1], *columns[:-1]) and columns[4] is not None
 
 
 def matches_piece(columns: Columns) -> bool:
-    """Whether PIECE_COLUMNS are as written."""
+    """Return whether PIECE_COLUMNS are as written."""
     return checksums.matches(columns[-1], columns[-2], *columns[:-2])
 
 
 def order_of(chunk: Columns) -> tuple[int, int]:
-    """What the chunks of a document are ordered by: the first of their CHUNK_COLUMNS."""
+    """Return what the chunks of a document are ordered by: the first of their CHUNK_COLUMNS."""
     return (-1 if chunk[2] is None else chunk[2], chunk[3])
 
 
 def group_by(place: int, rows: Iterable[Columns]) -> dict[int, list[Columns]]:
-    """Rows by their column at a place."""
+    """Group rows by their column at a place."""
     grouped: dict[int, list[Columns]] = {}
     for row in rows:
         grouped.setdefault(row[place], []).append(row)

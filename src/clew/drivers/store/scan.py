@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 def compute_cosines(vectors: Matrix, vector: Vector) -> NDArray[np.float64]:
-    """The cosine of each unit row with a unit vector, in double precision and rounded, within -1 and 1.
+    """Compute the cosine of each unit row with a unit vector, in double precision and rounded, within -1 and 1.
 
     In single precision the product of a row depends on its place among the others, which differs between stores.
     """
@@ -51,7 +51,7 @@ def compute_cosines(vectors: Matrix, vector: Vector) -> NDArray[np.float64]:
 
 
 def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
-    """The positions of all scores that may be among the k greatest, where each may be off by `slack`."""
+    """Select the positions of all scores that may be among the k greatest, where each may be off by `slack`."""
     if len(scores) <= k or k < 1:
         return np.arange(len(scores) if k > 0 else 0)
     kth = np.partition(scores, len(scores) - k)[len(scores) - k]
@@ -59,7 +59,7 @@ def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDA
 
 
 def top_k(rows: Sequence[int], ids: Sequence[str], scores: Floats, k: int) -> list[tuple[int, float]]:
-    """The k best rows with their scores, in order."""
+    """Return the k best rows with their scores, in order."""
     best = sorted(zip((-scores).tolist(), ids, rows, strict=True))[:k]
     return [(row, -score) for score, _, row in best]
 
@@ -167,7 +167,7 @@ def join_rankings(near: Sequence[RowScores], matching: Sequence[RowScores], othe
 def search_rankings(
     index: Ranks, head: Head, vector: Vector, terms: PackedTerms, queries: Queries
 ) -> tuple[list[RowScores], list[RowScores]]:
-    """What each ranking finds by the vector and by the terms of one of the queries."""
+    """Search with the vector and the terms of one of the queries: what each ranking finds."""
     wanted = queries.rankings
     near = [index.nearest(head, vector, each.near, each.where, queries.effort) for each in wanted]
     matching = [index.matching(head, terms, each.matching, each.where) if len(terms.hashes) else [] for each in wanted]
@@ -184,7 +184,7 @@ class MatchedTerms(NamedTuple):
 def rank_matching(
     head: Head, query: PackedTerms, k: int, parts: Iterable[Signals], admitted: Collection[int] | None
 ) -> MatchedTerms:
-    """The k chunks of greatest BM25 score, best first, ties by id; together the parts have all chunks with a term.
+    """Rank the k chunks of greatest BM25 score, best first, ties by id; together the parts have all chunks with a term.
 
     admitted: The rows of chunks that a filter admits; None for all.
     """
@@ -213,7 +213,7 @@ class ScanIndex:
         self._documents: tuple[tuple[int, int], list[Columns], Matrix] | None = None
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k chunks of greatest cosine; chunks without a vector have none."""
+        """Find the k chunks of greatest cosine; chunks without a vector have none."""
         with self._read(head) as snapshot:
             rows = snapshot.find(select(CHUNK, expand_filter(where)), ("row", "id", "vector"))
         found = [each for each in rows if each[2] is not None]
@@ -223,7 +223,7 @@ class ScanIndex:
         return [(numbers[at], score) for at, score in rank_nearest(ids, np.stack(vectors), vector, k)]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The k documents whose own vector is nearest, with the cosine."""
+        """Find the k documents whose own vector is nearest, with the cosine."""
         rows, vectors = self._load_documents(head)
         wanted = select(DOCUMENT, expand_document_filter(where))
         if wanted.is_filtered or wanted.is_empty:
@@ -237,7 +237,7 @@ class ScanIndex:
         return [(ids[at], score) for at, score in rank_nearest(ids, vectors, vector, k)]
 
     def _load_documents(self, head: Head) -> tuple[list[Columns], Matrix]:
-        """The documents that have a vector of their own, as id, facets and vector, and the vectors."""
+        """Load the documents that have a vector of their own, as id, facets and vector, and the vectors."""
         known = self._documents
         if known is None or known[0] != (head.change, head.version):
             with self._read(head) as snapshot:
@@ -248,7 +248,7 @@ class ScanIndex:
         return known[1], known[2]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k chunks of greatest BM25 score."""
+        """Find the k chunks of greatest BM25 score."""
         wanted = select(CHUNK, expand_filter(where))
         if wanted.is_empty:
             return []
@@ -258,31 +258,31 @@ class ScanIndex:
         return [(row, score) for row, _, score in rank_matching(now, terms, k, [signals], admitted).best]
 
     def _load_signals(self, snapshot: Snapshot) -> Signals:
-        """The signals of all chunks."""
+        """Load the signals of all chunks."""
         known, at = self._signals, (snapshot.head.change, snapshot.head.version)
         if known is None or known[0] != at:
             known = self._signals = at, make_signals(snapshot.find(select(CHUNK), SIGNALS))
         return known[1]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """How many chunks have each of the terms."""
+        """Count the chunks that have each of the terms."""
         with self._read(head) as snapshot:
             counts = [len(places) for places, _ in self._load_signals(snapshot).find_terms(hashes)]
         return counts if at_most is None else [min(count, at_most) for count in counts]
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of the chunks that exist."""
+        """Return the vectors of the chunks that exist."""
         with self._read(head) as snapshot:
             return read_vectors_by_chunk_id(snapshot, chunk_ids)
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """What the rankings of each query find, and more chunks; queries are searched in parallel."""
+        """Find what the rankings of each query find, and more chunks; queries are searched in parallel."""
         pairs = zip(queries.vectors, queries.terms, strict=True)
         calls = [partial(self._find_candidates, head, vector, terms, queries) for vector, terms in pairs]
         return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
 
     def _find_candidates(self, head: Head, vector: Vector, terms: PackedTerms, queries: Queries) -> RowCandidates:
-        """The candidates of one of the queries; Gone if a row that was found is not there any more."""
+        """Find the candidates of one of the queries; Gone if a row that was found is not there any more."""
         near, matching = search_rankings(self, head, vector, terms, queries)
         columns = (*SIGNALS, "meta", "vector")
         with self._read(head) as snapshot:

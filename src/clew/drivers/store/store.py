@@ -70,7 +70,7 @@ class HitCache:
         self._state: tuple[Head, int] | None = None
 
     def load(self, head: Head, rows: Sequence[int]) -> dict[int, Hit]:
-        """The chunks in some rows, without those removed meanwhile."""
+        """Load the chunks in some rows, without those removed meanwhile."""
         with self._lock:
             if self._state != (head, self._clears[0]):
                 self._hits, self._state = {}, (head, self._clears[0])
@@ -86,7 +86,7 @@ class HitCache:
         return loaded | fresh
 
     def clear(self) -> None:
-        """Forgets all hits, after a write that does not change the change number."""
+        """Forget all hits, after a write that does not change the change number."""
         self._clears[0] += 1
 
 
@@ -98,7 +98,7 @@ class CountedRows:
         self.read, self.purge, self.clock = self._rows.read, self._rows.purge, self._rows.clock
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes values, which is then counted."""
+        """Run a transaction that changes values, which is then counted."""
 
         def count(tx: Transaction) -> None:
             tx.head = replace(tx.head, change=tx.head.change + 1)
@@ -163,7 +163,7 @@ class BackendStore:
         return CountedRows(self._backend, "keys")
 
     def within(self, where: Filter) -> "BackendStore":
-        """The same store as far as a filter admits it, which only reads."""
+        """Return the same store as far as a filter admits it, which only reads."""
         whole, where = self.whole, self._where & where
         if where is self._where:
             return self
@@ -180,7 +180,7 @@ class BackendStore:
         return view
 
     def at_one_state(self) -> "BackendStore":
-        """The same store for one search: it reads the state once, and again only if rows were removed meanwhile."""
+        """Return the same store for one search: it reads the state once, again only if rows are removed meanwhile."""
         if self._holds_state:
             return self
         held = copy(self)
@@ -188,7 +188,7 @@ class BackendStore:
         return held
 
     def _read_head(self, *, is_anew: bool = False) -> Head:
-        """What is said of the whole: now, or as it was read first by a store at one state, unless `is_anew`."""
+        """Return what is said of the whole: now, or as it was read first by a store at one state, unless `is_anew`."""
         if self._state is not None and not is_anew:
             return self._state
         head = self._backend.head()
@@ -208,7 +208,7 @@ class BackendStore:
         expected_text: str | None = None,
         summary_vector: Vector | None = None,
     ) -> None:
-        """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
+        """Replace a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
         new = make_new_entries(NewDocument(document, chunks, vectors, terms, summary_vector), self._backend.dim)
         vector = new.summary_vector
         self._backend.write(
@@ -216,12 +216,12 @@ class BackendStore:
         )
 
     def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
-        """Replaces documents and all their chunks as one change: all of them or none."""
+        """Replace documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Changes threads, all or none; ConcurrentChange if one is not the one that was read."""
+        """Change threads, all or none; ConcurrentChange if one is not the one that was read."""
         dim = self._backend.dim
         made = [
             (e, make_entries(e.document, e.chunks, checks.check_vectors(e.vectors, e.chunks, e.terms, dim), e.terms))
@@ -232,22 +232,22 @@ class BackendStore:
     def summarise(
         self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
     ) -> None:
-        """Sets a document's summary, who made it, and the summary's vector, which is pending without one."""
+        """Set a document's summary, who made it, and the summary's vector, which is pending without one."""
         checked = None if vector is None else checks.check_vector(vector, self._backend.dim)
         columns = {"summary": summary, "summary_by": by, "vector": checked}
         self._backend.write(lambda tx: write.change_named_document(tx, doc_id, expected_text=expected_text, **columns))
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
-        """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
+        """Set the stamp of a document whose file was touched but not changed; the change number stays."""
         self._backend.write(lambda tx: write.set_stamp(tx, doc_id, stamp), is_change=False)
         self._hits.clear()
 
     def drop(self, doc_ids: Sequence[str]) -> int:
-        """Removes documents with everything that belongs to them; how many existed."""
+        """Remove documents with everything that belongs to them; return how many existed."""
         return self._backend.write(lambda tx: write.drop_documents(tx, doc_ids))
 
     def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
-        """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
+        """Claim the documents that nobody else has claimed, for so many seconds; return their ids."""
         with self._backend.read() as snapshot:
             found = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id"))
         ids = {str(row): doc_id for row, doc_id in found}  # so that no id outlives an erasure
@@ -257,7 +257,7 @@ class BackendStore:
     # -- staged vectors
 
     def staged_model(self) -> StagedModel | None:
-        """The model of the staged vectors, if there are any."""
+        """Return the model of the staged vectors, if there are any."""
         return self._read_head().staged
 
     stage_vectors = _hand_on(embed.stage_vectors)
@@ -266,12 +266,12 @@ class BackendStore:
     discard_staged = _hand_on(embed.discard_staged_vectors)
 
     def switch_to_staged(self, embedder: Embedder) -> "BackendStore":
-        """The same collection with the staged vectors in use; those used so far are then the staged ones."""
+        """Put the staged vectors in use, those used so far are then the staged ones; return the same collection."""
         embed.switch_to_staged_model(self._backend, embedder)
         return self.with_model_in_use(embedder)
 
     def with_model_in_use(self, embedder: Embedder) -> "BackendStore":
-        """The same collection for the model that it has been switched to."""
+        """Return the same collection for the model that it has been switched to."""
         return BackendStore(self._backend.reopen(embedder))
 
     # -- reads, each of one state, except where they go through all of it
@@ -291,24 +291,24 @@ class BackendStore:
     # -- searches
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those of the chunks that exist."""
+        """Return the vectors of those of the chunks that exist."""
         return self._backend.index.vectors(self._read_head(), chunk_ids)
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
-        """The k chunks of greatest cosine, best first, ties by id."""
+        """Find the k chunks of greatest cosine, best first, ties by id."""
         checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
         where, effort = self._where & where, Effort(mode == "exact", breadth)
         return self._read_found(lambda head: nearest(head, checked, k, where, effort), k)
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
-        """The k chunks of greatest BM25 score, best first, ties by id."""
+        """Find the k chunks of greatest BM25 score, best first, ties by id."""
         packed, matching, where = pack_terms(terms), self._backend.index.matching, self._where & where
         return self._read_found(lambda head: matching(head, packed, k, where), k) if len(packed.hashes) else []
 
     def _read_found(self, search: Callable[[Head], RowScores], k: int) -> list[Hit]:
-        """The hits of a search; it is made again where rows were removed before they were read."""
+        """Read the hits of a search; it is made again where rows were removed before they were read."""
 
         def read(head: Head) -> list[Hit]:
             if k < 1 or not head.chunks:
@@ -321,7 +321,7 @@ class BackendStore:
         return self._repeat(read)[1]
 
     def _repeat(self, search: Callable[[Head], T]) -> tuple[Head, T]:
-        """The result of a search, and as of which head; made again where rows were removed before they were read."""
+        """Search, and say as of which head; search again where rows were removed before they were read."""
         for attempt in range(MAX_ATTEMPTS):
             head = self._read_head(is_anew=attempt > 0)
             try:
@@ -342,7 +342,7 @@ class BackendStore:
         mode: Mode = "ann",
         breadth: int | None = None,
     ) -> list[Candidates]:
-        """The candidates of each query; searched again where rows were removed before the index followed to them."""
+        """Find the candidates of each query; search again where rows were removed before the index followed to them."""
         for vector in vectors:
             checks.check_vector(vector, self._backend.dim)
         bounded = [each._replace(where=self._where & each.where) for each in rankings]
@@ -355,7 +355,7 @@ class BackendStore:
         return [self._read_later(head, each, hits) for each in found]
 
     def _read_later(self, head: Head, of: RowCandidates, hits: HitCache) -> Candidates:
-        """Candidates whose hits are read when they are asked for."""
+        """Make candidates whose hits are read when they are asked for."""
 
         def read_hits(places: Sequence[int]) -> list[Hit]:
             wanted = [of.rows[place] for place in places]
@@ -371,7 +371,7 @@ class BackendStore:
         return Candidates(of.ids, of.is_message, *columns, read_hits, read_threads)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id.
+        """Find the k documents whose summary has the greatest cosine: their ids and it, best first, ties by id.
 
         A summary is of a whole document, so of a part that a filter shows there is none.
         """
@@ -385,7 +385,7 @@ class BackendStore:
         return []
 
     def _keep_whole(self, near: list[tuple[str, float]]) -> list[tuple[str, float]]:
-        """The documents of which all is shown."""
+        """Keep the documents of which all is shown."""
         if not isinstance(self._backend, FilteredBackend) or not self._backend.splits:
             return near
         wanted = select(DOCUMENT, id={doc_id for doc_id, _ in near})
@@ -395,7 +395,7 @@ class BackendStore:
         return [(doc_id, score) for doc_id, score in near if doc_id in whole]
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well the chunks that exist match the terms of a query, by id."""
+        """Return how well the chunks that exist match the terms of a query, by id."""
         nothing = np.zeros((1, self._backend.dim), np.float32)
         queries = Queries(nothing, [pack_terms(terms)], (), chunk_ids)
         _, (found,) = self._repeat(lambda head: self._backend.index.candidates(head, queries))
@@ -403,11 +403,11 @@ class BackendStore:
         return dict(zip(found.ids, matches, strict=True))
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
-        """How many chunks of the whole collection have each of the terms, up to `at_most`."""
+        """Count the chunks of the whole collection that have each of the terms, up to `at_most`."""
         return self._backend.index.count_having(self._read_head(), hash_terms(terms), at_most)
 
     def language_counts(self, *, exact: bool = False) -> dict[str, int]:
-        """How many chunks are in each language, as of the last change; up to a few thousand, or `exact`."""
+        """Count the chunks in each language, as of the last change; up to a few thousand, or `exact`."""
         change = str(self.change_number())
         counts = None if exact else self._languages.get(change)
         if counts is None:  # every chunk has a term that names its language
@@ -423,15 +423,15 @@ class BackendStore:
     repair = _hand_on(inspection.repair_collection)
 
     def calibration(self) -> str:
-        """The text about the collection that was kept last, or an empty one."""
+        """Return the text about the collection that was kept last, or an empty one."""
         return str(self.whole._backend.named("calibration").read().get("", ""))
 
     def set_calibration(self, text: str) -> None:
-        """Keeps a text about the collection; the change number grows."""
+        """Keep a text about the collection; the change number grows."""
         CountedRows(self._backend, "calibration").change(lambda values: values.update({"": text}))
 
     def counts(self) -> StoreStats:
-        """Counts, the embedder, and a number that grows with every change."""
+        """Return counts, the embedder, and a number that grows with every change."""
         head = self._read_head()
         documents, chunks, pending = head.documents, head.chunks, head.pending
         if self._where is not EVERYTHING:
@@ -441,47 +441,47 @@ class BackendStore:
         return StoreStats(documents, chunks, head.embedder, head.dim, head.change, pending=pending)
 
     def stats(self) -> StoreStats:
-        """The counts, the index with the room that it takes, and whether vectors are being made."""
+        """Return the counts, the index with the room that it takes, and whether vectors are being made."""
         kind, size = self._backend.describe()
         is_embedding = has_claims(self.whole._backend.named("claims"), embed.PENDING)
         return replace(self.counts(), index=kind, bytes=size, is_embedding=is_embedding)
 
     def describe_pending(self) -> str:
-        """How many chunks are searchable by meaning, in words; empty if all of them are."""
+        """Describe how many chunks are searchable by meaning; empty if all of them are."""
         counts = self.counts() if self._read_head().pending else None
         return counts.describe_pending() if counts and counts.pending else ""
 
     def change_number(self) -> int:
-        """The number of the last change."""
+        """Return the number of the last change."""
         return self._read_head().change
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when all that was put is safe on disk and the index is in its best shape."""
+        """Return when all that was put is safe on disk and the index is in its best shape."""
         self._backend.flush(with_graph=with_graph)
 
     def maintain(self) -> list[str]:
-        """Removes what deleted rows leave behind and keeps up the indexes; what was done, in words."""
+        """Remove what deleted rows leave behind and keep up the indexes; return what was done, in words."""
         return self._backend.maintain()
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Gives free room back to the disk; what could not be done, None if less than such a share of it is free."""
+        """Give free room back to the disk; return what could not be done, None if less than this share is free."""
         return self._backend.reclaim_room(min_share)
 
     def purge(self) -> Purge:
-        """Takes from the disk what deletions left there; what was done, and what has to be done again."""
+        """Take from the disk what deletions left there; return what was done, and what has to be done again."""
         return self._backend.compact()
 
     def notes(self) -> list[str]:
-        """What is beyond the reach of a purge, as sentences."""
+        """Return what is beyond the reach of a purge, as sentences."""
         return self._backend.notes()
 
     def close(self) -> None:
-        """Releases all resources; a closed store raises when it is used."""
+        """Release all resources; a closed store raises when it is used."""
         self._backend.close()
 
 
 def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
-    """What was found in these rows, or Gone."""
+    """Return what was found in these rows; Gone if a row is missing."""
     try:
         return [found[row] for row in rows]
     except KeyError as error:
@@ -489,5 +489,5 @@ def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
 
 
 def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, BackendStore]:
-    """What opens the store of a collection over a kind of backend; the collection is made if there is none."""
+    """Make what opens the store of a collection over a kind of backend; the collection is made if there is none."""
     return lambda *args, **options: BackendStore(open_backend(*args, **options))

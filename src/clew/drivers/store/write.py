@@ -26,7 +26,7 @@ def put_document(
     expected_text: str | None = None,
     summary_vector: Vector | None = None,
 ) -> None:
-    """Replaces a document and its chunks; a chunk that has not changed keeps the number of its row."""
+    """Replace a document and its chunks; a chunk that has not changed keeps the number of its row."""
     old = tx.find_one(select(DOCUMENT, id=[document.id]), made.WHOLE)
     if expected_text is not None:
         check_text_unchanged(document.id, expected_text, _read_text(tx, old))
@@ -52,13 +52,13 @@ def put_document(
 
 
 def _drop_staged(tx: Transaction, document: Row) -> None:
-    """Removes the staged vector of a summary that goes or changes."""
+    """Remove the staged vector of a summary that goes or changes."""
     if tx.head.staged is not None:
         tx.remove(tx.find(select(STAGED, row=[document["row"]]), ("row",)))
 
 
 def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None:
-    """Replaces documents; what is stored of them is read at once for all, not for each of them."""
+    """Replace documents; what is stored of them is read at once for all, not for each of them."""
     found = tx.read_ahead(select(DOCUMENT, id={each.document.id for each in documents}), made.WHOLE)
     docs = [row["row"] for row in found]
     tx.read_ahead(select(PIECE, doc=docs), _OLD_PIECE)
@@ -69,7 +69,7 @@ def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None
 
 
 def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequence[Piece]) -> None:
-    """Replaces pieces of a document, and the sizes of the blocks that they are in; one that is the same stays."""
+    """Replace pieces of a document, and the sizes of the blocks that they are in; one that is the same stays."""
     gone, added = old, [made.make_piece_row(piece, doc) for piece in given]
     if old:
         same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in added}
@@ -83,7 +83,7 @@ def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequenc
 
 
 def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_messages: bool = True) -> None:
-    """Adds up again the blocks of messages that these numbers are in; a document of none has no blocks."""
+    """Add up again the blocks of messages that these numbers are in; a document of none has no blocks."""
     blocks = {n >> BLOCK_BITS for n in numbers}
     if not blocks:
         return
@@ -97,7 +97,7 @@ def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_mes
 
 
 def rebuild_blocks(tx: Transaction, doc_ids: Collection[str]) -> None:
-    """Adds up again all blocks of documents."""
+    """Add up again all blocks of documents."""
     for document in tx.find(select(DOCUMENT, id=doc_ids), ("row",)):
         doc = document["row"]
         tx.remove(tx.find(select(BLOCK, doc=[doc]), ("doc", "block")))
@@ -108,7 +108,7 @@ def rebuild_blocks(tx: Transaction, doc_ids: Collection[str]) -> None:
 def replace_chunks(
     tx: Transaction, doc: int, old: Sequence[Row], entries: Sequence[Entry], places: Sequence[Placed]
 ) -> None:
-    """Replaces chunks of a document; one that has not changed keeps the number of its row, or all of it."""
+    """Replace chunks of a document; one that has not changed keeps the number of its row, or all of it."""
     known = {row["id"]: row for row in old}
     added: list[Row] = []
     for entry, place in zip(entries, places, strict=True):
@@ -132,13 +132,13 @@ def _is_unchanged(row: Row, entry: Entry) -> bool:
 
 
 def _no_summary(tx: Transaction) -> Row:
-    """What changes of a document with its text: it has another revision and time, and no summary any more."""
+    """Return what changes of a document with its text: it has another revision and time, and no summary any more."""
     times: Row = {"updated": to_iso(datetime.now(UTC)), "revision": tx.head.change + 1}
     return {**times, "summary": "", "summary_by": "", "vector": None}
 
 
 def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
-    """Replaces the row of a document by one with other columns."""
+    """Replace the row of a document by one with other columns."""
     tx.remove([old])
     if "vector" in columns:
         _drop_staged(tx, old)
@@ -146,7 +146,7 @@ def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
 
 
 def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | None = None, **columns: Any) -> None:
-    """Replaces columns of a document; NotFound if it is not there, ConcurrentChange if its text is another."""
+    """Replace columns of a document; NotFound if it is not there, ConcurrentChange if its text is another."""
     old = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
     if old is None:
         raise not_found_error(doc_id)
@@ -156,14 +156,14 @@ def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | 
 
 
 def set_stamp(tx: Transaction, doc_id: str, stamp: str) -> None:
-    """Sets the stamp of a document, if it is there."""
+    """Set the stamp of a document, if it is there."""
     old = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
     if old is not None:
         change_document(tx, old, stamp=stamp)
 
 
 def drop_documents(tx: Transaction, doc_ids: Sequence[str]) -> int:
-    """Removes documents with everything that belongs to them; how many existed."""
+    """Remove documents with everything that belongs to them; return how many existed."""
     found = tx.find(select(DOCUMENT, id=set(doc_ids)), ("row",))
     docs = [row["row"] for row in found]
     tx.remove(found)
@@ -181,7 +181,7 @@ def _read_text(tx: Transaction, document: Row | None) -> str:
 
 
 def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Entry]]]) -> None:
-    """Changes threads; ConcurrentChange if one is not the one that was read."""
+    """Change threads; ConcurrentChange if one is not the one that was read."""
     found = _find_threads(tx, edits)
     for edit, _ in edits:
         stored = found.get(edit.document.id)
@@ -198,13 +198,13 @@ def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Ent
 
 
 def _find_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Entry]]]) -> dict[str, Row]:
-    """The rows of the threads, by id."""
+    """Find the rows of the threads, by id."""
     ids = {edit.document.id for edit, _ in edits}
     return {row["id"]: row for row in tx.find(select(DOCUMENT, id=ids), made.WHOLE)}
 
 
 def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> None:
-    """Removes messages of a thread with their chunks; a thread that is left empty stays for now."""
+    """Remove messages of a thread with their chunks; a thread that is left empty stays for now."""
     doc = [document["row"]]
     gone = tx.find(select(PIECE, doc=doc, n=set(numbers)), ("doc", "n", "chars"))
     chunks = tx.find(select(CHUNK, doc=doc, piece=set(numbers)), _GONE)
@@ -215,7 +215,7 @@ def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> 
 
 
 def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: Sequence[Entry]) -> None:
-    """Writes the messages of an edit with their chunks; a thread that is left empty goes."""
+    """Write the messages of an edit with their chunks; a thread that is left empty goes."""
     split = made.split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
     numbers, doc = {piece.n for piece in split.pieces}, document["row"]
     old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), _OLD_PIECE)

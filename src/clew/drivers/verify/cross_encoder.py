@@ -53,11 +53,11 @@ class SupportModel:
         self.max_tokens = max(max_tokens, MIN_TOKENS)
 
     def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """For each pair of a passage and a claim, in order, the chance that the passage supports the claim."""
+        """Return the chance, for each pair of a passage and a claim in order, that the passage supports the claim."""
         return [self.calibrate(logit) for logit in self.read(pairs)]
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The logit of each pair of a passage and a claim or question, in order: that of its best window."""
+        """Read the logit of each pair of a passage and a claim or question, in order: that of its best window."""
         if not pairs:
             return []
         size = self.max_tokens - self._template.size
@@ -75,21 +75,21 @@ class SupportModel:
         return max_score_per_text(logits, [owners[at] for at in order], len(pairs))
 
     def judge(self, chance: float) -> SupportVerdict:
-        """Supported, unsupported or, between the two thresholds, unsure."""
+        """Judge a chance: supported, unsupported or, between the two thresholds, unsure."""
         if chance >= self._supported:
             return "supported"
         return "unsupported" if chance < self._unsupported else "unsure"
 
     def calibrate(self, logit: float) -> float:
-        """The chance of support at a logit of the model."""
+        """Return the chance of support at a logit of the model."""
         return logistic(self._scale * logit + self._offset)
 
     def calibrate_answer(self, logit: float) -> float:
-        """The chance that a part of a passage answers a question, at a logit of the model."""
+        """Return the chance that a part of a passage answers a question, at a logit of the model."""
         return logistic(self._answer_scale * logit + self._answer_offset)
 
     def _cut(self, passage: list[int], heading: list[int], size: int) -> list[list[int]]:
-        """The windows of a passage; after the first, each begins with the passage's first line if that is short."""
+        """Cut a passage into windows; after the first, each begins with the passage's first line if that is short."""
         if len(passage) <= size:
             return [passage]
         head = heading if len(heading) <= min(MAX_HEADING, size // 4) else []
@@ -97,7 +97,7 @@ class SupportModel:
         return [windows[0], *(head + window for window in windows[1:])]
 
     def _run(self, ids: list[int], types: list[int]) -> float:
-        """The logit of one pair."""
+        """Run the model on one pair; return the logit."""
         output = self._model.run(ids, types, output=self._model.outputs[0])
         if output.size != 1:
             raise DriverFailed(f"{self.name} gives {output.shape} for a pair and not one number; it is no verifier")
@@ -108,7 +108,7 @@ class SupportModel:
 
 
 def make_support_model(config: AnswerConfig) -> SupportModel:  # noqa: ARG001 - nothing can be set
-    """The verifier "builtin"."""
+    """Make the verifier "builtin"."""
     with _opening:  # threads that ask at once share it
         return _open_builtin()
 
@@ -126,14 +126,14 @@ class AnswerModel:
         self.name, self.languages = model.name, model.languages
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The logit of each text, in order."""
+        """Return the logit of each text, in order."""
         return self._model.read([(text, query) for text in texts])
 
     def calibrate(self, score: float) -> float:
-        """The chance that a text with this score answers."""
+        """Return the chance that a text with this score answers."""
         return self._model.calibrate_answer(score)
 
 
 def make_answer_reader(config: AnswerConfig) -> AnswerModel:
-    """The reader "builtin"."""
+    """Make the reader "builtin"."""
     return AnswerModel(make_support_model(config))

@@ -121,7 +121,7 @@ class SectionTracker:
 
 
 def _read_section(source: Source, number: int) -> Document:
-    """Return a section of a file that changed just now, or lacks its summary."""
+    """Return one section, read again because its file has just changed or the section has no summary."""
     parts: Sequence[Document] = split_into_sections(source.read())
     if number > len(parts):
         raise SourceError(source.uri, "was changed while it was read; add it again")

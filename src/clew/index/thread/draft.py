@@ -52,7 +52,7 @@ class Draft:
     removed: list[int] = field(default_factory=list)
     last: int = -1  # the greatest number of a message
     is_whole: bool = False  # all messages of the stored thread are in the part
-    name: str = ""  # of a new thread, where it is not named after its first message
+    name: str = ""  # of a new thread; empty: the id of its first message
 
     def load(self, store: Store, ids: Iterable[str], *, reach: int) -> None:
         """Read the part of the thread around these messages; ConcurrentChange if it changed since it was read."""

@@ -55,7 +55,7 @@ class Source:
     modified: datetime | None = None  # of a file: its time, which is that of a document that states none
     exported_until: datetime | None = None  # of a thread: the time of the last message of its channel in the export
     exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
-    is_loaded: bool = False  # a program made it: to read it ahead in another thread would only cost
+    is_loaded: bool = False  # made by a program: reading ahead gains nothing
 
 
 def discover_sources(

@@ -23,13 +23,13 @@ Time = datetime | str | None
 
 
 def hours_between(one: Time, other: Time) -> float | None:
-    """The absolute difference of two times in hours; None where one is missing or cannot be parsed."""
+    """Return the absolute difference of two times in hours; None where one is missing or cannot be parsed."""
     first, second = _parse_time(one), _parse_time(other)
     return None if first is None or second is None else abs((first - second).total_seconds()) / 3600
 
 
 def time_score(at: Time, now: Time, *, decay: float, floor: float = 0.0) -> float:
-    """The recency of a message: exp(−decay · hours), never below the floor; 1 without a time.
+    """Return the recency of a message: exp(−decay · hours), never below the floor; 1 without a time.
 
     A time in the future counts by its distance, like one in the past, so it gains nothing.
     """
@@ -38,22 +38,22 @@ def time_score(at: Time, now: Time, *, decay: float, floor: float = 0.0) -> floa
 
 
 def boost_factor(strength: float, boost: float) -> float:
-    """The factor of a signal with a strength from 0 to 1: from 1 (none) to the boost (full)."""
+    """Return the factor of a signal with a strength from 0 to 1: from 1 (none) to the boost (full)."""
     return 1 + (boost - 1) * strength
 
 
 def channel_score(channel: str, wanted: str | None, *, boost: float) -> float:
-    """The boost for a message of the wanted channel; 1 for others, and where no channel is wanted."""
+    """Return the boost for a message of the wanted channel; 1 for others, and where no channel is wanted."""
     return boost_factor(float(wanted is not None and channel == wanted), boost)
 
 
 def thread_score(member: bool, *, boost: float) -> float:
-    """The boost for a message with replies, or that is a reply; 1 for a single message."""
+    """Return the boost for a message with replies, or that is a reply; 1 for a single message."""
     return boost_factor(float(member), boost)
 
 
 def compute_flow(at: Time, others: Iterable[Time], *, decay: float) -> float:
-    """How active the conversation around a message is, from 0 to 1: exp(−decay · hours) to the nearest other hit.
+    """Compute how active the conversation around a message is, from 0 to 1: exp(−decay · hours) to the next other hit.
 
     The others are the hits of the same thread; 0 without any.
     """
@@ -61,7 +61,7 @@ def compute_flow(at: Time, others: Iterable[Time], *, decay: float) -> float:
 
 
 def compute_chain_completeness(chain: Sequence[str], found: Collection[str]) -> float:
-    """The share of a message's reply chain that was found too; 1 where the chain is empty."""
+    """Compute the share of a message's reply chain that was found too; 1 where the chain is empty."""
     return sum(each in found for each in chain) / len(chain) if chain else 1.0
 
 
@@ -90,7 +90,7 @@ class MessageScores:
 
 
 def boost_messages(config: ScoringConfig) -> Step:
-    """A step that orders the messages among the hits by their match times factors for their age and their channel.
+    """Make a step that orders the messages among the hits by match times factors for their age and channel.
 
     The age is that at `query.now`, the boost is for messages of `query.channel`. Pages keep their places, and the
     relevance of a hit does not change.
@@ -109,7 +109,7 @@ def boost_messages(config: ScoringConfig) -> Step:
 
 
 def _compute_boost_factor(hit: Hit, query: Query, config: ScoringConfig) -> float:
-    """The factor for a message: its recency if the query has a `now`, times the boost of its channel."""
+    """Compute the factor for a message: its recency if the query has a `now`, times the boost of its channel."""
     recency = 1.0
     if query.now is not None:
         recency = time_score(hit.chunk.at, query.now, decay=config.time_decay, floor=config.time_floor)
@@ -118,13 +118,13 @@ def _compute_boost_factor(hit: Hit, query: Query, config: ScoringConfig) -> floa
 
 
 def score_message(inputs: ScoringInputs, *, now: Time, channel: str | None, config: ScoringConfig) -> MessageScores:
-    """The scores of a message by the formula that the settings name."""
+    """Score a message by the formula that the settings name."""
     formula = product_score if config.scoring == "product" else weighted_score
     return formula(inputs, now=now, channel=channel, config=config)
 
 
 def product_score(inputs: ScoringInputs, *, now: Time, channel: str | None, config: ScoringConfig) -> MessageScores:
-    """The score as a product: base · time · channel · thread · flow · completeness; the last two are 1 by default."""
+    """Return the score as a product: base · time · channel · thread · flow · completeness; the last two may be 1."""
     time = time_score(inputs.at, now, decay=config.time_decay, floor=config.time_floor)
     place = channel_score(inputs.channel, channel, boost=config.channel_boost)
     thread = thread_score(inputs.member, boost=config.thread_boost)
@@ -134,7 +134,7 @@ def product_score(inputs: ScoringInputs, *, now: Time, channel: str | None, conf
 
 
 def weighted_score(inputs: ScoringInputs, *, now: Time, channel: str | None, config: ScoringConfig) -> MessageScores:
-    """The score as a weighted sum of base, time, channel, thread, flow and completeness, each from 0 to 1."""
+    """Return the score as a weighted sum of base, time, channel, thread, flow and completeness, each from 0 to 1."""
     time = time_score(inputs.at, now, decay=config.time_decay, floor=config.time_floor)
     place, thread = float(channel is not None and inputs.channel == channel), float(inputs.member)
     total = (
@@ -156,7 +156,7 @@ def sort_by_score_then_time(
     at: Callable[[T], Time],
     name: Callable[[T], str],
 ) -> list[T]:
-    """The items best first, those of nearly equal score newest first; whatever order they are given in.
+    """Sort items best first, those of nearly equal score newest first; whatever order they are given in.
 
     "Nearly equal" alone is no order: a may equal b and b equal c while a beats c. So groups are anchored: each begins
     with the best score that is left and holds the scores less than `equality` below it.
@@ -173,12 +173,12 @@ def sort_by_score_then_time(
 
 
 def to_epoch_seconds(at: Time) -> float:
-    """The time as seconds since 1970; 0 without a time."""
+    """Return the time as seconds since 1970; 0 without a time."""
     return (_parse_time(at) or EPOCH).timestamp()
 
 
 def _parse_time(at: Time) -> datetime | None:
-    """The time with its zone (UTC where it has none); None without a time or where it cannot be parsed."""
+    """Parse a time with its zone (UTC where it has none); None without a time or where it cannot be parsed."""
     if isinstance(at, str):
         return parse_iso_or_none(at)
     return at and assume_utc(at)

@@ -42,7 +42,7 @@ class Row:
 
 
 def read_messages_from_table(table: Table) -> tuple[Message, ...]:
-    """The messages of an Arrow table, of rows, of messages or of {"messages": rows}, ordered by time, then id.
+    """Read the messages of an Arrow table, of rows, of messages or of {"messages": rows}, ordered by time, then id.
 
     A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
     message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
@@ -51,12 +51,12 @@ def read_messages_from_table(table: Table) -> tuple[Message, ...]:
 
 
 def consolidate_messages_to_markdown(table: Table) -> str:
-    """The conversation as markdown: each message under its number, author and timestamp, oldest first."""
+    """Write the conversation as markdown: each message under its number, author and timestamp, oldest first."""
     return _format_markdown(read_rows_by_time(table))
 
 
 def read_rows_by_time(table: Table) -> list[Row]:
-    """The rows of a table ordered by time, then id; ties, and rows without either, keep their order.
+    """Read the rows of a table ordered by time, then id; ties, and rows without either, keep their order.
 
     A row without a time stays behind the one it was given after.
     """
@@ -73,7 +73,7 @@ def read_rows_by_time(table: Table) -> list[Row]:
 
 
 def _iterate_table(table: Any) -> Iterable[Any]:
-    """The items of a table, or TypeError for anything that is not a table."""
+    """Return the items of a table; TypeError for anything that is not a table."""
     kind = type(table)
     if kind.__name__ == "DataFrame" or kind.__module__.partition(".")[0] == "pandas":
         raise TypeError("a DataFrame is not supported; give rows, as df.to_dict('records'), or a pyarrow Table")
@@ -116,7 +116,7 @@ def _read_row(item: Any) -> Row:
 
 
 def parse_time_value(value: Any) -> datetime | None:
-    """The value as a time, in UTC where it has no zone; None if it is not a time.
+    """Parse the value as a time, in UTC where it has no zone; None if it is not a time.
 
     Numbers are seconds since 1970, or thousandths, millionths or billionths of them if they are large.
     """
@@ -149,17 +149,17 @@ def _time_key(at: datetime | None) -> float:
 
 
 def _natural_id_key(id_: str) -> tuple[int, int, str]:
-    """A sort key: 9 before 10, numbers before other ids, a missing id first."""
+    """Return a sort key: 9 before 10, numbers before other ids, a missing id first."""
     return (0, int(id_), id_) if id_.isdecimal() else (1 if id_ else -1, 0, id_)
 
 
 def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The first value that is not None among these columns."""
+    """Return the first value that is not None among these columns."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def _read_content(value: Any) -> str:
-    """The text of a message; of content in several parts, as chat models take it, the parts that are text."""
+    """Read the text of a message; of content in several parts, as chat models take it, the parts that are text."""
     if not isinstance(value, list):
         return _to_text(value)
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in value]
@@ -171,7 +171,7 @@ def _to_text(value: Any) -> str:
 
 
 def _format_time(at: datetime | None) -> str:
-    """The time as `2025-01-15 10:30`, with seconds if it has any."""
+    """Format the time as `2025-01-15 10:30`, with seconds if it has any."""
     if at is None:
         return ""
     return at.replace(tzinfo=None, microsecond=0).isoformat(" ", "seconds" if at.second else "minutes")

@@ -40,13 +40,13 @@ class Evidence(NamedTuple):
     foreign: NDArray[np.bool_] | None = None  # None: there are none
 
     def expect_words(self, foreign: NDArray[np.bool_]) -> "Evidence":
-        """The evidence where these hits are in another language: they have the words to expect, if not more."""
+        """Return the evidence where these hits are in another language: they have the words to expect, if not more."""
         meaning = np.where(foreign, np.clip(self.meaning, 0.0, 1.0), 0.0)
         words = np.maximum(self.words, EXPECTED_WORDS * meaning)
         return Evidence(self.meaning, words, np.maximum(self.share, EXPECTED_SHARE * meaning), foreign)
 
     def measure_field(self, places: Sequence[int] | NDArray[np.intp] | None = None) -> "Field":
-        """The field that the best of the hits make, of all or of those at these places."""
+        """Measure the field that the best of the hits make, of all or of those at these places."""
         signals = (self.meaning, LEAST_MEANING), (self.words, LEAST_WORDS)
         chosen = np.arange(len(self.meaning)) if places is None else np.array(places, np.intp)
         pairs = np.column_stack([self.meaning[chosen], self.words[chosen]]).round(SAME_DIGITS)
@@ -131,7 +131,7 @@ def estimate_relevance(
 
 
 def estimate_match(evidence: Evidence, place: int) -> float:
-    """How well the hit at a place matches by its own signals alone, from 0 to 1: its evidence over a perfect one.
+    """Estimate how well the hit at a place matches by its own signals, from 0 to 1: its evidence over a perfect one.
 
     It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
     near to a question, it gives most of the chance to the nearer one, whatever their age.
@@ -162,7 +162,7 @@ def compare_evidence(evidence: Evidence, field: Field) -> NDArray[np.float64]:
 
 
 def estimate_answer_chances(hits: Iterable[Hit]) -> dict[float, float]:
-    """The chance that one of its ten most relevant hits answers, for each query of a conversation, by its number.
+    """Estimate the chance that one of its ten most relevant hits answers, for each query of a conversation by number.
 
     Each hit does so by its relevance, independently. Chances of several queries do not add up to that of one answer.
     """
@@ -174,27 +174,27 @@ def estimate_answer_chances(hits: Iterable[Hit]) -> dict[float, float]:
 
 
 def get_part(hit: Hit) -> float:
-    """The number of the query that found a hit; 0 where there was only one."""
+    """Return the number of the query that found a hit; 0 where there was only one."""
     return hit.scores.get(PART, 0.0)
 
 
 def refine_relevance(relevance: float, reranked: float) -> float:
-    """The relevance after a reranker has read the hit: the mean of both chances as log odds; nan stays nan."""
+    """Return the relevance after a reranker has read the hit: the mean of both chances as log odds; nan stays nan."""
     return 1 / (1 + math.exp(-(_log_odds(relevance) + _log_odds(reranked)) / 2))
 
 
 def get_match(hit: Hit) -> float:
-    """The match of a hit, or its relevance where none was computed."""
+    """Return the match of a hit, or its relevance where none was computed."""
     return hit.scores.get(MATCH, hit.relevance)
 
 
 def get_relevance(hit: Hit) -> float:
-    """What a hit is compared by across lists: its relevance, or its score where none was computed."""
+    """Return what a hit is compared by across lists: its relevance, or its score where none was computed."""
     return hit.score if math.isnan(hit.relevance) else hit.relevance
 
 
 def sort_by_relevance(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits by relevance, equal ones by similarity, then by chunk id."""
+    """Sort hits by relevance, equal ones by similarity, then by chunk id."""
 
     def sort_key(hit: Hit) -> tuple[float, float, str]:
         return -get_relevance(hit), 0.0 if math.isnan(hit.similarity) else -hit.similarity, hit.chunk.id
@@ -203,7 +203,7 @@ def sort_by_relevance(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def squash(log_odds: Signal) -> Signal:
-    """The chance of log odds: 1 / (1 + e^-x)."""
+    """Turn log odds into a chance: 1 / (1 + e^-x)."""
     return np.asarray(1 / (1 + np.exp(-np.maximum(log_odds, -700))), np.float64)
 
 

@@ -20,7 +20,7 @@ DEFAULT_BALANCE = 0.7
 
 
 def drop_near_duplicates(fetch_vectors: FetchVectors, *, threshold: float = DUPLICATE_COSINE) -> Step:
-    """A step that drops each hit whose cosine to a more relevant one that is kept is at least the threshold."""
+    """Make a step that drops each hit whose cosine to a more relevant one that is kept is at least the threshold."""
     if not -1 <= threshold <= 1:
         raise SettingsError(f"threshold is {threshold}; it must be between -1 and 1")
 
@@ -37,7 +37,7 @@ def drop_near_duplicates(fetch_vectors: FetchVectors, *, threshold: float = DUPL
 
 
 def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Step:
-    """A step that orders hits by maximal marginal relevance, λ being `balance`: λ · similarity - (1 - λ) · redundancy.
+    """Make a step that orders hits by marginal relevance, λ being `balance`: λ · similarity - (1 - λ) · redundancy.
 
     The similarity of a hit is its cosine with the query (its score where none was computed), its redundancy the
     greatest cosine with those before it. The hits keep their scores; the marginal relevance is added to `scores`.
@@ -65,7 +65,7 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
 
 
 def order_by_coverage(hits: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The hits with the best of each ranking first, then the others; both by relevance.
+    """Put the best hit of each ranking first, then the others; both by relevance.
 
     Of a document that is best for two rankings the next hit waits among the others. The hits keep their scores.
     """
@@ -84,7 +84,7 @@ def order_by_coverage(hits: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) ->
 
 
 def _compute_cosines(hits: Sequence[Hit], fetch_vectors: FetchVectors) -> Matrix:
-    """The cosine of each hit with each; 0 where a vector is missing."""
+    """Compute the cosine of each hit with each; 0 where a vector is missing."""
     known = fetch_vectors([hit.chunk.id for hit in hits]) if hits else {}
     width = len(next(iter(known.values()))) if known else 1
     blank = np.zeros(width, np.float32)
@@ -96,7 +96,7 @@ log = logging.getLogger("clew")
 
 
 def dedupe_chunks(hits: list[Hit]) -> list[Hit]:
-    """The hits in their order, each chunk once: at its first position, with its greatest relevance."""
+    """Keep the hits in their order, each chunk once: at its first position, with its greatest relevance."""
     kept: dict[str, Hit] = {}
     for hit in hits:
         known = kept.get(hit.chunk.id)
@@ -106,7 +106,7 @@ def dedupe_chunks(hits: list[Hit]) -> list[Hit]:
 
 
 def limit_per_document(n: int = 1) -> Step:
-    """A step that keeps the n most relevant hits of each document, in their order, each chunk once."""
+    """Make a step that keeps the n most relevant hits of each document, in their order, each chunk once."""
     _check_limit(n)
 
     def by_document(_: Query, hits: list[Hit]) -> list[Hit]:
@@ -123,7 +123,7 @@ def limit_per_document(n: int = 1) -> Step:
 
 
 def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
-    """The n rows of greatest `similarity` of each `document_id`, best first, documents in order of first appearance.
+    """Keep the n rows of greatest `similarity` of each `document_id`, best first, documents in order of appearance.
 
     A row without a document is dropped, one without a similarity counts as 0. Rows of one document with the same
     `chunk_index`, or else the same `id`, are one chunk and count once.
@@ -146,7 +146,7 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
 
 
 def log_deduplication(results: int, rows: int, documents: int, max_per_document: int) -> None:
-    """Logs how many rows of how many documents are left; the two differ where several per document are kept."""
+    """Log how many rows of how many documents are left; the two differ where several per document are kept."""
     log.debug(
         "Deduplication: %d results → %d unique documents (n=%d per doc), %d rows",
         results,

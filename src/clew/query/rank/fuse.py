@@ -16,13 +16,13 @@ Ranking = Sequence[tuple[K, float]]  # what was found, each once, and its score,
 
 
 def normalise_minmax(scores: Sequence[float]) -> list[float]:
-    """Min-max normalisation: the scores scaled to 0–1; where all are equal, each is 1."""
+    """Normalise by min and max: scale the scores to 0–1; where all are equal, each is 1."""
     low, high = min(scores, default=0.0), max(scores, default=0.0)
     return [(score - low) / (high - low) if high > low else 1.0 for score in scores]
 
 
 def sum_normalised_scores(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
-    """The convex combination: the weighted sum of normalised scores; what a ranking lacks has 0 there.
+    """Fuse by convex combination: the weighted sum of normalised scores; what a ranking lacks has 0 there.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023.
     """
@@ -34,7 +34,7 @@ def sum_normalised_scores(rankings: Sequence[Ranking[K]], weights: Sequence[floa
 
 
 def sum_reciprocal_ranks(rankings: Sequence[Ranking[K]], weights: Sequence[float], *, k: int = 60) -> dict[K, float]:
-    """Reciprocal rank fusion: the weighted sum of 1 / (k + rank), ranks counted from 1.
+    """Fuse by reciprocal ranks: the weighted sum of 1 / (k + rank), ranks counted from 1.
 
     Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet", 2009.
     """
@@ -62,7 +62,7 @@ def take_turns(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict
 
 
 def take_greatest(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
-    """CombMAX: the greatest score in any ranking, for rankings that share a scale; weights do not count."""
+    """Fuse by CombMAX: the greatest score in any ranking, for rankings that share a scale; weights do not count."""
     del weights
     totals: dict[K, float] = {}
     for key, score in (each for ranking in rankings for each in ranking):
@@ -71,13 +71,13 @@ def take_greatest(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> d
 
 
 def weights_to_turn_counts(*weights: float) -> list[int]:
-    """Weights as the number that each ranking deals per turn: 1 for the least positive weight, 0 for 0."""
+    """Turn weights into the number that each ranking deals per turn: 1 for the least positive weight, 0 for 0."""
     smallest = min((weight for weight in weights if weight > 0), default=1.0)
     return [round(weight / smallest) for weight in weights]
 
 
 def fuse_two(rankings: Sequence[Ranking[K]], weight: float, config: SearchConfig) -> dict[K, float]:
-    """The fusion of the settings, with that weight for the first ranking and the rest for the second."""
+    """Return the fusion of the settings, with that weight for the first ranking and the rest for the second."""
     weights = weight, 1 - weight
     if config.fusion == "rrf":
         return sum_reciprocal_ranks(rankings, weights)
@@ -89,7 +89,7 @@ def fuse_two(rankings: Sequence[Ranking[K]], weight: float, config: SearchConfig
 def make_fuse(
     add_up: Callable[[Sequence[Ranking[str]], Sequence[float]], Mapping[str, float]], *, score_name: str
 ) -> Fuse:
-    """A fusion of hits by the totals of their chunks, with equal weights of all rankings."""
+    """Make a fusion of hits by the totals of their chunks, with equal weights of all rankings."""
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         scored = [[(hit.chunk.id, hit.score) for hit in dedupe_chunks(hits)] for hits in rankings]
@@ -99,7 +99,7 @@ def make_fuse(
 
 
 def _rank_by_total(rankings: Sequence[list[Hit]], totals: Mapping[str, float], score_name: str) -> list[Hit]:
-    """One hit per chunk with all its scores and its greatest relevance, best total first."""
+    """Return one hit per chunk with all its scores and its greatest relevance, best total first."""
     merged: dict[str, Hit] = {}
     scores: dict[str, dict[str, float]] = {}
     for hits in rankings:
@@ -115,7 +115,7 @@ def _rank_by_total(rankings: Sequence[list[Hit]], totals: Mapping[str, float], s
 
 
 def _knows_more(hit: Hit, other: Hit) -> bool:
-    """Whether a hit has a greater relevance than another of the same chunk, or numbers that the other lacks."""
+    """Return whether a hit has a greater relevance than another of the same chunk, or numbers that the other lacks."""
     if isnan(hit.relevance) or isnan(other.relevance):
         return not isnan(hit.relevance) or (isnan(other.relevance) and isnan(other.similarity))
     return hit.relevance > other.relevance

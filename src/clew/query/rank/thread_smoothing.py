@@ -25,7 +25,7 @@ _NUMBERS = 1 << 32  # more than a thread has messages
 
 
 def is_message_chunk(chunk: Chunk) -> bool:
-    """Whether a chunk is a message or a part of one."""
+    """Return whether a chunk is a message or a part of one."""
     return bool(chunk.meta.get("message"))
 
 

@@ -47,7 +47,7 @@ class QueryAnalyser:
         self._counts: Mapping[str, int] | None = None
 
     def extract_terms(self, text: str) -> Terms:
-        """The terms of a query and how often each occurs in it."""
+        """Extract the terms of a query and how often each occurs in it."""
         terms = self._known.get(text)
         if terms is None:
             terms = self._known[text] = self._extract_terms(text)
@@ -68,7 +68,7 @@ class QueryAnalyser:
         return found
 
     def correct(self, text: str) -> str:
-        """The query with the words that the collection lacks replaced by those like them that it has; "" if none is.
+        """Correct words that the collection lacks to words like them that it has; "" if none is corrected.
 
         From then on the corrected words are among its terms, at half the weight of the others.
         """
@@ -86,7 +86,7 @@ class QueryAnalyser:
         return _replace_words(text, [(word, near) for word, _, near in found])
 
     def _find_nearest_word(self, word: str, code: str) -> str:
-        """The word within one edit, or two slips, whose term most chunks have, as it is written there; "" if none is.
+        """Find the word within one edit, or two slips, whose term most chunks have, as it is written; "" if none is.
 
         It is read in the chunks that may be seen: counts are of hidden ones too, and a term may be of other words.
         """
@@ -101,8 +101,8 @@ class QueryAnalyser:
                     return near
         return ""
 
-    def extract_text_terms(self, text: str, query: str) -> Terms:
-        """The terms of a text that is not stored, as a summary, in the languages of a query to compare it with."""
+    def extract_terms_to_compare(self, text: str, query: str) -> Terms:
+        """Extract the terms of a text that is not stored, as a summary, in the languages of a query."""
         languages, _ = self.choose_languages(query)
         if not languages:
             return extract_terms(text, language=self._language)
@@ -112,18 +112,18 @@ class QueryAnalyser:
         return found
 
     def is_foreign(self, text: str) -> bool:
-        """Whether a query is surely in a language that hardly any text is in: they share names and numbers at most."""
+        """Return whether a query is surely in a language that hardly any text is in: they share names at most."""
         counts = self._count_languages() if self._language == "auto" else {}
         own = _find_own_language(text) if counts else ""
         known = [DEFAULT if code == UNKNOWN else code for code in _list_main(counts)]
         return bool(own) and own not in known
 
     def find_language(self, text: str) -> str:
-        """The language that a query is likely in; "" if there is no telling."""
+        """Find the language that a query is likely in; "" if there is no telling."""
         return find_likely_language(text) if self._language == "auto" else self._language
 
     def list_other_languages(self, text: str, known: Set[str]) -> list[str]:
-        """The languages of the collection that a query is not in and that an embedder knows with the query's own.
+        """List the languages of the collection that a query is not in and that an embedder knows with the query's own.
 
         None if they are few, or the query is in none of the collection's. `known` are the languages of the embedder,
         empty if it may know all. A query of which the language is not clear may be in any that is written like it.
@@ -140,7 +140,7 @@ class QueryAnalyser:
         return [code for code in others if not known or code in known]
 
     def can_do_without_words(self, text: str, known: Set[str]) -> bool:
-        """Whether an embedder that knows these languages, or any if they are none, finds more than a query's own.
+        """Return whether an embedder that knows these languages, or any if none, finds more than a query's own.
 
         It knows the query's, as far as that is clear, and another main language of the collection.
         """
@@ -150,7 +150,7 @@ class QueryAnalyser:
         return (not own or not known or own in known) and len(main | {own or next(iter(main), "")}) > 1
 
     def choose_languages(self, text: str) -> tuple[tuple[str, ...], str]:
-        """The languages to analyse a query in, and its own where that is sure; none if the collection has none."""
+        """Choose the languages to analyse a query in, and its own if that is sure; none if the collection has none."""
         if text not in self._chosen:
             self._chosen[text] = self._choose_languages(text)
         return self._chosen[text]
@@ -178,13 +178,13 @@ class QueryAnalyser:
 
 
 def find_query_language(text: str, setting: str) -> str:
-    """The language that a query is taken for: that of the setting unless it is "auto"; "und" where none is likely."""
+    """Find the language of a query: that of the setting unless it is "auto"; "und" where none is likely."""
     return find_likely_language(text) or UNKNOWN if setting == "auto" else setting
 
 
 @lru_cache(maxsize=256)
 def find_likely_language(text: str) -> str:
-    """The language of a query that is sure or, of some words together, likely; "" if there is none."""
+    """Find the language of a query that is sure or, of some words together, likely; "" if there is none."""
     own = _find_own_language(text)
     if own or len(_WORD.findall(text)) < MIN_LIKELY_WORDS:
         return own
@@ -202,14 +202,14 @@ def _find_scripts(text: str) -> frozenset[str]:
 
 
 def _list_main(counts: Mapping[str, int]) -> list[str]:
-    """The main languages of a collection, most first."""
+    """List the main languages of a collection, most first."""
     by_count = sorted(counts, key=lambda code: (-counts[code], code))
     return [code for code in by_count if counts[code] >= MAIN_SHARE * sum(counts.values())]
 
 
 @lru_cache(maxsize=256)
 def _find_own_language(text: str) -> str:
-    """The language of a query that is sure; "" if it is not.
+    """Find the language of a query that is sure; "" if it is not.
 
     In Latin letters it takes stop words, too. A query that has those of English alone is not shown to the detector.
     """
@@ -228,7 +228,7 @@ def _find_own_language(text: str) -> str:
 
 @cache
 def _map_stop_words() -> Mapping[str, Sequence[str]]:
-    """The languages in which each stop word is one."""
+    """Map each stop word to the languages in which it is one."""
     languages: dict[str, list[str]] = {}
     for code, words in STOP_WORDS.items():
         for word in words:
@@ -237,7 +237,7 @@ def _map_stop_words() -> Mapping[str, Sequence[str]]:
 
 
 def _list_edits(word: str) -> list[str]:
-    """The words at one edit from a word, a short one at one slip.
+    """List the words at one edit from a word, a short one at one slip.
 
     Damerau, "A Technique for Computer Detection and Correction of Spelling Errors", 1964.
     """
@@ -248,12 +248,12 @@ def _list_edits(word: str) -> list[str]:
 
 
 def _list_two_edits(word: str) -> list[str]:
-    """The words at two slips from a word: letters left out, doubled, or exchanged with the next one."""
+    """List the words at two slips from a word: letters left out, doubled, or exchanged with the next one."""
     return [*dict.fromkeys(twice for once in _slip(word) for twice in _slip(once))] if len(word) >= MIN_TWICE else []
 
 
 def _slip(word: str) -> Iterator[str]:
-    """The words with one letter less, one doubled, or two exchanged."""
+    """Return the words with one letter less, one doubled, or two exchanged."""
     for at in range(len(word)):
         yield word[:at] + word[at + 1 :]
         yield word[: at + 1] + word[at:]
@@ -261,12 +261,12 @@ def _slip(word: str) -> Iterator[str]:
 
 
 def _is_correctable(word: str) -> bool:
-    """Whether a word is one of letters that people mistype: in others, an edit is mostly another word."""
+    """Return whether a word is one of letters that people mistype: in others, an edit is mostly another word."""
     return len(word) >= MIN_LETTERS and word.isascii() and word.isalpha()
 
 
 def _replace_words(text: str, words: Sequence[tuple[str, str]]) -> str:
-    """The text with words replaced, whatever their case."""
+    """Replace words in a text, whatever their case."""
     spoken = text.split()
     for old, new in words:
         spoken = [each.lower().replace(old, new) if old in each.lower() else each for each in spoken]

@@ -23,14 +23,14 @@ CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their 
 
 
 def mix_chunk_and_document_scores(chunk: float, document: float, weight: float) -> float:
-    """The weighted mean of the similarities of chunk and document: chunk · (1 - w) + document · w."""
+    """Return the weighted mean of the similarities of chunk and document: chunk · (1 - w) + document · w."""
     return chunk * (1 - weight) + document * weight
 
 
 def document_boost(
     store: Store, source: EvidenceSource, config: SearchConfig, *, over: Strategy | None = None
 ) -> Strategy:
-    """Vector search in which a chunk gains from the similarity of its document; or another strategy, `over`.
+    """Make a vector search in which a chunk gains from the similarity of its document; or another strategy, `over`.
 
     Every document of a candidate chunk counts by the cosine of its summary, 0 up to the minimum of the settings if that
     is set; a document without one by its best chunk. Where no document has a summary, a page counts by the mean of its
@@ -84,7 +84,7 @@ def document_boost(
 
 
 def _compare_means(store: Store, vector: Vector, documents: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """The cosine of a vector and the mean of the first chunks of each document; none where it was dropped meanwhile."""
+    """Compare a vector with the mean of the first chunks of each document, by cosine; none where it was dropped."""
     for doc_id in documents:
         with suppress(NotFound):
             chunks = islice(store.chunks(doc_id), MEAN_CHUNKS)

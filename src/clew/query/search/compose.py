@@ -15,7 +15,7 @@ Embed = Callable[[Sequence[str]], Matrix]
 
 
 def pipe(strategy: Strategy, *steps: Step) -> Strategy:
-    """A strategy whose hits go through each step in turn; the trace shows every step with its output.
+    """Make a strategy whose hits go through each step in turn; the trace shows every step with its output.
 
     Steps may drop and reorder hits, so the strategy is asked for as many as it considers.
     """
@@ -35,12 +35,12 @@ def pipe(strategy: Strategy, *steps: Step) -> Strategy:
 
 
 def deepen(query: Query) -> Query:
-    """The query for as many hits as it considers."""
+    """Deepen the query to ask for as many hits as it considers."""
     return query if query.k >= query.depth else replace(query, k=query.depth)
 
 
 def run_step(change: Step, query: Query, hits: list[Hit], *, position: int = 1) -> list[Hit]:
-    """The hits after a step, traced by the step's `name` attribute, else its `__name__`, else as `step N`."""
+    """Run a step on hits, traced by the step's `name` attribute, else its `__name__`, else as `step N`."""
     name = getattr(change, "name", None) or getattr(change, "__name__", "<lambda>")
     with step(f"step {position}" if name == "<lambda>" else str(name)) as trace:
         changed = check_hits(change(query, hits), trace.name)
@@ -49,14 +49,14 @@ def run_step(change: Step, query: Query, hits: list[Hit], *, position: int = 1) 
 
 
 def check_hits(found: object, name: str) -> list[Hit]:
-    """The result of a strategy or step, or SettingsError naming the one that did not return a list."""
+    """Return the result of a strategy or step; SettingsError names the one that did not return a list."""
     if not isinstance(found, list):
         raise SettingsError(f"{name} returned {type(found).__name__}; it must return a list of hits")
     return found
 
 
 def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
-    """A strategy that runs several on the same query and fuses their rankings (by default: convex, equal weights)."""
+    """Make a strategy that runs several on the same query and fuses their rankings (default: convex, equal weights)."""
     combine = by or make_fuse(sum_normalised_scores, score_name="convex")
 
     def search(query: Query) -> list[Hit]:
@@ -72,7 +72,7 @@ def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
 
 
 def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, embed: Embed | None = None) -> Strategy:
-    """A strategy that runs another on several queries in parallel and fuses their rankings (by default: best score).
+    """Make a strategy that runs another on several queries in parallel and fuses them (by default: best score).
 
     With `embed`, all the queries are embedded in one batch.
     """
@@ -91,7 +91,7 @@ def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, emb
 
 
 def _search_query(strategy: Strategy, query: Query) -> list[Hit]:
-    """The hits of one of several queries, traced by its text."""
+    """Search one of several queries, traced by its text."""
     with step("query") as trace:
         trace.notes["query"] = query.text
         hits = strategy(query)
@@ -100,7 +100,7 @@ def _search_query(strategy: Strategy, query: Query) -> list[Hit]:
 
 
 def embed_queries(queries: Sequence[Query], embed: Embed) -> list[Query]:
-    """The queries with their vectors, embedded in one batch."""
+    """Embed the queries in one batch; return them with their vectors."""
     with step("embed") as trace:
         vectors = embed([query.text for query in queries])
         trace.out = len(queries)
@@ -108,7 +108,7 @@ def embed_queries(queries: Sequence[Query], embed: Embed) -> list[Query]:
 
 
 def reflect(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
-    """A strategy that searches again with the judge's refined query, at most `rounds` times; the best grade wins."""
+    """Make a strategy that repeats with the judge's refined query, at most `rounds` times; the best grade wins."""
 
     def search(query: Query) -> list[Hit]:
         best_hits: list[Hit] = []

@@ -51,7 +51,7 @@ def chunked(
     fetch_vectors: FetchVectors | None = None,
     assess: Step | None = None,
 ) -> Strategy:
-    """A strategy that runs another on each part of the query's conversation, all parts embedded in one batch.
+    """Make a strategy that runs another on each part of the query's conversation, all parts embedded in one batch.
 
     The conversation is `query.history`, and the query's text is one more part; without a history it is the sentences of
     the text. Each topic that `split_topics` finds is a query, a long one several: `split_text` cuts the texts of its
@@ -93,7 +93,7 @@ def _plan_topics(
     split_text: SplitText,
     split: SplitTopics | None,
 ) -> list[tuple[str, ...]]:
-    """The texts of the queries that a conversation makes, by topic.
+    """Plan the texts of the queries that a conversation makes, by topic.
 
     One text for a short conversation, else the parts of each topic, the question, and the whole if it is set.
     """
@@ -113,7 +113,7 @@ def _plan_topics(
 def _split_by_topic(
     messages: Sequence[Message], split_text: SplitText, split: SplitTopics | None
 ) -> list[tuple[str, ...]]:
-    """The parts of each topic; without topics, each part is one. A question among other messages is one more."""
+    """Split into the parts of each topic, or else each part by itself. A question among other messages is one more."""
 
     def split_into_texts(messages: Sequence[Message]) -> tuple[str, ...]:
         return tuple(piece.strip() for piece in split_text(_join_texts(messages)) if piece.strip())
@@ -127,14 +127,14 @@ def _split_by_topic(
 
 
 def _asks_by_itself(text: str) -> bool:
-    """Whether a message is a question that can be answered without the messages around it."""
+    """Return whether a message is a question that can be answered without the messages around it."""
     from clew.query.rewrite.rewrites import is_elliptic  # many patterns, which other searches do not need
 
     return is_question(text) and has_content(text) and not is_elliptic(text)
 
 
 def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> list[Query]:
-    """One query per text, without history; embedded in one batch unless the only one has its vector already."""
+    """Return one query per text, without history; embedded in one batch unless the only one has its vector already."""
     if query.vector is not None and texts == [query.text]:
         return [query]
     queries = [replace(query, text=text, history=(), vector=None) for text in texts]
@@ -144,7 +144,7 @@ def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> l
 def _search_parts(
     queries: Sequence[Query], strategy: Strategy, dedupe: Step | None, config: ConversationConfig
 ) -> list[list[Hit]]:
-    """The hits of each query, searched in parallel; a single query leaves the cut to the engine."""
+    """Search each query, in parallel; a single query leaves the cut to the engine."""
     limit = None if len(queries) == 1 else config.chunks_per_query
 
     def search_part(query: Query, number: int) -> list[Hit]:
@@ -159,7 +159,7 @@ def _search_parts(
 
 
 def _search_deep_enough(strategy: Strategy, dedupe: Step | None, query: Query, wanted: int) -> list[Hit]:
-    """The deduplicated hits; searched deeper while they are fewer than wanted and there may be more."""
+    """Search, deduplicate, and search deeper while hits are fewer than wanted and there may be more."""
     k, depth, before = max(query.k, wanted), query.depth, 0
     while True:
         found = dedupe_chunks(strategy(replace(query, k=k, depth=max(depth, k))))
@@ -174,7 +174,7 @@ def _apply_dedupe(dedupe: Step | None, query: Query, hits: list[Hit]) -> list[Hi
 
 
 def _build_dedupe(config: ConversationConfig, fetch_vectors: FetchVectors | None) -> Step | None:
-    """The deduplication step of the settings; None keeps every chunk."""
+    """Build the deduplication step of the settings; None keeps every chunk."""
     if config.dedup_strategy == "none":
         return None
     if config.dedup_strategy == "document":
@@ -185,7 +185,7 @@ def _build_dedupe(config: ConversationConfig, fetch_vectors: FetchVectors | None
 
 
 def _build_hit_order(config: ConversationConfig, fetch_vectors: FetchVectors | None) -> OrderHits:
-    """The function that orders the hits, given the ranking of each topic."""
+    """Build the function that orders the hits, given the ranking of each topic."""
     if config.mmr is None:
         by_coverage = config.order == "coverage"
         return lambda _, hits, topics: order_by_coverage(hits, topics) if by_coverage else sort_by_relevance(hits)
@@ -198,7 +198,7 @@ def _build_hit_order(config: ConversationConfig, fetch_vectors: FetchVectors | N
 
 
 def _rank_per_topic(rankings: Sequence[list[Hit]], topics: Sequence[Sequence[str]]) -> Iterator[list[Hit]]:
-    """One ranking per topic: the hits of its queries, the best of each before the second of any."""
+    """Rank per topic: the hits of its queries, the best of each before the second of any."""
     remaining = iter(rankings)
     for topic in topics:
         own = [next(remaining) for _ in topic]

@@ -63,7 +63,7 @@ class Gathered:
     field: Sequence[Sequence[int]]
 
     def count(self, depth: int) -> int:
-        """How many there are within the filter, up to a depth in each ranking."""
+        """Count how many there are within the filter, up to a depth in each ranking."""
         return len(list_places((*self.near, *self.matching), depth))
 
 
@@ -86,11 +86,11 @@ class Found:
     threads: Mapping[int, ThreadPlace]
 
     def list_places(self) -> list[int]:
-        """The places of all that was found within the filter, each once."""
+        """List the places of all that was found within the filter, each once."""
         return list_places((*self.near, *self.matching))
 
     def name_scores(self, place: int) -> dict[str, float]:
-        """The scores that say how a chunk matches, by name: the second says that it is in another language."""
+        """Name the scores that say how a chunk matches: the second says that it is in another language."""
         foreign = self.evidence.foreign
         expected = {FOREIGN: float(self.evidence.words[place])} if foreign is not None and foreign[place] else {}
         return {MATCH: estimate_match(self.evidence, place), **expected}
@@ -119,12 +119,12 @@ class EvidenceSource:
         self._settings, self._has_messages = settings, has_messages
 
     def judge(self, query: Query, chunk_ids: Sequence[str] = ()) -> Found:
-        """The candidates of a query, these chunks among them, and their relevance."""
+        """Judge the candidates of a query, these chunks among them; return them and their relevance."""
         (gathered,) = self.gather([query], query.depth, chunk_ids)
         return self.weigh(query, gathered, query.depth)
 
     def gather(self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()) -> list[Gathered]:
-        """The candidates of queries with the same filter, and the best that the engine may see: often the same.
+        """Gather the candidates of queries with the same filter, and the best that the engine may see: often the same.
 
         Words that the collection lacks are corrected where no chunk has most of a query's.
         """
@@ -170,7 +170,7 @@ class EvidenceSource:
         return KINDS if self._has_messages() else (EVERYTHING,)
 
     def weigh(self, query: Query, gathered: Gathered, depth: int) -> Found:
-        """Candidates with their relevance, up to a depth in each ranking, given the best that the engine may see."""
+        """Weigh the candidates up to a depth in each ranking, given the best that the engine may see."""
         found, best = gathered.candidates, list_places(gathered.field, FIELD_DEPTH)
         evidence = self._read_evidence(query, found)
         own = estimate_relevance(
@@ -201,7 +201,7 @@ class EvidenceSource:
         return Found(found, near, matching, evidence, own, relevance, threads)
 
     def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
-        """Which messages only repeat a question: they ask what it asks, and pass on to their replies what they gain."""
+        """Mark messages that only repeat a question: they ask what it asks, and pass their gain on to their replies."""
         terms = self.extract_terms(query)
         if len(terms) < 2 or not is_question(query.text):
             return np.zeros(len(places), bool)
@@ -212,16 +212,16 @@ class EvidenceSource:
         return marked
 
     def _repeats(self, query: Query, terms: Terms, text: str) -> bool:
-        """Whether a text, up to its last question mark, has the terms of a query, few others, and ends with it."""
+        """Return whether a text, up to its last question mark, ends with the query's terms and has few others."""
         end = max(map(text.rfind, QUESTION_MARKS)) + 1
         if not end and not is_question(text):
             return False
-        asked = self.analyser.extract_text_terms(text[:end] or text, query.text)
+        asked = self.analyser.extract_terms_to_compare(text[:end] or text, query.text)
         has_terms = sum(term in asked for term in terms) >= MIN_REPEATED * len(terms)
         return has_terms and len(asked) <= 2 * len(terms) + MAX_MORE and not (end and has_content(text[end:]))
 
     def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
-        """The weight of meaning for each candidate: less where the embedder does not know the query's language."""
+        """Weigh meaning for each candidate: less where the embedder does not know the query's language."""
         flow, search = self._settings.flow, self._settings.search
         weights = np.where(found.is_message, flow.semantic_weight, search.semantic_weight)
         known, language = find_known_languages(self.embedder), self.analyser.find_language(query.text)
@@ -248,12 +248,12 @@ class EvidenceSource:
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
     ) -> dict[str, float]:
-        """The relevance of summaries with these cosines, by document, as if each were a chunk among the others.
+        """Estimate the relevance of summaries with these cosines, by document, as if each were one of the chunks.
 
         Their terms are in no index, so that every term of the query counts the same.
         """
         asked = self.extract_terms(query)
-        found = [self.analyser.extract_text_terms(each, query.text) for each in summaries]
+        found = [self.analyser.extract_terms_to_compare(each, query.text) for each in summaries]
         shares = np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning, share = (
@@ -267,7 +267,7 @@ class EvidenceSource:
         return dict(zip(cosines, relevances.tolist(), strict=True))
 
     def is_new_topic(self, query: Query, expanded: Query) -> bool:
-        """Whether a short question is about something else than the conversation that it was expanded by.
+        """Return whether a short question is about something else than the conversation that it was expanded by.
 
         Keywords for something new find a text by themselves, and no text has them together with the words of the
         conversation. A follow-up finds little by itself, or texts that the conversation is about. The limits were
@@ -287,7 +287,7 @@ class EvidenceSource:
         return together < MAX_TOGETHER
 
     def _trust_words(self, query: Query, words: Signal) -> float:
-        """How far the words of a query can be trusted, given those of the field: less in another language.
+        """Estimate how far the words of a query can be trusted, given those of the field: less in another language.
 
         Where the embedder knows the query's language and another of the collection, meaning can do without words, so
         that they count by how near the best come to what is expected of the best meaning.
@@ -303,12 +303,12 @@ class EvidenceSource:
         return self.analyser.list_other_languages(query.text, find_known_languages(self.embedder))
 
     def extract_terms(self, query: Query) -> Terms:
-        """The terms of a query."""
+        """Extract the terms of a query."""
         return self.analyser.extract_terms(query.text)
 
 
 def assess(source: EvidenceSource, *, again: bool = False) -> Step:
-    """A step that computes similarity and relevance where hits lack them, or for all of them `again`."""
+    """Make a step that computes similarity and relevance where hits lack them, or for all of them `again`."""
 
     def relevance(query: Query, hits: list[Hit]) -> list[Hit]:
         if not hits or not (again or any(math.isnan(hit.relevance) for hit in hits)):
@@ -335,7 +335,7 @@ def order_by_relevance(_: Query, hits: list[Hit]) -> list[Hit]:
 
 
 def embed_query(query: Query, embedder: Embedder) -> Vector:
-    """The vector of the query: the one it carries, or a new one."""
+    """Embed the query, or return the vector that it carries."""
     if query.vector is not None:
         return query.vector
     with step("embed"):
@@ -344,10 +344,10 @@ def embed_query(query: Query, embedder: Embedder) -> Vector:
 
 
 def list_places(rankings: Iterable[Sequence[int]], depth: int | None = None) -> list[int]:
-    """The places of the best of each ranking, each once."""
+    """List the places of the best of each ranking, each once."""
     return list(dict.fromkeys(chain.from_iterable(ranking[:depth] for ranking in rankings)))
 
 
 def _trust_terms(terms: Terms) -> float:
-    """How much terms in common say: one word less than all of five."""
+    """Estimate how much terms in common say: one word less than all of five."""
     return len(terms) / (len(terms) + 1)

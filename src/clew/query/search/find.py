@@ -75,27 +75,27 @@ class Finder:
         self._messages: LRUCache[bool] = LRUCache(MAX_FILTERS)  # whether there are any, in a filter
 
     def with_llm(self, llm: LLM) -> "Finder":
-        """The same finder with another language model; both share the caches."""
+        """Return the same finder with another language model; both share the caches."""
         other = copy(self)
         other._llm = llm
         return other
 
     def with_reranker(self, wrap: Callable[[Reranker], Reranker]) -> "Finder":
-        """The same finder with another reranker around its own; both share the other caches."""
+        """Return the same finder with another reranker around its own; both share the other caches."""
         other = copy(self)
         other._rerankers = {}
         other._load_reranker = lambda config: wrap(own) if (own := self.get_reranker(config)) else None
         return other
 
     def with_strategy(self, name: str, strategy: Strategy) -> "Finder":
-        """The same finder with one more strategy, which takes the place of another of its name."""
+        """Return the same finder with one more strategy, which takes the place of another of its name."""
         other = copy(self)
         other.strategies = {**self.strategies, name: lambda _: strategy}
         other._is_builtin = STRATEGIES.items() <= other.strategies.items()
         return other
 
     def within(self, store: Store, where: Filter, *, sees_more: bool = False) -> "Finder":
-        """The same finder over a store that shows what a filter admits; both share the caches.
+        """Return the same finder over a store that shows what a filter admits; both share the caches.
 
         sees_more: Whether hits are compared with all that this finder sees, as under the filter of a call.
         """
@@ -106,7 +106,7 @@ class Finder:
         return other
 
     def understand(self, query: Query, settings: Settings, llm: LLM | None = None) -> Query:
-        """The query with a text that needs no conversation, and in `asked` its own words; the same if it has them.
+        """Return the query with a text that needs no history, and in `asked` its own words; the same if it has them.
 
         Search, context, ask and chat all get it here; `ask` with the language model that will answer. It has words of
         the conversation only, and whether a question is on something new is told by what may be seen, so that nothing
@@ -120,18 +120,18 @@ class Finder:
         return replace(make_standalone(query, settings.history, is_new_topic, llm), asked=query.text)
 
     def find_anywhere(self, query: Query, name: str, settings: Settings) -> list[Hit]:
-        """The k best hits of all that the engine may see, whatever the filter of the call."""
+        """Find the k best hits of all that the engine may see, whatever the filter of the call."""
         return self.within(self._seen, self._limit).find(replace(query, where=EVERYTHING), name, settings)
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
-        """The k best hits of a strategy, each chunk once.
+        """Find the k best hits of a strategy, each chunk once.
 
         Results are cached until the collection changes, unless a strategy of the user's own takes part.
         """
         return self._search([query], name, settings)[0]
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        """The hits of each query, embedded in one batch; searched together where that is faster, else in parallel."""
+        """Find hits for each query, embedded in one batch; searched together where that is faster, else in parallel."""
         if not queries:
             return []
         vectors = self._embedder.embed([query.text for query in queries], role="query")  # for relevance, if not more
@@ -143,7 +143,7 @@ class Finder:
         return [hits for batch in batches for hits in self._search(batch, name, settings)]
 
     def _search(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        """The hits of queries, of which several are plain; again where a chunk that was found is gone."""
+        """Search queries, of which several are plain; search again where a chunk that was found is gone."""
         for _ in range(MAX_ATTEMPTS):
             finder = copy(self)
             if name in _STORE_ONLY and self._is_builtin:
@@ -199,13 +199,13 @@ class Finder:
         return hits[: query.k]
 
     def _is_plain(self, query: Query, name: str, settings: Settings) -> bool:
-        """Whether a search only ranks candidates: by a built-in strategy, and nothing is done with its hits."""
+        """Return whether a search only ranks candidates: by a built-in strategy, and nothing is done with its hits."""
         search = settings.search
         is_alone = not (query.history or query.channel is not None or query.now is not None or search.has_floor)
         return is_alone and self._is_builtin and name in PLAIN
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
-        """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""
+        """Return the reranker of the settings, loaded once; None, and a warning, where it is not installed."""
         if config not in self._rerankers:
             try:
                 self._rerankers[config] = self._load_reranker(config)
@@ -215,7 +215,7 @@ class Finder:
         return self._rerankers[config]
 
     def build_drivers(self, settings: Settings) -> Drivers:
-        """What a strategy works with under these settings."""
+        """Build what a strategy works with under these settings."""
         return Drivers(
             self._store,
             self._embedder,
@@ -231,7 +231,7 @@ class Finder:
         )
 
     def _read_calibration(self) -> Calibration | None:
-        """The calibration of the collection; read again after every change."""
+        """Read the calibration of the collection; read again after every change."""
         change = self._store.change_number()
         known = self._calibrations.get(change)
         if known is None:
@@ -240,7 +240,7 @@ class Finder:
         return known[0]
 
     def _has_messages(self) -> bool:
-        """Whether there are messages to find; looked up again after every change.
+        """Return whether there are messages to find; looked up again after every change.
 
         Within a filter the index is asked: to look through the channels would take as long as there are many.
         """
@@ -256,7 +256,7 @@ class Finder:
         return found
 
     def _make_cache_key(self, query: Query, name: str, settings: Settings) -> Hashable:
-        """The key of the result; None where it is not cached: a strategy of one's own may depend on anything."""
+        """Make the key of the result; None where it is not cached: a strategy of one's own may depend on anything."""
         if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return None
         # Filters may look alike and admit something else, and may name thousands of documents.
@@ -275,7 +275,7 @@ def build_query(
     channel: str | None = None,
     now: datetime | None = None,
 ) -> Query:
-    """The query for a question under the settings, or SettingsError for one that cannot be searched.
+    """Build the query for a question under the settings, or SettingsError for one that cannot be searched.
 
     `channel` is where it is asked and `now` when: messages of that channel and newer ones then rank higher.
     """
@@ -292,7 +292,7 @@ def build_query(
 
 
 def drop_below_minimum(config: SearchConfig) -> Step:
-    """A step that drops the hits below the minimum of similarity or relevance."""
+    """Make a step that drops the hits below the minimum of similarity or relevance."""
     lowest = -1.0 if config.min_similarity is None else config.min_similarity
 
     def minimum(_: Query, hits: list[Hit]) -> list[Hit]:
@@ -302,7 +302,7 @@ def drop_below_minimum(config: SearchConfig) -> Step:
 
 
 def _copy_hit(hit: Hit) -> Hit:
-    """The hit with dicts and lists of its own: a caller who changes them changes neither the cache nor the index."""
+    """Copy a hit with its dicts and lists: a caller who changes them changes neither the cache nor the index."""
     of = hit.chunk  # not by `replace`, which takes more than twice as long, for every hit of every search
     head = of.id, of.doc_id, of.index, of.total, of.text, of.start, of.end, of.headings, of.context
     chunk = Chunk(*head, of.at, _copy_meta(of.meta))

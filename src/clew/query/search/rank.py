@@ -25,7 +25,7 @@ log = logging.getLogger("clew")
 
 
 def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
-    """A step that orders the first max(candidates, k) hits by the reranker; without one it warns and keeps them."""
+    """Make a step that orders the first max(candidates, k) hits by the reranker; without one it warns and keeps all."""
 
     def rerank(query: Query, hits: list[Hit]) -> list[Hit]:
         if reranker is None:
@@ -48,7 +48,7 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
 
 
 def score_texts(reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
-    """The reranker's scores of texts for a query, or DriverFailed if they are not one finite number per text."""
+    """Score texts for a query by the reranker; DriverFailed if they are not one finite number per text."""
     scores = reranker.score(query, texts)
     if len(scores) != len(texts):
         raise DriverFailed(f"reranker {reranker.name} returned {len(scores)} scores for {len(texts)} texts")
@@ -63,7 +63,7 @@ RANK = "rank"  # the name of the step
 
 
 def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings: Settings) -> list[list[Hit]]:
-    """The k best hits of each query, all with the same k, depth and filter; Gone if one is removed meanwhile."""
+    """Search the k best hits of each query, all with the same k, depth and filter; Gone if one is removed meanwhile."""
     first = queries[0]
     depth = first.depth
     if name != HYBRID and first.k < first.depth:
@@ -93,7 +93,7 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
 
 
 def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapping[int, float], Mapping[int, float]]:
-    """The places that a strategy ranks, best first, their scores, and those without what messages gain.
+    """Order the places as a strategy ranks them, with their scores, and those without what messages gain.
 
     Equal ones are in the order of their ids, equally relevant ones of their cosines.
     """
@@ -109,13 +109,13 @@ def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapp
 
 
 def _read_scores(name: str, found: Found) -> dict[int, float]:
-    """The scores of what a leg found, by place."""
+    """Read the scores of what a leg found, by place."""
     of, rankings = found.candidates, found.near if name == SEMANTIC else found.matching
     return {p: float(of.cosines[p] if name == SEMANTIC else of.by_words[p]) for ranking in rankings for p in ranking}
 
 
 def _fuse_legs(found: Found, settings: Settings) -> dict[int, float]:
-    """The scores of a fusion of both rankings; of messages, meaning and words have weights of their own."""
+    """Fuse both rankings into scores; for messages, meaning and words have weights of their own."""
     legs = []
     for leg in (SEMANTIC, LEXICAL):
         order, scores, _ = _order(leg, found, settings)
@@ -126,7 +126,7 @@ def _fuse_legs(found: Found, settings: Settings) -> dict[int, float]:
 
 
 def _smooth(scores: dict[int, float], found: Found, settings: Settings) -> dict[int, float]:
-    """The scores by place, of messages with what they gain from each other."""
+    """Smooth the scores by place: messages gain from each other."""
     chosen = [place for place in scores if place in found.threads]
     values = np.array([scores[place] for place in chosen])
     smoothed = smooth_in_range(values, [found.threads[place] for place in chosen], settings.flow.reach)
@@ -146,7 +146,7 @@ def _record_rankings(name: str, found: Found) -> None:
 def _make_hits(
     name: str, found: Found, places: Sequence[int], scores: Mapping[int, float], own: Mapping[int, float]
 ) -> list[Hit]:
-    """The hits at places, with all their numbers."""
+    """Make the hits at places, with all their numbers."""
     of, hits = found.candidates, []
     by_vector = {place for ranking in found.near for place in ranking}
     for place, hit in zip(places, of.read_hits(places), strict=True):

@@ -76,11 +76,11 @@ class Drivers:
         return EvidenceSource(seen, self.shown, self.embedder, known, self._analyser, self.settings, self.has_messages)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """The vectors of queries, embedded in one batch."""
+        """Embed queries in one batch."""
         return self.embedder.embed(texts, role="query")
 
     def build_strategy(self, name: str) -> Strategy:
-        """The strategy of that name: the user's own where there is one, else the built-in.
+        """Build the strategy of that name: the user's own where there is one, else the built-in.
 
         While a factory runs, its own name means the built-in, so an override may be built on what it replaces.
         """
@@ -103,24 +103,24 @@ StrategyFactory = Callable[[Drivers], Strategy]
 
 
 def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
-    """The error for a strategy that there is not."""
+    """Make the error for a strategy that does not exist."""
     if name == "late":
         return NotFound("there is no strategy 'late': late interaction was removed; use rerank")
     return unknown_name_error("strategy", name, known)
 
 
 def semantic(drivers: Drivers) -> Strategy:
-    """Strategy: search by meaning (vectors)."""
+    """Make a strategy: search by meaning (vectors)."""
     return _search_by(rank.SEMANTIC, drivers)
 
 
 def lexical(drivers: Drivers) -> Strategy:
-    """Strategy: search by words (BM25)."""
+    """Make a strategy: search by words (BM25)."""
     return _search_by(rank.LEXICAL, drivers)
 
 
 def hybrid(drivers: Drivers) -> Strategy:
-    """Strategy: search by meaning and by words, what both find in the order of its relevance."""
+    """Make a strategy: search by meaning and by words, what both find in the order of its relevance."""
     search, legs = drivers.settings.search, (rank.SEMANTIC, rank.LEXICAL)
     if all(drivers.strategies.get(leg) is STRATEGIES[leg] for leg in legs):
         return _search_by(rank.HYBRID, drivers)
@@ -132,7 +132,7 @@ def hybrid(drivers: Drivers) -> Strategy:
 
 
 def _search_by(name: str, drivers: Drivers) -> Strategy:
-    """A strategy that ranks the candidates of a query."""
+    """Make a strategy that ranks the candidates of a query."""
 
     def search(query: Query) -> list[Hit]:
         return rank.search(name, drivers.evidence, [query], drivers.settings)[0]
@@ -141,14 +141,14 @@ def _search_by(name: str, drivers: Drivers) -> Strategy:
 
 
 def document_boost(drivers: Drivers) -> Strategy:
-    """Strategy: a search in which a chunk gains from its document's summary, by meaning or over another strategy."""
+    """Make a strategy: a search in which a chunk gains from its document's summary, by meaning or over another one."""
     search = drivers.settings.search
     over = None if search.document_strategy == "semantic" else drivers.build_strategy(search.document_strategy)
     return boost.document_boost(drivers.store, drivers.evidence, search, over=over)
 
 
 def multi_query(drivers: Drivers) -> Strategy:
-    """Strategy: searches the question and others that the model writes, fused by reciprocal rank; else `hybrid`.
+    """Make a strategy: search the question and others that the model writes, fused by reciprocal rank; else `hybrid`.
 
     Ranks, because the scores of hybrid searches are relative to their own query: taking the best of them gained
     nothing over the question alone where adding up reciprocal ranks did (MTRAG, recall@5 .280 against .305).
@@ -168,20 +168,20 @@ def multi_query(drivers: Drivers) -> Strategy:
 
 
 def rerank(drivers: Drivers) -> Strategy:
-    """Strategy: a hybrid search whose best hits are reordered by a reranker (cross-encoder)."""
+    """Make a strategy: a hybrid search whose best hits are reordered by a reranker (cross-encoder)."""
     candidates = drivers.settings.search.candidates
     known = assess(drivers.evidence)  # what the reranker refines, of a strategy of the user's own
     return pipe(drivers.build_strategy("hybrid"), known, rerank_step(drivers.reranker(), candidates=candidates))
 
 
 def self_reflective(drivers: Drivers) -> Strategy:
-    """Strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
+    """Make a strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
     found = reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
     return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for a refined one
 
 
 def chunked(drivers: Drivers) -> Strategy:
-    """Strategy for a whole conversation: each of its topics is a query of its own, and finds its best document."""
+    """Make a strategy for a conversation: each of its topics is a query of its own, and finds its best document."""
     config = drivers.settings.conversation
     return conversation.chunked(
         drivers.build_strategy(config.strategy),
@@ -195,7 +195,7 @@ def chunked(drivers: Drivers) -> Strategy:
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """Strategy that chooses another: the one that the question names, else the one for its kind if that can work."""
+    """Make a strategy that chooses another: the one that the question names, or the one for its kind if it can work."""
 
     from clew.query.rewrite.route import route_question  # many patterns, which no other strategy needs
 
@@ -214,7 +214,7 @@ def auto(drivers: Drivers) -> Strategy:
 
 
 def _find_missing_part(name: str, drivers: Drivers, query: Query) -> str:
-    """What a strategy lacks here to gain anything on `hybrid`; empty if nothing."""
+    """Find what a strategy lacks here to gain anything on `hybrid`; empty if nothing."""
     if name in ("multi_query", "self_reflective"):
         return "" if drivers.llm else "there is no language model"
     if name != "rerank":
@@ -241,7 +241,7 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
 
 
 def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:
-    """The queries of multi_query: by the query transformer if it is enabled, else variations."""
+    """Build the queries of multi_query: by the query transformer if it is enabled, else variations."""
     from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
     from clew.query.rewrite.transformer import Transformer, TransformerConfig
 
@@ -261,7 +261,7 @@ def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:
 
 
 def _build_judge(drivers: Drivers) -> Judge:
-    """A judge by the language model where there is one, else by the reranker; with neither, one that never grades."""
+    """Build a judge by the language model, or else by the reranker; without either, one that never grades."""
     if drivers.llm is not None:
         return make_model_judge(drivers.llm)
     reranker = drivers.reranker()
@@ -302,7 +302,7 @@ _GRADE = compile_pattern(r"(?<![\d.])(-?\d+(?:\.\d+)?)(?:\s*(?:/|out\s+of)\s*5(?
 
 
 def parse_grade(answer: str) -> int | None:
-    """The grade in a model's answer ("2", "Grade: 2", "2.5/5", "2."), rounded down; None if there is none from 1 to 5.
+    """Parse the grade in an answer ("2", "Grade: 2", "2.5/5", "2."), rounded down; None if there is none from 1 to 5.
 
     The first number counts, but not the ends of a scale that is named before it. A grade of 0 is a 1.
     """
@@ -312,7 +312,7 @@ def parse_grade(answer: str) -> int | None:
 
 
 def make_model_judge(llm: LLM) -> Judge:
-    """A judge that asks a language model for the grade, and for a refined query only when it is needed.
+    """Make a judge that asks a language model for the grade, and for a refined query only when it is needed.
 
     An answer without a grade counts as ungraded; the hits are then kept as they are.
     """
@@ -332,7 +332,7 @@ def make_model_judge(llm: LLM) -> Judge:
 
 
 def make_reranker_judge(reranker: Reranker, refine: Refine) -> Judge:
-    """A judge without a language model: the grade is the reranker's calibrated chance that the best hit answers."""
+    """Make a judge without a language model: its grade is the reranker's calibrated chance of the best hit."""
 
     def judge(query: Query, hits: list[Hit]) -> Verdict:
         scores = score_texts(reranker, query.text, [hit.chunk.index_text for hit in hits[:MAX_GRADED_HITS]])
@@ -343,7 +343,7 @@ def make_reranker_judge(reranker: Reranker, refine: Refine) -> Judge:
 
 
 def probability_to_grade(chance: float) -> int:
-    """A chance from 0 to 1 as a grade from 1 to 5, in equal steps."""
+    """Turn a chance from 0 to 1 into a grade from 1 to 5, in equal steps."""
     return min(5, 1 + int(5 * max(0.0, chance)))
 
 
@@ -357,7 +357,7 @@ def _refine_query(llm: LLM, query: Query, hits: list[Hit]) -> Query | None:
 
 
 def _fill_prompt(prompt: str, query: Query, hits: list[Hit]) -> str:
-    """The prompt with its two placeholders filled; a placeholder inside a text is left alone."""
+    """Fill the two placeholders of a prompt; a placeholder inside a text is left alone."""
     found = (
         "\n\n".join(f"[{n}] {hit.chunk.text[:MAX_EXCERPT_CHARS]}" for n, hit in enumerate(hits[:MAX_GRADED_HITS], 1))
         or "(nothing)"

@@ -39,7 +39,7 @@ class _PrefixSums:
     tokens: Floats
 
     def compute_cohesions(self, low: int, end: int) -> Floats:
-        """The cohesion of each segment from `low` or later up to `end`: the length of the sum of its rows."""
+        """Compute the cohesion of each segment from `low` or later up to `end`: the length of the sum of its rows."""
         sums = self.sums[end] - self.sums[low:end]
         squares = np.einsum("ij,ij->i", sums, sums) + self.unique[end] - self.unique[low:end]
         lengths: Floats = np.sqrt(np.maximum(squares, 0.0))
@@ -53,7 +53,7 @@ def find_topic_starts(
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[int]:
-    """The positions at which a new topic starts, without the first message.
+    """Find the positions at which a new topic starts, without the first message.
 
     A greater `granularity` cuts less. No topic has more than about `max_tokens`, unless a single message does.
     """
@@ -80,13 +80,13 @@ def find_topic_starts(
 def split_messages_by_topic(
     messages: Sequence[Message], *, max_tokens: int | None = None, language: str = "auto"
 ) -> list[tuple[Message, ...]]:
-    """The messages in order, split into topics; none for no messages."""
+    """Split messages, in order, into topics; none for no messages."""
     starts = find_topic_starts(messages, max_tokens=max_tokens, language=language)
     return [tuple(messages[start:end]) for start, end in pairwise([0, *starts, len(messages)]) if end > start]
 
 
 def _weigh_terms(term_counts: Sequence[Terms]) -> tuple[Floats, Floats]:
-    """Per message a row of term weights and the squared weight of its unique terms; together of length 1."""
+    """Make per message a row of term weights and the squared weight of its unique terms; together of length 1."""
     messages = len(term_counts)
     frequency = Counter(term for each in term_counts for term in each)
     shared = sorted((term for term, times in frequency.items() if times > 1), key=lambda term: (-frequency[term], term))
@@ -105,7 +105,7 @@ def _weigh_terms(term_counts: Sequence[Terms]) -> tuple[Floats, Floats]:
 
 
 def _compute_cut_costs(messages: Sequence[Message], granularity: float, weights: Floats) -> Floats:
-    """The cost of a cut before each message: less after a long pause, more where another author answers a question."""
+    """Compute the cost of a cut before each message: less after a pause, more where another author answers."""
     from clew.query.rewrite.rewrites import is_elliptic  # many patterns, which other searches do not need
 
     mean = float(weights.mean())
@@ -128,19 +128,19 @@ def _asks(text: str) -> bool:
 
 
 def _seconds_between(before: Message, after: Message) -> float:
-    """The seconds between two messages; 0 where a time is missing or they cannot be compared."""
+    """Return the seconds between two messages; 0 where a time is missing or they cannot be compared."""
     if before.at is None or after.at is None or (before.at.tzinfo is None) != (after.at.tzinfo is None):
         return 0.0
     return max(0.0, (after.at - before.at).total_seconds())
 
 
 def _sum_prefixes(values: Floats) -> Floats:
-    """The prefix sums of the rows, starting with 0."""
+    """Sum the prefixes of the rows, starting with 0."""
     return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
 
 
 def _find_best_cuts(prefix_sums: _PrefixSums, costs: Floats, max_tokens: int | None) -> list[int]:
-    """The starts of the segmentation with the greatest total cohesion less the costs."""
+    """Find the starts of the segmentation with the greatest total cohesion less the costs."""
     count = len(costs)
     tokens = prefix_sums.tokens
     best = np.zeros(count + 1)

@@ -41,13 +41,13 @@ class Preview:
         self._column = 0
 
     def add(self, text: str, *, column: int) -> None:
-        """Shows a further piece of the reply."""
+        """Show a further piece of the reply."""
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             self._pending += clean_text(text, terminal=True)
             self._draw(column)
 
     def clear(self) -> None:
-        """Erases what is shown; `redraw` shows it again."""
+        """Erase what is shown; `redraw` shows it again."""
         if self._shown:
             rows = _count_rows(self._shown, self._column, shutil.get_terminal_size().columns)
             up = f"\x1b[{rows - 1}A" if rows > 1 else ""
@@ -56,12 +56,12 @@ class Preview:
         self._shown = ""
 
     def drop(self) -> None:
-        """Erases what is shown and forgets it."""
+        """Erase what is shown and forget it."""
         self.clear()
         self._pending = ""
 
     def skip_sentence(self, sentence: str, *, column: int) -> None:
-        """Forgets a sentence that was checked, with its citation marks, and shows the rest again."""
+        """Forget a sentence that was checked, with its citation marks, and show the rest again."""
         if not self._pending:
             return
         self.clear()
@@ -91,7 +91,7 @@ class Preview:
 
 
 def _count_rows(text: str, column: int, width: int) -> int:
-    """How many rows of a terminal a text takes that begins at a column."""
+    """Count the rows of a terminal that a text takes if it begins at a column."""
     lines = text.split("\n")
     cells = [cell_len(line) + (column if at == 0 else 0) for at, line in enumerate(lines)]
     return sum(max(1, -(-each // width)) for each in cells)
@@ -116,7 +116,7 @@ class SentencePrinter:
         self._preview = Preview()
 
     def handle_event(self, event: "AnswerEvent") -> None:
-        """Prints what an event tells, as it happens."""
+        """Print what an event tells, as it happens."""
         if isinstance(event, TokenEvent):
             self.clear_searching()
             self._preview.add(event.text, column=self._column)
@@ -132,7 +132,7 @@ class SentencePrinter:
 
     @contextmanager
     def searching(self, *, quiet: bool = False) -> Iterator[None]:
-        """Shows that the answer is being looked for until it comes, or an error; not if `quiet`."""
+        """Show that the answer is being looked for until it comes, or an error; not if `quiet`."""
         if not quiet:
             self.show_searching()
         try:
@@ -142,25 +142,25 @@ class SentencePrinter:
             self._preview.drop()
 
     def show_searching(self) -> None:
-        """Shows on stderr, if that is a terminal, that the answer is being looked for."""
+        """Show on stderr, if that is a terminal, that the answer is being looked for."""
         if sys.stderr.isatty() and not self._last and not self._is_searching:
             print(SEARCHING, end="", file=sys.stderr, flush=True)
             self._is_searching = True
 
     def clear_searching(self) -> None:
-        """Removes what `show_searching` has shown."""
+        """Remove what `show_searching` has shown."""
         if self._is_searching:
             print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
         self._is_searching = False
 
     def print_step(self, step: "Trace") -> None:
-        """Prints a tool call of an agent on stderr."""
+        """Print a tool call of an agent on stderr."""
         self.clear_searching()
         print_agent_step(step)
         self.show_searching()
 
     def print_sentence(self, sentence: str, highlight: tuple[int, int] = (0, 0)) -> None:
-        """Prints a sentence at once; on a terminal the highlighted span is bold."""
+        """Print a sentence at once; on a terminal the highlighted span is bold."""
         self.clear_searching()
         self._preview.clear()
         self._last = sentence
@@ -176,7 +176,7 @@ class SentencePrinter:
         print(text, end="", flush=True)
 
     def finish_answer(self, answer: "Answer") -> None:
-        """Ends the last line; if no sentence was printed, prints the whole answer."""
+        """End the last line; if no sentence was printed, print the whole answer."""
         self.clear_searching()
         self._preview.drop()
         if not self._last:
@@ -186,7 +186,7 @@ class SentencePrinter:
 
 
 def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
-    """Ends the printed sentences and prints the sources, then the verdicts, fault and reason."""
+    """End the printed sentences and print the sources, then the verdicts, fault and reason."""
     printer.finish_answer(answer)
     numbered = ((answer.citation_number(place), citation) for place, citation in enumerate(answer.citations))
     lines = dict.fromkeys(f"[{number}] {format_source(citation)}" for number, citation in numbered)
@@ -211,7 +211,7 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
 
 
 def print_verdict(sentence: "AnswerSentence") -> None:
-    """Prints on stderr why a sentence is not supported or not checked, and what the passage says instead."""
+    """Print on stderr why a sentence is not supported or not checked, and what the passage says instead."""
     labels = {"unsupported": "not supported", "unsure": "not sure", "supported": "not checked"}
     label = labels[sentence.verdict]
     text = " ".join(sentence.text.split())
@@ -223,14 +223,14 @@ def print_verdict(sentence: "AnswerSentence") -> None:
 
 
 def print_agent_step(step: "Trace") -> None:
-    """Prints a tool call of an agent on stderr."""
+    """Print a tool call of an agent on stderr."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in step.notes.items() if name != "error")
     result = f"error: {step.notes['error']}" if "error" in step.notes else f"{step.out} found"
     render.print_line((f"{step.name}({arguments}): {result}, {step.ms:.0f} ms", "dim"), err=True)
 
 
 def format_source(citation: "Citation") -> str:
-    """The source of a citation: title and section, URI, page, line or second; of a message its author and time."""
+    """Format the source of a citation: title, section, URI, page, line or second; of a message its author and time."""
     name = citation.title or citation.uri or citation.document
     path = render.join_headings(name, citation.section)
     page = f"page {citation.page}" if citation.page is not None else ""

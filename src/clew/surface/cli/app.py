@@ -105,7 +105,7 @@ class Program(ClewGroup):
 
 
 def _pair_up(entries: Mapping[str, str], width: int) -> Iterator[str]:
-    """Lines of two entries each, whose names have this width."""
+    """Pair up entries in lines of two, whose names have this width."""
     cells = iter([f"  {name:<{width}}{about}" for name, about in entries.items()])
     return (f"{left:<{_HALF}}{next(cells, '')}".rstrip() for left in cells)
 
@@ -120,7 +120,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Runs the command line of this process."""
+    """Run the command line of this process."""
     silence_other_programs()
     app(prog_name="clew")
 
@@ -148,7 +148,7 @@ def set_program_options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Stores the program's own options (--path, --config, …) for the command; without a command, prints the help."""
+    """Store the program's own options (--path, --config, …) for the command; without a command, print the help."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit(USAGE_ERROR)

@@ -44,11 +44,11 @@ class LazyGroup(TyperGroup):
     hidden_names: ClassVar[frozenset[str]] = frozenset()
 
     def list_commands(self, _: Any) -> list[str]:
-        """The names of all commands."""
+        """List the names of all commands."""
         return list(self.homes)
 
     def get_command(self, _: Any, name: str) -> Any:
-        """The command of a name, built when it is first asked for; None if there is none."""
+        """Return the command of a name, built when it is first asked for; None if there is none."""
         if name in self.homes and name not in self.commands:
             self.commands[name] = _build_command(name, _load(self.homes[name]), hidden=name in self.hidden_names)
         return self.commands.get(name)
@@ -120,7 +120,7 @@ _JSON = "clew.json"  # the key in ctx.meta for whether --json was given
 
 
 def get_exit_code(error: BaseException) -> int:
-    """The exit code of an error."""
+    """Return the exit code of an error."""
     return next((CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_BY_ERROR), 1)
 
 
@@ -136,7 +136,7 @@ class ClewGroup(LazyGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Runs a command line and exits with its code."""
+        """Run a command line and exit with its code."""
         words = list(sys.argv[1:] if args is None else args)
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError):  # a stream without an encoding
@@ -161,7 +161,7 @@ class ClewGroup(LazyGroup):
         return result
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command and its arguments; an underscore in the name counts as a hyphen (`why_not`)."""
+        """Resolve the command and its arguments; an underscore in the name counts as a hyphen (`why_not`)."""
         name, *rest = args
         name = name if self.get_command(ctx, name) is not None else name.replace("_", "-").lower()
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
@@ -172,12 +172,12 @@ class ClewGroup(LazyGroup):
         return super().resolve_command(ctx, [name, *rest])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments left for the command, after the program's own options were taken from anywhere on the line."""
+        """Take the program's own options from anywhere on the line, and parse the arguments left for the command."""
         ctx.meta[_JSON] = _wants_json(args)
         return super().parse_args(ctx, args if ctx.resilient_parsing else self._hoist_options(ctx, args))
 
     def invoke(self, ctx: Any) -> Any:
-        """The result of the command, or Exit with the code of the error it raised."""
+        """Run the command and return its result, or raise Exit with the code of its error."""
         try:
             return super().invoke(ctx)
         except (ClickException, typer.Abort, typer.Exit):
@@ -198,7 +198,7 @@ class ClewGroup(LazyGroup):
         raise typer.Exit(code)
 
     def _hoist_options(self, ctx: Any, args: Sequence[str]) -> list[str]:
-        """The arguments with the program's own options moved to the front, up to a "--"."""
+        """Move the program's own options to the front of the arguments, up to a "--"."""
         own = [option for option in self.params if not option.is_eager]  # an eager one, such as --help, stays in place
         flags = {name for option in own if getattr(option, "is_flag", False) for name in option.opts}
         valued = {name for option in own for name in option.opts} - flags
@@ -250,7 +250,7 @@ def _print_traceback_if_verbose(error: Exception) -> None:
 
 
 def _discard_stdout() -> int:
-    """The exit code for a closed pipe; the rest of the output goes to the null device, so that Python exits quietly."""
+    """Return the exit code for a closed pipe; send the rest of the output to the null device: Python exits quietly."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def parse_setting_values(text: str, *, option: str = "--set") -> tuple[str, list[Any]]:
-    """The name and the values of `search.depth=25,100`; SettingsError for what is not a setting or not its type."""
+    """Parse `search.depth=25,100` to name and values; SettingsError for what is not a setting or not its type."""
     name, equals, given = text.partition("=")
     keys = list_setting_keys()
     if not equals:
@@ -41,7 +41,7 @@ def parse_setting_values(text: str, *, option: str = "--set") -> tuple[str, list
 
 
 def build_setting_grid(base: Settings, texts: Sequence[str]) -> dict[str, Settings] | None:
-    """The settings in use, and every combination of the values in the texts; None without texts."""
+    """Build the settings in use, and every combination of the values in the texts; None without texts."""
     if not texts:
         return None
     parsed = [parse_setting_values(text) for text in texts]
@@ -64,7 +64,7 @@ def print_evaluation(
     asked: "Sequence[JudgedQuestion]" = (),
     as_json: bool,
 ) -> None:
-    """Prints the table of the scores, the differences, the `worst` questions and the notes; or all of it as JSON.
+    """Print the table of the scores, the differences, the `worst` questions and the notes; or all of it as JSON.
 
     The questions that were `asked` are shown by their texts, others by their ids.
     """
@@ -104,7 +104,7 @@ def print_evaluation(
 
 
 def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
-    """Says on stderr that a run is lost that was to be kept."""
+    """Say on stderr that a run is lost that was to be kept."""
     if wanted and not evaluation.run.is_kept:
         render.print_line(
             ("note: the run is not kept, since a part of the collection is seen; --runs names a folder", ""), err=True
@@ -112,7 +112,7 @@ def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
 
 
 def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
-    """Prints a line for each run."""
+    """Print a line for each run."""
     rows = [run_to_json(run) for run in runs]
     if as_json:
         render.print_json({"runs": rows})
@@ -135,7 +135,7 @@ def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
 
 
 def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
-    """Prints what was tried, what was best, and what became of it."""
+    """Print what was tried, what was best, and what became of it."""
     if as_json:
         render.print_json({**asdict(tuning), "is_promoted": tuning.is_promoted})
         return
@@ -162,7 +162,7 @@ def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
 def print_kept_settings(
     kept: "Sequence[TunedSettings]", *, taken_back: "TunedSettings | None", rollback: bool, as_json: bool
 ) -> None:
-    """Prints the tuned settings in use, and those that were taken back."""
+    """Print the tuned settings in use, and those that were taken back."""
     if as_json:
         shown = {"tuned": [asdict(each) for each in kept]}
         render.print_json({**shown, "taken_back": asdict(taken_back) if taken_back else None} if rollback else shown)

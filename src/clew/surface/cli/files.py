@@ -20,7 +20,7 @@ _SPACE = re.compile(r"\s*")
 
 
 def read_json_values(file: Path) -> Iterator[Any]:
-    """The JSON values of a file, or of standard input for `-`; those of an array one by one."""
+    """Yield the JSON values of a file, or of standard input for `-`; those of an array one by one."""
     text = _read_text(file)
     decoder = json.JSONDecoder()
     at = _skip_space(text, 0)
@@ -35,7 +35,7 @@ def read_json_values(file: Path) -> Iterator[Any]:
 
 
 def describe_file(file: Path) -> str:
-    """The name of a file in a message."""
+    """Name a file in a message."""
     return "standard input" if file == STDIN else str(file)
 
 
@@ -50,13 +50,13 @@ def _read_text(file: Path) -> str:
 
 
 def _skip_space(text: str, at: int) -> int:
-    """The position of the next character that is not white space."""
+    """Return the position of the next character that is not white space."""
     space = _SPACE.match(text, at)
     return space.end() if space else at
 
 
 def load_conversation(file: Path) -> tuple[Message, ...]:
-    """The messages of a file, or of standard input for `-`, ordered by time; SourceError if there are none."""
+    """Load the messages of a file, or of standard input for `-`, ordered by time; SourceError if there are none."""
     values = (row for value in read_json_values(file) for row in _iterate_messages(value))
     rows = [_read_message(row, file, number) for number, row in enumerate(values, 1)]
     messages = read_messages_from_table(rows)
@@ -66,7 +66,7 @@ def load_conversation(file: Path) -> tuple[Message, ...]:
 
 
 def _iterate_messages(value: Any) -> Iterable[Any]:
-    """The messages of a request body, {"messages": […]}; any other value is a message itself."""
+    """Yield the messages of a request body, {"messages": […]}; any other value is a message itself."""
     messages = value.get("messages") if isinstance(value, dict) else None
     return messages if isinstance(messages, list) else [value]
 
@@ -85,7 +85,7 @@ _NUMBERS = frozenset({"start", "end", "page", "line", "second"})
 
 
 def parse_citation(raw: Any) -> Citation:
-    """The citation of a JSON object; SettingsError, which says what is wrong with it, if it is not one."""
+    """Parse a citation from a JSON object; SettingsError, which says what is wrong with it, if it is not one."""
 
     def fail(problem: str) -> SettingsError:
         return SettingsError(f"a citation {problem}")
@@ -114,7 +114,7 @@ def parse_citation(raw: Any) -> Citation:
 
 
 def load_citations(file: Path) -> list[tuple[str, list[Citation]]]:
-    """The question and the citations of each answer in a file, which holds one JSON object or several."""
+    """Load the question and the citations of each answer in a file, which holds one JSON object or several."""
     answers = []
     for number, answer in enumerate(read_json_values(file), 1):
         citations = answer.get("citations") if isinstance(answer, dict) else None

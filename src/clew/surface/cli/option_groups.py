@@ -53,7 +53,7 @@ class Group:
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
-        """The parameters of its options."""
+        """List the parameters of its options."""
         raise NotImplementedError
 
 
@@ -62,7 +62,7 @@ class Seen(Group):
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
-        """An option for each condition of a Filter."""
+        """List an option for each condition of a Filter."""
         from clew.core.requests import CONDITIONS
 
         for name, option in CONDITIONS.items():
@@ -70,7 +70,7 @@ class Seen(Group):
             yield _make_parameter(f"where_{name}", kind | None, name, option, None, panel="Filters")
 
     def build_filter(self, engine: "Engine", *, warn: bool = True) -> "Filter":
-        """The Filter; documents may be named by URI, folder or pattern. `warn` of names that nothing has, on stderr."""
+        """Build the Filter; documents may be named by URI, folder or pattern. `warn` of unknown names on stderr."""
         where = self.make_filter_without_documents()
         if documents := self.values.get("where_documents"):
             where = replace(where, documents=frozenset(_resolve_documents(documents, engine, where)))
@@ -79,7 +79,7 @@ class Seen(Group):
         return where
 
     def make_filter_without_documents(self) -> "Filter":
-        """The Filter of the other options, for which no collection need be open."""
+        """Make the Filter of the other options, for which no collection need be open."""
         from clew.core.filter import Filter
 
         given = {name.removeprefix("where_"): each for name, each in self.values.items() if each and "where_" in name}
@@ -95,7 +95,7 @@ class Asked(Group, Generic[R]):
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
-        """An argument or option for each field; a Filter is one for each condition."""
+        """List an argument or option for each field; a Filter is one for each condition."""
         for each in _list_options(cls.kind):
             if _is_filter(each):
                 yield from Seen.list_parameters()
@@ -114,7 +114,7 @@ class Asked(Group, Generic[R]):
     def open(
         self, ctx: typer.Context, overrides: Mapping[str, Any] | None = None, *, warn: bool = False
     ) -> "Iterator[tuple[Engine, R]]":
-        """The engine with the settings of the options and of `overrides`, and the request.
+        """Open the engine with the settings of the options and of `overrides`, and the request.
 
         `warn` of names in its filter that nothing has, where no reason for an empty result would tell.
         """
@@ -131,7 +131,7 @@ class Asked(Group, Generic[R]):
             yield engine, self.kind(**{name: value for name, value in given.items() if value is not None})
 
     def _read_question(self, ctx: typer.Context) -> "tuple[dict[str, Any], tuple[Message, ...]]":
-        """The fields that were given and the messages of the conversation; a usage error if a question is missing."""
+        """Read the given fields and the messages of the conversation; a missing question is a usage error."""
         settings = {each.name for each in self._list_settings()}
         given = {each.name: self._parse(each) for each in _list_options(self.kind) if each.name not in settings}
         file, arguments = self.values.get(CONVERSATION), self._list_arguments()
@@ -151,7 +151,7 @@ class Asked(Group, Generic[R]):
         return given, load_conversation(file)
 
     def _parse(self, option: "FieldOption") -> Any:
-        """The value of a field that was given; None of one that was not."""
+        """Parse the value of a field that was given; None of one that was not."""
         value = self.values.get(option.name)
         if value is not None and option.type == datetime | None:
             return o.parse_time_option(f"--{option.name}", value)
@@ -199,7 +199,7 @@ class IngestOptions(Group):
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
-        """The options of the table."""
+        """List the options of the table."""
         for name, (_, _, kind, metavar, text) in cls.table.items():
             option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
             default = False if kind is bool else None
@@ -212,7 +212,7 @@ class IngestOptions(Group):
         return bool(self.values["sync"])
 
     def to_setting_overrides(self) -> dict[str, Any]:
-        """The options that are settings, by dotted name; None is one that was not given."""
+        """Return the options that are settings, by dotted name; None is one that was not given."""
         made: dict[str, Any] = {}
         for name, (setting, value, kind, _, _) in self.table.items():
             given = self.values[name]
@@ -224,7 +224,7 @@ class IngestOptions(Group):
 
 
 def expand_option_groups(command: Command) -> Command:
-    """The command with each parameter that is an option group replaced by the options of the group.
+    """Replace each parameter of a command that is an option group by the options of the group.
 
     Typer makes one option of each parameter in a function's signature and has no notion of a group. So the wrapper
     declares the flat list of options as its signature, and collects their values into the group before the call.
@@ -248,7 +248,7 @@ def expand_option_groups(command: Command) -> Command:
 
 
 def _find_group(annotation: Any) -> type[Group] | None:
-    """The group of a parameter: a class, or `Asked[q.Search]` in quotes, so that requests are imported only here."""
+    """Find the group of a parameter: a class, or `Asked[q.Search]` in quotes: requests are imported only here."""
     if isinstance(annotation, str) and annotation.startswith("Asked["):
         from clew.core import requests
 
@@ -281,7 +281,7 @@ def _is_filter(option: "FieldOption") -> bool:
 
 
 def _get_plain_type(option: "FieldOption") -> Any:
-    """The type of an option for Typer: the engine checks bounds, and whoever loads settings what they may be."""
+    """Return the type of an option for Typer: the engine checks bounds, and whoever loads settings what they may be."""
     kind = next(each for each in _list_sides(option.type) if each is not type(None))
     if kind is datetime or (option.option.setting and get_origin(kind) is Literal):
         return str
@@ -289,7 +289,7 @@ def _get_plain_type(option: "FieldOption") -> Any:
 
 
 def _list_sides(kind: Any) -> list[Any]:
-    """The sides of a union, without their bounds."""
+    """List the sides of a union, without their bounds."""
     if get_origin(kind) is Annotated:
         return _list_sides(get_args(kind)[0])
     is_union = get_origin(kind) in (Union, UnionType)
@@ -312,7 +312,7 @@ def _make_parameter(
 
 
 def read_question(text: str) -> str:
-    """The question, or that on standard input for `-`; SourceError if there is none."""
+    """Read the question, or that on standard input for `-`; SourceError if there is none."""
     if text != STDIN:
         return text
     import sys
@@ -326,7 +326,7 @@ def read_question(text: str) -> str:
 
 
 def warn_of_unknown_names(engine: "Engine", where: "Filter") -> None:
-    """Reports the authors, channels and kinds of a filter that nothing has on stderr, with those most like them."""
+    """Report the authors, channels and kinds of a filter that nothing has on stderr, with those most like them."""
     from clew.surface.cli import render
 
     for sentence in engine.unknown_names(where):
@@ -334,7 +334,7 @@ def warn_of_unknown_names(engine: "Engine", where: "Filter") -> None:
 
 
 def report_notes(trace: "Trace") -> None:
-    """Reports on stderr how a query was corrected, and how many chunks are not yet searchable by meaning."""
+    """Report on stderr how a query was corrected, and how many chunks are not yet searchable by meaning."""
     from clew.surface.cli import render
 
     if corrected := trace.find_note("did_you_mean"):
@@ -344,7 +344,7 @@ def report_notes(trace: "Trace") -> None:
 
 
 def _resolve_documents(names: Sequence[str], engine: "Engine", rest: "Filter") -> list[str]:
-    """The ids of the documents; a source that is split stands for all of its sections, a folder for what is in it.
+    """Resolve names to document ids; a source that is split stands for all its sections, a folder for its content.
 
     An unknown name is an error, which names others only within the rest of the filter.
     """
@@ -361,7 +361,7 @@ def _resolve_documents(names: Sequence[str], engine: "Engine", rest: "Filter") -
 
 
 def _parse_meta_pairs(texts: Sequence[str]) -> dict[str, list[str]]:
-    """The values by key; a key that is given twice matches either value."""
+    """Parse the values by key; a key that is given twice matches either value."""
     pairs: dict[str, list[str]] = {}
     for text in texts:
         key, equals, value = text.partition("=")

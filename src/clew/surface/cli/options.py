@@ -58,7 +58,7 @@ Strategy = Annotated[
 
 
 def parse_time_option(option: str, text: str | None) -> datetime | None:
-    """The date or time of an option; None if it was not given."""
+    """Parse the date or time of an option; None if it was not given."""
     if text is None:
         return None
     try:

@@ -39,7 +39,7 @@ _HINT = compile_pattern(r"`clew ([a-z][^`]*)`")
 
 
 def repeat_options(text: str, options: ProgramOptions | None) -> str:
-    """A text whose commands, such as `clew jobs`, name the collection that this one was told to use.
+    """Rewrite a text so that its commands, such as `clew jobs`, name the collection that this one was told to use.
 
     A password in the address is masked.
     """
@@ -57,7 +57,7 @@ def repeat_options(text: str, options: ProgramOptions | None) -> str:
 
 
 def resolve_invocation(ctx: typer.Context, overrides: Mapping[str, Any] | None = None) -> "Invocation":
-    """The collection and settings of a command line; `overrides` are the command's options by dotted setting name."""
+    """Resolve the collection and settings of a command line; `overrides` are the command's options by setting name."""
     from clew.surface.settings.load import load_invocation
 
     options: ProgramOptions = ctx.obj
@@ -75,7 +75,7 @@ def resolve_invocation(ctx: typer.Context, overrides: Mapping[str, Any] | None =
 def open_engine(
     ctx: typer.Context, overrides: Mapping[str, Any] | None = None, *, create: bool = False
 ) -> Iterator["Engine"]:
-    """The engine over the collection, closed after the block; a missing collection is NotFound unless `create`."""
+    """Open the engine over the collection, closed after the block; a missing collection is NotFound unless `create`."""
     from clew.engine import Engine
 
     start = resolve_invocation(ctx, overrides)
@@ -85,7 +85,7 @@ def open_engine(
 
 @contextmanager
 def open_engine_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> Iterator["Engine"]:
-    """The engine over the collection, or over an empty one in memory if it does not exist: nothing is created."""
+    """Open the engine over the collection, or over an empty one in memory if it does not exist: nothing is created."""
     from clew.core.errors import NotFound
     from clew.engine import MEMORY, Engine
 
@@ -99,7 +99,7 @@ def open_engine_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> It
 
 
 def silence_other_programs() -> None:
-    """Keeps the warnings and log messages of other packages off stderr, where only Clew reports to the user.
+    """Keep the warnings and log messages of other packages off stderr, where only Clew reports to the user.
 
     Python prints them where nothing handles them.
     """
@@ -108,7 +108,7 @@ def silence_other_programs() -> None:
 
 
 def log_to_stderr(ctx: typer.Context) -> None:
-    """Sends the log of Clew to stderr until the command ends."""
+    """Send the log of Clew to stderr until the command ends."""
     logger = logging.getLogger("clew")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

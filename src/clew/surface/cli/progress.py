@@ -13,7 +13,7 @@ LINE_INTERVAL = 5.0  # seconds between two lines of one stage
 
 @contextmanager
 def report_progress() -> Iterator[OnProgress]:
-    """A callback that shows progress on stderr until the block ends."""
+    """Yield a callback that shows progress on stderr until the block ends."""
     if sys.stderr.isatty():
         with _show_progress_bars() as on_progress:
             yield on_progress
@@ -24,7 +24,7 @@ def report_progress() -> Iterator[OnProgress]:
 def make_line_reporter(
     write: Callable[[str], None], *, interval: float = LINE_INTERVAL, clock: Callable[[], float] = monotonic
 ) -> OnProgress:
-    """A callback that writes a line when a stage begins and ends, and at most one per interval in between."""
+    """Make a callback that writes a line when a stage begins and ends, and at most one per interval in between."""
     last: dict[str, float] = {}
     ended: set[str] = set()
 
@@ -41,7 +41,7 @@ def make_line_reporter(
 
 
 def format_progress(progress: Progress) -> str:
-    """The progress in a line: "embedding: 120 of 400 chunks, 55.2/s, 5 s left"."""
+    """Format the progress in a line: "embedding: 120 of 400 chunks, 55.2/s, 5 s left"."""
     total = "" if progress.total is None else f" of {progress.total}"
     is_one = (progress.done if progress.total is None else progress.total) == 1
     unit = progress.unit.removesuffix("s") if is_one else progress.unit
@@ -58,12 +58,12 @@ def format_progress(progress: Progress) -> str:
 
 
 def format_rate(rate: float) -> str:
-    """The rate per second: "55.2/s"."""
+    """Format the rate per second: "55.2/s"."""
     return f"{rate:.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
 
 
 def format_duration(seconds: float) -> str:
-    """The duration, rounded: "5 s", "3 min", "2 h 10 min"."""
+    """Format the duration, rounded: "5 s", "3 min", "2 h 10 min"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -41,7 +41,7 @@ _DEFAULT_WIDTH = 100  # columns without a terminal
 
 
 def print_line(*parts: StyledText, err: bool = False) -> None:
-    """Prints one line on stdout or stderr, styled if that is a terminal."""
+    """Print one line on stdout or stderr, styled if that is a terminal."""
     stream = sys.stderr if err else sys.stdout
     safe = [(clean_for_stream(text, stream), style) for text, style in parts]
     if not stream.isatty():
@@ -54,7 +54,7 @@ def print_line(*parts: StyledText, err: bool = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Prints the value as JSON on stdout: one line in a pipe, indented on a terminal."""
+    """Print the value as JSON on stdout: one line in a pipe, indented on a terminal."""
     from clew.surface.to_json import dump_json
 
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
@@ -63,13 +63,13 @@ def print_json(value: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Prints the text on stdout, without control characters."""
+    """Print the text on stdout, without control characters."""
     text = clean_for_stream(text, sys.stdout)
     print(text, end="" if text.endswith("\n") else "\n")
 
 
 def print_report(report: "Report", *, as_json: bool = False) -> None:
-    """Prints the counts on stdout, and notes and failures on stderr; or all of it as JSON."""
+    """Print the counts on stdout, and notes and failures on stderr; or all of it as JSON."""
     if as_json:
         print_json(report)
         return
@@ -86,7 +86,7 @@ def print_report(report: "Report", *, as_json: bool = False) -> None:
 
 
 def print_problems(report: "Report") -> None:
-    """Prints why the work stopped, notes and failures on stderr."""
+    """Print why the work stopped, notes and failures on stderr."""
     if report.stopped:
         print_line((report.stopped, "yellow"), err=True)
     for note in report.noted:
@@ -96,7 +96,7 @@ def print_problems(report: "Report") -> None:
 
 
 def print_receipt(receipt: "Receipt", *, records: Sequence[DocumentRecord] = (), as_json: bool = False) -> None:
-    """Prints what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON.
+    """Print what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON.
 
     `records` are of the documents that would be removed, some of them if there are many.
     """
@@ -138,7 +138,7 @@ def print_receipt(receipt: "Receipt", *, records: Sequence[DocumentRecord] = (),
 
 
 def print_records(records: Iterable[DocumentRecord]) -> None:
-    """Prints documents as a table; on a narrow terminal without their ids, which the addresses stand for."""
+    """Print documents as a table; on a narrow terminal without their ids, which the addresses stand for."""
     records = list(records)
     needs_id = not all(record.uri for record in records)
     print_table(
@@ -156,19 +156,19 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
 
 
 def format_time(at: datetime | None) -> str:
-    """The time to the second, in UTC; empty if it is unknown."""
+    """Format the time to the second, in UTC; empty if it is unknown."""
     return f"{assume_utc(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else ""
 
 
 def _format_title(record: DocumentRecord) -> str:
-    """The title of a document; with its number if it is a section of another."""
+    """Format the title of a document; with its number if it is a section of another."""
     number, total = record.meta.get("section_number"), record.meta.get("sections")
     is_section = record.meta.get("parent") and number and total
     return f"{record.title} ({number} of {total})".lstrip() if is_section else record.title
 
 
 def print_lacking(records: Sequence[DocumentRecord]) -> None:
-    """Prints on stderr how many documents lack a summary or contexts; threads get a summary on demand only."""
+    """Print on stderr how many documents lack a summary or contexts; threads get a summary on demand only."""
     lacking = [part for record in records for part in record.lacks]
     counts = {part: lacking.count(part) for part in dict.fromkeys(lacking)}
     if counts:
@@ -177,7 +177,7 @@ def print_lacking(records: Sequence[DocumentRecord]) -> None:
 
 
 def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
-    """Prints each hit with rank, relevance, title and headings, and a snippet with the words that match highlighted.
+    """Print each hit with rank, relevance, title and headings, and a snippet with the words that match highlighted.
 
     A message is named by its author, time and channel. `languages` are those of the collection; only where they are
     several is that of each hit detected.
@@ -213,7 +213,7 @@ def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
 
 
 def join_headings(name: str, headings: Sequence[str]) -> str:
-    """The title of a document and the headings below it, without the first of them where the title ends with these."""
+    """Join the title of a document and its headings, without the first of them where the title ends with these."""
     for count in range(len(headings), 0, -1):
         first = " > ".join(headings[:count])
         if name == first or name.endswith(f" > {first}"):
@@ -222,24 +222,24 @@ def join_headings(name: str, headings: Sequence[str]) -> str:
 
 
 def format_message_origin(message: PassageMessage) -> str:
-    """Who wrote a message, when and in which channel, after an arrow if it is a reply."""
+    """Format who wrote a message, when and in which channel, after an arrow if it is a reply."""
     channel = f"#{message.channel}" if message.channel else ""
     said_by = "  ".join(filter(None, (format_attribution(message.author, message.at), channel)))
     return f"{format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)}{said_by}".strip()
 
 
 def print_message(message: Message) -> None:
-    """Prints a message after who wrote it and when."""
+    """Print a message after who wrote it and when."""
     print_text(format_said(message.author, message.at, message.text))
 
 
 def print_no_results(reason: str, *, err: bool = False) -> None:
-    """Prints that nothing was found, and why."""
+    """Print that nothing was found, and why."""
     print_line((f"No results: {reason}", "yellow"), err=err)
 
 
 def print_context(context: "Context") -> None:
-    """Prints the text of a context on stdout and its counts on stderr."""
+    """Print the text of a context on stdout and its counts on stderr."""
     if context.text:
         print_text(context.text)
     if not context.passages and context.reason:
@@ -253,7 +253,7 @@ def print_context(context: "Context") -> None:
 
 
 def print_citation_checks(checks: "Sequence[tuple[str, Sequence[CitationCheck]]]") -> None:
-    """Prints the citations of each answer that are no longer valid, and the number of valid answers."""
+    """Print the citations of each answer that are no longer valid, and the number of valid answers."""
     valid = 0
     for question, checked in checks:
         invalid = [check for check in checked if check.standing != "stands"]
@@ -268,14 +268,14 @@ def print_citation_checks(checks: "Sequence[tuple[str, Sequence[CitationCheck]]]
 
 
 def print_pairs(pairs: Mapping[str, Any]) -> None:
-    """Prints one line per name and value, aligned."""
+    """Print one line per name and value, aligned."""
     width = max(map(len, pairs), default=0) + 2
     for name, value in pairs.items():
         print_line((f"{name:<{width}}", "bold"), (str(value), ""))
 
 
 def describe_status(stats: StoreStats, *, place: str, is_whole: bool) -> dict[str, str]:
-    """The counts of a collection, or of a part of it, in words; what is empty is not worth a line."""
+    """Describe the counts of a collection, or of a part of it, in words; what is empty is not worth a line."""
     lacking = {"summary": stats.without_summary, "contexts": stats.without_contexts}
     missing = " and ".join(
         f"{format_count(count, 'document')} without {what}" for what, count in lacking.items() if count
@@ -293,7 +293,7 @@ def describe_status(stats: StoreStats, *, place: str, is_whole: bool) -> dict[st
 
 
 def format_bytes(count: int) -> str:
-    """The size of a file or collection: `1.9 MB`."""
+    """Format the size of a file or collection: `1.9 MB`."""
     for power, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= power:
             return f"{count / power:.1f} {unit}"
@@ -301,7 +301,7 @@ def format_bytes(count: int) -> str:
 
 
 def print_config(config: Mapping[str, Any]) -> None:
-    """Prints one line per setting: name, value, origin."""
+    """Print one line per setting: name, value, origin."""
     from clew.surface.to_json import dump_json
 
     print_line((f"# {config['file'] or 'no clew.toml here or in a parent folder'}", "dim"))
@@ -314,12 +314,12 @@ _WORD = compile_pattern(rf"{WORD}(?:[.'’-]{WORD})*")
 
 
 def extract_query_terms(query: str, language: str) -> frozenset[str]:
-    """The terms of a query, to find its words in a text of a language."""
+    """Extract the terms of a query, to find its words in a text of a language."""
     return frozenset(chain.from_iterable(analyse_query(query, [language])))
 
 
 def make_snippet(text: str, query_terms: frozenset[str], *, width: int, language: str = DEFAULT) -> list[str]:
-    """Up to two lines of the text, from where the query's words are densest."""
+    """Make up to two lines of the text, from where the query's words are densest."""
     flat = " ".join(text.split())
     width = max(20, width)
     room = 2 * width - 10
@@ -335,7 +335,7 @@ def make_snippet(text: str, query_terms: frozenset[str], *, width: int, language
 
 
 def highlight_terms(line: str, query_terms: frozenset[str], *, language: str = DEFAULT) -> list[tuple[str, str]]:
-    """The line in parts, each with its rich style: the query's words stand out."""
+    """Split the line into parts, each with its rich style: the query's words stand out."""
     parts: list[tuple[str, str]] = []
     at = 0
     for start, end in _find_spans(line, query_terms, language):
@@ -345,7 +345,7 @@ def highlight_terms(line: str, query_terms: frozenset[str], *, language: str = D
 
 
 def _find_spans(line: str, query_terms: frozenset[str], language: str) -> Iterator[Span]:
-    """The words of a line that have terms of the query; of what is written without spaces, the terms themselves."""
+    """Find the words of a line that have terms of the query; in a script without spaces, the terms themselves."""
     for word in _WORD.finditer(line):
         if not _has_terms(word[0], query_terms, language):
             continue
@@ -377,7 +377,7 @@ _SHOWN_NAMES = 3  # of the documents that would be dropped
 
 
 def print_passed_over(entries: Sequence[PassedOver], *, verbose: bool) -> None:
-    """Prints on stderr how many files were passed over for each reason; with `verbose` each of them."""
+    """Print on stderr how many files were passed over for each reason; with `verbose` each of them."""
     if not entries:
         return
     counts = ", ".join(f"{count:,} {reason}" for reason, count in count_passed_over(entries).items())
@@ -388,7 +388,7 @@ def print_passed_over(entries: Sequence[PassedOver], *, verbose: bool) -> None:
 
 
 def confirm_drop(held_back: Sequence[str]) -> bool:
-    """Asks on a terminal whether the documents are to be dropped; False where nobody can be asked."""
+    """Ask on a terminal whether the documents are to be dropped; False where nobody can be asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     import typer
@@ -400,7 +400,7 @@ def confirm_drop(held_back: Sequence[str]) -> bool:
 
 
 def confirm_named_drop(names: Sequence[str]) -> None:
-    """Shows on a terminal the documents that names stand for, and asks; aborts if they are to stay."""
+    """Show on a terminal the documents that names stand for, and ask; abort if they are to stay."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     import typer
@@ -410,7 +410,7 @@ def confirm_named_drop(names: Sequence[str]) -> None:
 
 
 def print_drop(names: Sequence[str], *, as_json: bool) -> None:
-    """Prints the documents that would be dropped."""
+    """Print the documents that would be dropped."""
     if as_json:
         print_json({"documents": names})
         return
@@ -426,7 +426,7 @@ def _list_names(names: Sequence[str], *, err: bool) -> None:
 
 
 def print_plan(plan: Plan, *, verbose: bool) -> None:
-    """Prints what `add` would do on stdout, and what fails or is passed over on stderr."""
+    """Print what `add` would do on stdout, and what fails or is passed over on stderr."""
     pairs = {
         "new documents": len(plan.added),
         "changed documents": len(plan.changed),

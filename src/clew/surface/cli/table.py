@@ -26,7 +26,7 @@ _JSON = compile_pattern(f"[{_CONTROLS}{_BIDI}{_INVISIBLE_MARKS}]")
 
 
 def clean_text(text: str, *, terminal: bool) -> str:
-    """The text without control characters other than line ends and tabs; on a terminal also without bidi characters."""
+    """Remove control characters but line ends and tabs from a text; on a terminal also bidi characters."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n")
@@ -34,17 +34,17 @@ def clean_text(text: str, *, terminal: bool) -> str:
 
 
 def clean_for_stream(text: str, stream: IO[str]) -> str:
-    """The text as it may be printed on a stream."""
+    """Return the text as it may be printed on a stream."""
     return clean_text(text, terminal=stream.isatty())
 
 
 def escape_json(text: str) -> str:
-    """JSON with the control and bidi characters of its texts as escapes; it means the same."""
+    """Escape the control and bidi characters in the texts of JSON; it means the same."""
     return _JSON.sub(lambda found: _escape_as_utf16(found[0]), text)
 
 
 def wrap_words(text: str, *, width: int, column: int = 0) -> str:
-    """The text with line ends where words would pass the width; `column` is where its first line begins.
+    """Put line ends into a text where words would pass the width; `column` is where its first line begins.
 
     A word that is longer than a line is not broken, and an indented line, as of code, stays as it is.
     """
@@ -69,7 +69,7 @@ class CleanFormatter(logging.Formatter):
     """Formats log records without control characters, tracebacks included."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The cleaned text of a record."""
+        """Format the cleaned text of a record."""
         return clean_for_stream(super().format(record), sys.stderr)
 
 
@@ -91,11 +91,10 @@ def print_table(
     optional: Sequence[str] = (),
     texts: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Prints a header and the rows: all columns, tab-separated, in a pipe; what fits on a terminal.
+    """Print a header and the rows: all columns, tab-separated, in a pipe; what fits on a terminal.
 
-    There the `optional` columns are left out, the first named first, until the rows fit with the `texts` shortened to
-    no less than these widths. Nothing is broken across lines. `--json` has everything.
-    Where there are no rows, nothing is printed.
+    On a terminal, optional columns are dropped in the order given until the rows fit. `texts` are shortened, to no less
+    than these widths. Nothing is broken across lines. `--json` has everything. Without rows, nothing is printed.
     """
     if not rows:
         return
@@ -124,7 +123,7 @@ def fit_table(
     optional: Sequence[str] = (),
     texts: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
-    """The lines of a table within a width: the header, then the rows."""
+    """Fit a table into a width; return its lines: the header, then the rows."""
     shown = [name for name in columns if name not in texts or any(row[columns.index(name)] for row in rows)]
     natural = {name: max(map(_measure, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)}
     least = {name: min(natural[name], texts.get(name, natural[name])) for name in columns}
@@ -144,7 +143,7 @@ def fit_table(
 
 
 def _narrow_texts(widths: dict[str, int], floors: Mapping[str, int], width: int) -> None:
-    """Makes the widest texts narrower, down to their floors, until the columns fit a width."""
+    """Make the widest texts narrower, down to their floors, until the columns fit a width."""
     while (over := _sum_widths(list(widths), widths) - width) > 0:
         wide = sorted((name for name in floors if widths[name] > floors[name]), key=lambda name: widths[name])
         if not wide:
@@ -154,7 +153,7 @@ def _narrow_texts(widths: dict[str, int], floors: Mapping[str, int], width: int)
 
 
 def shorten(text: str, width: int, *, keeps_end: bool = False) -> str:
-    """The text within a width, without its end, or with `keeps_end` without its beginning; a path keeps its end."""
+    """Cut a text to a width, at its end, or with `keeps_end` at its beginning; a path keeps its end."""
     if _measure(text) <= width:
         return text
     keeps_end = keeps_end or ("/" in text and " " not in text)
@@ -177,7 +176,7 @@ def _sum_widths(names: Sequence[str], widths: dict[str, int]) -> int:
 
 
 def _measure(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Count the columns of a terminal that a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def start_worker(start: "Invocation") -> int:
-    """The process id of a worker that runs the jobs of a collection and ends when there are no more."""
+    """Start a worker that runs the jobs of a collection and ends when there are no more; return its process id."""
     command = [sys.executable, "-m", "clew", "jobs", "work", "--alone"]
     if start.file:
         command += ["--config", str(start.file.absolute())]
@@ -33,7 +33,7 @@ def start_worker(start: "Invocation") -> int:
 
 
 def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) -> bool:
-    """Says on stderr what to do if jobs wait and no worker is at work; whether it did."""
+    """Say on stderr what to do if jobs wait and no worker is at work; return whether it did."""
     from clew.engine.jobs import has_worker
     from clew.surface.cli import render
 
@@ -46,7 +46,7 @@ def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) 
 
 
 def make_environment(start: "Invocation", environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the worker: the collection and models of this command, whose options it does not get.
+    """Make the environment of the worker: the collection and models of this command, whose options it does not get.
 
     Not as arguments: an address may hold a password, and arguments can be read by everybody on the machine.
     """

@@ -7,5 +7,5 @@ MCP_HINT: Final = "pip install 'clew[mcp]' adds it"
 
 
 def is_mcp_installed() -> bool:
-    """Whether the package of the protocol, an extra of Clew, is installed."""
+    """Return whether the package of the protocol, an extra of Clew, is installed."""
     return find_spec("mcp") is not None

@@ -27,7 +27,7 @@ def make_mcp_server(
     collection: Callable[[Context], str],
     middleware: Sequence[ServerMiddleware[Any]] = (),
 ) -> MCPServer[Any]:
-    """The MCP server over the engines that `call` opens; `middleware` is called around every request."""
+    """Make the MCP server over the engines that `call` opens; `middleware` is called around every request."""
     return MCPServer(
         "clew",
         instructions=INSTRUCTIONS,
@@ -39,7 +39,7 @@ def make_mcp_server(
 
 
 def make_local_server(engine: Engine, *, collection: str, read_only: bool) -> MCPServer[Any]:
-    """The MCP server over one open engine, for whoever started it."""
+    """Make the MCP server over one open engine, for whoever started it."""
     limiter = CapacityLimiter(MAX_CONCURRENT)
 
     async def call(_: Context, verb: Callable[[Engine], T], *, write: bool = False) -> T:  # noqa: ARG001

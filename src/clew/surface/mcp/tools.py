@@ -38,7 +38,7 @@ class CallEngine(Protocol):
     """Runs a verb on the engine that the caller of a tool may use, in a thread."""
 
     def __call__(self, context: Context, verb: Callable[[Engine], T], /, *, write: bool = False) -> Awaitable[T]:
-        """The result of the verb."""
+        """Run the verb and return its result."""
 
 
 # -- what the tools do; `query` is named so in all of them
@@ -183,7 +183,7 @@ def add(engine: Engine, *, title: str, text: str) -> r.AddedDocument:
 
 
 def _take(name: str, kind: Any, default: Any = Parameter.empty, **bounds: Any) -> Parameter:
-    """A parameter that no request has."""
+    """Make a parameter that no request has."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, Field(**bounds)])
 
 
@@ -217,7 +217,7 @@ TOOLS: dict[Callable[..., Any], Iterable[Parameter]] = {
 
 
 def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Context], str]) -> list[Tool]:
-    """The tools over engines that `call` opens; without `add` where nothing may be changed."""
+    """Make the tools over engines that `call` opens; without `add` where nothing may be changed."""
     offered = {do: taken for do, taken in TOOLS.items() if not (read_only and do.__name__ in WRITING)}
     return [_make_tool(do, list(taken), call, collection) for do, taken in offered.items()]
 
@@ -226,7 +226,7 @@ class PlainTool(Tool):
     """A tool that says in plain words which of its arguments is wrong."""
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
-        """What the tool returns."""
+        """Run the tool and return its result."""
         try:
             return await super().run(arguments, context, convert_result)
         except ToolError as error:
@@ -240,7 +240,7 @@ class PlainTool(Tool):
 def _make_tool(
     do: Callable[..., Any], taken: list[Parameter], call: CallEngine, collection: Callable[[Context], str]
 ) -> Tool:
-    """A tool that refuses arguments it does not have."""
+    """Make a tool that refuses arguments it does not have."""
     name, is_writing = do.__name__, do.__name__ in WRITING
 
     async def run(context: Context, **given: Any) -> CallToolResult:

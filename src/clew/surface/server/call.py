@@ -33,7 +33,7 @@ Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`cur
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Raises SettingsError if the query string has a parameter that the path does not know, or one of its own twice."""
+    """Raise SettingsError if the query string has a parameter that the path does not know, or one of its own twice."""
     route = request.scope["route"]
     if not request.query_params or not route.include_in_schema:  # what is not in it refuses by itself, or is a page
         return
@@ -48,7 +48,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
 
 
 def list_parameters(dependant: Dependant) -> dict[str, bool]:
-    """The parameters that a path and what it depends on take in the query string, and which of them are lists."""
+    """List the parameters that a path and what it depends on take in the query string, and which of them are lists."""
     found = {field.alias: get_origin(field.field_info.annotation) is list for field in dependant.query_params}
     for each in dependant.dependencies:
         found |= list_parameters(each)
@@ -73,18 +73,18 @@ class Caller:
         create: bool = False,
         pool: CallPool | None = None,
     ) -> Any:
-        """The result of a verb on the engine of the caller; `create` makes the collection if there is none."""
+        """Run a verb on the engine of the caller and return its result; `create` makes a collection that is missing."""
         if write:
             self.access.check_write()
         engines, threads = self.server.engines, pool or self.server.searches
         return await threads.run(lambda: self.access.call(engines, self.collection, verb, write=write, create=create))
 
     async def add(self, verb: Callable[[Engine], Any]) -> Any:
-        """The result of a verb that adds, in the threads of what takes long."""
+        """Run a verb that adds, in the threads of what takes long."""
         return await self.call(verb, write=True, create=True, pool=self.server.answers)
 
     async def plan(self, verb: Callable[[Engine], T]) -> T:
-        """The result of a verb that changes nothing, on an empty collection where there is none."""
+        """Run a verb that changes nothing, on an empty collection where there is none."""
         self.access.check_write()
         collection, engines = self.choose_collection(), self.server.engines
 
@@ -95,11 +95,11 @@ class Caller:
         return await self.server.answers.run(call)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of a call that blocks."""
+        """Run a call that blocks, and return its result."""
         return await self.server.searches.run(call)
 
     def choose_collection(self) -> str:
-        """The collection that the request is about."""
+        """Choose the collection that the request is about."""
         return self.access.choose_collection(self.collection, self.server.start.collection)
 
 
@@ -161,7 +161,7 @@ def serve(
 
 
 def _list_parameters(request: type[q.Request[Any]], path: str) -> tuple[list[Parameter], dict[str, str]]:
-    """The parameters of a path and its query string besides a body, and the name that each field has among them."""
+    """List the parameters of a path and its query string besides a body, and the name of each field among them."""
     placed = set(re.findall(r"{(\w+)", path))
     parameters, names = [_make_parameter("caller", Calling)], {}
     for each in list_fields(request, "http"):
@@ -181,12 +181,12 @@ def _make_parameter(name: str, kind: Any, default: Any = ...) -> Parameter:
 
 
 def reply_json(value: Any, *, status: int = 200) -> Response:
-    """A reply with the JSON of a value, as the command line prints it."""
+    """Make a reply with the JSON of a value, as the command line prints it."""
     return Response(dump_json(value).encode("utf-8", "replace"), status_code=status, media_type="application/json")
 
 
 def document_replies(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The errors that an operation may reply with, besides those of every one."""
+    """Return document the errors that an operation may reply with, besides those of every one."""
     always = (400, 401, 403, 408, 413, 421, 422, 429, 500, 501, 502, 503, 504)
     return {status: {"model": ErrorReply, "description": _MEANINGS[status]} for status in sorted({*always, *statuses})}
 

@@ -28,7 +28,7 @@ class Worker:
     stop: threading.Event
 
     def end(self) -> None:
-        """Waits until the thread has given its job back."""
+        """Wait until the thread has given its job back."""
         self.stop.set()
         self.thread.join()
 
@@ -48,7 +48,7 @@ class Engines:
         self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def get(self, collection: str, *, create: bool = False) -> Engine:
-        """The engine of a collection; NotFound if there is none, unless `create`."""
+        """Return the engine of a collection; NotFound if there is none, unless `create`."""
         with self._lock:
             if collection in self._engines:
                 return self._engines[collection]
@@ -66,7 +66,7 @@ class Engines:
 
     @contextmanager
     def open_or_empty(self, collection: str) -> Iterator[Engine]:
-        """The engine of a collection, or one over an empty one in memory if there is none: nothing is made."""
+        """Open the engine of a collection, or one over an empty one in memory if there is none: nothing is made."""
         try:
             engine = self.get(collection)
         except NotFound:
@@ -76,11 +76,11 @@ class Engines:
             yield engine
 
     def holds(self, collection: str, engine: Engine) -> bool:
-        """Whether an engine is still that of its collection, and not closed since."""
+        """Return whether an engine is still that of its collection, and not closed since."""
         return self._engines.get(collection) is engine
 
     def drop(self, collection: str) -> DroppedCollection:
-        """Closes a collection and removes it for good; what it was. Nobody opens it again meanwhile."""
+        """Close a collection and remove it for good; return what it was. Nobody opens it again meanwhile."""
         with self._lock:
             opening = self._opening[collection]
         with opening:
@@ -93,11 +93,11 @@ class Engines:
             return Engine.drop_collection(self.start.path, collection)
 
     def count_open(self) -> int:
-        """How many collections are open."""
+        """Count the open collections."""
         return len(self._engines)
 
     def close(self) -> None:
-        """Gives running jobs back to the queue, and closes every engine."""
+        """Give running jobs back to the queue, and close every engine."""
         with self._lock:
             self._closed = True
             engines, self._engines = list(self._engines.values()), {}
@@ -123,7 +123,7 @@ class Engines:
         return engine
 
     def _get_embedder(self, collection: str) -> Embedder:
-        """The embedder of a collection; those of one name share it."""
+        """Return the embedder of a collection; those of one name share it."""
         path, settings = self.start.path, self.start.settings
         stored = drivers.read_stored_embedder_name(path, collection)
         name = drivers.choose_embedder_name(settings.embedder.name, stored)
@@ -144,7 +144,7 @@ class Engines:
             worker.thread.start()
 
     def _work(self, collection: str, engine: Engine, stop: threading.Event) -> None:
-        """Runs the jobs of a collection until it is closed."""
+        """Run the jobs of a collection until it is closed."""
         while not stop.is_set():
             try:
                 engine.run_jobs(wait=True, stop=stop, on_job=lambda job: self._report(collection, job))

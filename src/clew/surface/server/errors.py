@@ -115,14 +115,14 @@ class TimeExceeded(RequestRejected):
 
 
 def get_status(error: BaseException) -> int:
-    """The status of an error: its own, that of the table, or 500."""
+    """Return the status of an error: its own, that of the table, or 500."""
     if isinstance(error, RequestRejected):
         return error.status
     return next((STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), 500)
 
 
 def error_to_json(error: BaseException) -> dict[str, Any]:
-    """The body of an error: its type as in Python, a code, what is wrong, and what to do next.
+    """Return the body of an error: its type as in Python, a code, what is wrong, and what to do next.
 
     An error that Clew did not raise on purpose tells nothing of itself: the log has it, under the id of the request.
     """
@@ -132,14 +132,14 @@ def error_to_json(error: BaseException) -> dict[str, Any]:
 
 
 def make_error_json(name: str, message: str) -> dict[str, Any]:
-    """The body of an error of this name; the part of the message after its last semicolon is the advice."""
+    """Make the body of an error of this name; the part of the message after its last semicolon is the advice."""
     code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     advice = message.rpartition("; ")[2].strip() if "; " in message else ""
     return {"error": {"type": name, "code": code, "message": message, "advice": advice}}
 
 
 def format_error_body(error: BaseException, request_id: str) -> tuple[int, bytes]:
-    """The status and the body of an error."""
+    """Format the status and the body of an error."""
     body = error_to_json(error)
     body["error"]["request_id"] = request_id
     return get_status(error), json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -162,12 +162,12 @@ class Places:
         self._pattern = re.compile(rf"(?<![\w./-])(?:{'|'.join(longest_first)})(?![\w-])")
 
     def hide(self, text: str) -> str:
-        """The text without the addresses."""
+        """Remove the addresses from a text."""
         return self._pattern.sub(SHOWN, text)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """An error of Clew that leaves the block names none of them."""
+        """Hide the addresses in an error of Clew that leaves the block."""
         try:
             yield
         except ClewError as error:
@@ -179,7 +179,7 @@ _OWN = ("root", "is_upload")  # of a request: for the worker alone
 
 
 def job_to_reply(job: Job, places: Places) -> dict[str, Any]:
-    """The JSON of a job; paths are relative to the folder of the upload, or the last part of one elsewhere.
+    """Return the JSON of a job; paths are relative to the folder of the upload, or the last part of one elsewhere.
 
     Its errors do not tell where the store is.
     """
@@ -194,7 +194,7 @@ def job_to_reply(job: Job, places: Places) -> dict[str, Any]:
 
 
 def _rename(value: Any, names: dict[str, str], places: Places) -> Any:
-    """The value with every path in its texts replaced by its name."""
+    """Replace every path in the texts of a value by its name."""
     if isinstance(value, str):
         for path, name in names.items():
             value = value.replace(path, name)

@@ -37,12 +37,12 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def format_event(name: str, data: str) -> str:
-    """One event; the data is JSON, which has no line breaks of its own."""
+    """Format one event; the data is JSON, which has no line breaks of its own."""
     return f"event: {name}\ndata: {data}\n\n"
 
 
 def format_answer_event(event: AnswerEvent) -> Iterator[str]:
-    """An event of an answer as it is sent; the last becomes citations, answer, and the error of a broken one."""
+    """Format an event of an answer as it is sent; the last becomes citations, answer, and the error of a broken one."""
     if isinstance(event, TokenEvent):
         yield format_event("token", dump_json({"text": event.text}))
     elif isinstance(event, StepStartEvent):
@@ -63,7 +63,7 @@ def format_answer_event(event: AnswerEvent) -> Iterator[str]:
 
 
 def reply_events(events: AsyncIterator[str]) -> Response:
-    """A reply that sends the events as they come; an error is the last one."""
+    """Make a reply that sends the events as they come; an error is the last one."""
     return StreamingResponse(_end_with_error(events), media_type="text/event-stream", headers=_HEADERS)
 
 
@@ -90,7 +90,7 @@ class Streams:
 
     @asynccontextmanager
     async def open(self, make: Callable[[], EventStream]) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
-        """The events of a stream; it is closed after the block, which ends its work.
+        """Open the events of a stream; it is closed after the block, which ends its work.
 
         Its place is another's when the work has ended: a client that hangs up cannot start more than it may.
         """
@@ -120,11 +120,11 @@ class Streams:
                 self._free()
 
     def count_open(self) -> int:
-        """The streams that run or wait, those included whose client is gone and whose work goes on."""
+        """Count the streams that run or wait, those included whose client is gone and whose work goes on."""
         return self._count
 
     def close(self) -> None:
-        """Ends every stream."""
+        """End every stream."""
         for stream in tuple(self._open):
             stream.close()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -57,12 +57,12 @@ class HostRules:
         self._names = None if is_wildcard(config.host) and not config.hosts else LOOPBACK_NAMES | own
 
     def check_host(self, host: str) -> None:
-        """Raises HostUnknown unless the request is for this server."""
+        """Raise HostUnknown unless the request is for this server."""
         if self._names is not None and split_host(host) not in self._names:
             raise HostUnknown("this server has another name; add it to server.hosts if it is meant")
 
     def check_origin(self, origin: str, host: str) -> dict[str, str]:
-        """The headers that let a page read the reply; NotAllowed if the page is of another origin."""
+        """Return the headers that let a page read the reply; NotAllowed if the page is of another origin."""
         given = origin.rstrip("/").lower()
         if given in self._origins:
             return {"access-control-allow-origin": origin, "vary": "origin"}
@@ -72,13 +72,13 @@ class HostRules:
 
 
 def split_host(host: str) -> str | None:
-    """The name in a Host header, without the port; None if it is no name and port."""
+    """Return the name in a Host header, without the port; None if it is no name and port."""
     found = _HOST.fullmatch(host)
     return (found["address"] or found["name"]).lower() if found else None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -88,7 +88,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether an address is every address of this machine."""
+    """Return whether an address is every address of this machine."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -108,7 +108,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and at what time
 
     def check(self, caller: str, now: float | None = None) -> None:
-        """Takes one from the bucket of a caller; RateExceeded, with the time to wait, if it is empty."""
+        """Take one from the bucket of a caller; RateExceeded, with the time to wait, if it is empty."""
         if not self._rate:
             return
         now = monotonic() if now is None else now
@@ -146,7 +146,7 @@ class LimitedBody:
         self._gone = asyncio.Event()
 
     async def open(self, headers: Mapping[str, str]) -> None:
-        """Checks the length that a request states: BodyTooLarge if it is beyond the limit."""
+        """Check the length that a request states: BodyTooLarge if it is beyond the limit."""
         length = headers.get("content-length")
         if length is not None:
             if not length.isascii() or not length.isdigit():
@@ -157,14 +157,14 @@ class LimitedBody:
             self._read_ahead = await self.receive()  # it is there: whoever waits for the client to go can begin
 
     async def wait_gone(self) -> None:
-        """Returns when the client has gone, or has its reply; the body must be read by then."""
+        """Wait until the client has gone, or has its reply; the body must be read by then."""
         await self._complete.wait()
         while not self._gone.is_set() and (await self._receive())["type"] != "http.disconnect":
             pass
         self._gone.set()
 
     async def receive(self) -> "Message":
-        """The next part of the body; later, that the client is gone."""
+        """Return the next part of the body; later, that the client is gone."""
         if self._read_ahead is not None:
             message, self._read_ahead = self._read_ahead, None
             return message
@@ -218,7 +218,7 @@ class Reply:
         self._is_replaced = False
 
     async def send(self, message: "Message") -> None:
-        """Passes on a message of the application; once a body was rejected, that is the reply."""
+        """Pass on a message of the application; once a body was rejected, that is the reply."""
         if self._is_replaced:
             return
         if message["type"] == "http.response.start":
@@ -235,12 +235,12 @@ class Reply:
         self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def end_stream(self, error: RequestRejected) -> None:
-        """Ends the events of a reply with one that says why."""
+        """End the events of a reply with one that says why."""
         event = f"event: error\ndata: {dump_json(error_to_json(error))}\n\n"
         await self.send({"type": "http.response.body", "body": event.encode()})
 
     async def send_error(self, error: BaseException) -> None:
-        """Replies with an error, unless a reply has begun."""
+        """Reply with an error, unless a reply has begun."""
         if self.status:
             return
         self.status, body = format_error_body(error, self._request_id)
@@ -249,7 +249,7 @@ class Reply:
         await self._send_whole(body, "application/json")
 
     async def send_preflight(self) -> None:
-        """Tells a browser what a page of another origin may send."""
+        """Tell a browser what a page of another origin may send."""
         self.status = 204
         self.headers |= {
             "access-control-allow-methods": "GET, POST, DELETE",
@@ -259,7 +259,7 @@ class Reply:
         await self._send_whole(b"", "")
 
     def abandon(self) -> None:
-        """Records that the client was gone before the reply."""
+        """Record that the client was gone before the reply."""
         self.status = self.status or CLIENT_GONE
 
     async def _send_whole(self, body: bytes, media_type: str) -> None:
@@ -275,7 +275,7 @@ class Reply:
 
 
 def _split(message: "Message") -> Iterator["Message"]:
-    """The message in parts, where it has a long body."""
+    """Yield the message in parts, where it has a long body."""
     body = message.get("body", b"")
     last = max(0, (len(body) - 1) // PART * PART)
     for start in range(0, last, PART):
@@ -294,7 +294,7 @@ async def run_watched(
     check_key: Callable[[], Awaitable[object]] | None,
     is_closing: Callable[[], bool],
 ) -> None:
-    """Runs a call of the application; it is cancelled once nobody is there for it.
+    """Run a call of the application; it is cancelled once nobody is there for it.
 
     Work in a thread then ends at its next step. A stream whose key was revoked or has expired, and one that is open
     when the server stops, ends with an event that says so.
@@ -322,7 +322,7 @@ async def run_watched(
 async def _find_end(
     check_key: Callable[[], Awaitable[object]] | None, is_closing: Callable[[], bool]
 ) -> RequestRejected | None:
-    """Why a stream must end now, if it must."""
+    """Return why a stream must end now, if it must."""
     if is_closing():
         return ServerBusy("the server is shutting down; ask again later")
     try:
@@ -334,7 +334,7 @@ async def _find_end(
 
 
 async def _cancel(task: "asyncio.Future[Any]") -> None:
-    """Ends a task and waits for it; an error that it had is another's to raise."""
+    """End a task and wait for it; an error that it had is another's to raise."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
@@ -379,7 +379,7 @@ class Guard:
         REQUEST_ID.reset(token)
 
     async def _answer(self, scope: "Scope", headers: dict[str, str], body: LimitedBody, reply: Reply) -> None:
-        """Lets a request through and sends its error, if it has one."""
+        """Let a request through and send its error, if it has one."""
         try:
             await self._pass_on(scope, headers, body, reply)
         except RequestRejected as error:
@@ -414,7 +414,7 @@ class Guard:
         )
 
     async def _admit(self, scope: "Scope", headers: dict[str, str]) -> Access:
-        """The rights of a request, if its caller has not sent too many."""
+        """Admit a request and return its rights, if its caller has not sent too many."""
         try:
             access = await self._authenticate(scope, headers)
         except KeyInvalid:
@@ -436,7 +436,7 @@ class Guard:
         return await to_thread.run_sync(work)  # the keys may be in a database far away
 
     def _record(self, scope: "Scope", reply: Reply, seconds: float) -> dict[str, object]:
-        """Counts a request and writes it to the log; its attributes for a span."""
+        """Count a request and write it to the log; return its attributes for a span."""
         route = getattr(scope.get("route"), "path", "") or ("/mcp" if scope["path"].startswith("/mcp") else "other")
         access = scope.get("state", {}).get("access")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
@@ -465,7 +465,7 @@ def _read_headers(scope: "Scope") -> dict[str, str]:
 
 
 def _read_token(headers: dict[str, str]) -> str | None:
-    """The key of a request: a bearer token, or the header x-api-key."""
+    """Read the key of a request: a bearer token, or the header x-api-key."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and token.strip():
         return token.strip()

@@ -56,7 +56,7 @@ class Key:
     hash: str = field(default="", repr=False)
 
     def describe_problem(self, now: datetime) -> str:
-        """Why the key opens nothing: revoked or expired; empty if it is valid."""
+        """Explain why the key opens nothing: revoked or expired; empty if it is valid."""
         if self.revoked is not None:
             return "the key was revoked; ask for another"
         if self.expires is not None and self.expires <= now:
@@ -64,7 +64,7 @@ class Key:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        """The key without its hash, for people."""
+        """Return the key without its hash, for people."""
         times = {name: getattr(self, name) for name in ("created", "expires", "revoked")}
         return {
             "id": self.id,
@@ -89,7 +89,7 @@ class Keys:
         self.place = f"{mask_secrets(path)} ({drivers.SERVER})"
 
     def exists(self) -> bool:
-        """Whether a key was ever made; then one is needed everywhere, until `reset`."""
+        """Return whether a key was ever made; then one is needed everywhere, until `reset`."""
         made: bool | None = self._read([_MADE]).get(_MADE)
         if made is None and self._was_made:
             raise DriverFailed(f"the keys in {self.place} are gone; restore a backup, or start the server again")
@@ -106,7 +106,7 @@ class Keys:
         return sum(not key.describe_problem(now) for key in self.read().values())
 
     def find(self, token: str) -> Key | None:
-        """The key of a token, valid or not; None if there is none."""
+        """Find the key of a token, valid or not; None if there is none."""
         prefix, _, rest = token.partition("_")
         key_id, _, secret = rest.partition("_")
         key = self._parse(self._read([key_id])).get(key_id)
@@ -123,7 +123,7 @@ class Keys:
         where: Filter = EVERYTHING,
         expires: datetime | None = None,
     ) -> tuple[Key, str]:
-        """Makes a key; it and its token, which is not kept anywhere."""
+        """Make a key; return it and its token, which is not kept anywhere."""
         if rights == "write" and where != EVERYTHING:
             raise SettingsError("a key with a filter only reads; leave out the filter, or --write")
         parse_filter(filter_to_json(where))  # what cannot be read back is refused
@@ -148,7 +148,7 @@ class Keys:
         return self._change(add), f"{PREFIX}_{key.id}_{secret}"
 
     def revoke(self, name: str) -> Key:
-        """The key of an id or name, which opens nothing from now on; one that was revoked stays as it is."""
+        """Revoke the key of an id or name: it opens nothing from now on; one that was revoked stays as it is."""
 
         def revoke(keys: dict[str, Key]) -> Key:
             key = _get_key(keys, name)
@@ -157,7 +157,7 @@ class Keys:
         return self._change(revoke)
 
     def drop(self, name: str) -> Key:
-        """Remove the key of an id or name; returns it."""
+        """Remove the key of an id or name; return it."""
         return self._change(lambda keys: _get_key(keys, name), keeps=False)
 
     def reset(self) -> None:
@@ -188,7 +188,7 @@ class Keys:
             return self._store.keys if self._store else None
 
     def _identify_file(self) -> tuple[int, int] | None:
-        """The file of a folder's keys, since who has a file open can still read it after it is gone; OSError then."""
+        """Identify the file of a folder's keys: an open one can still be read after it is gone; OSError then."""
         folder = drivers.find_collection_folder(self._path, drivers.SERVER)
         found = (folder / "clew.db").stat() if folder else None
         return found and (found.st_dev, found.st_ino)
@@ -232,12 +232,12 @@ class Keys:
 
 
 def hash_secret(secret: str) -> str:
-    """The hash that is kept of a secret. It has 256 random bits, so a fast hash cannot be guessed back."""
+    """Hash a secret, for keeping. It has 256 random bits, so a fast hash cannot be guessed back."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _get_key(keys: Mapping[str, Key], name: str) -> Key:
-    """The key of an id, or else of a name: the one that is not revoked, where several have it."""
+    """Return the key of an id, or else of a name: the one that is not revoked, where several have it."""
     if name in keys:
         return keys[name]
     named = [key for key in keys.values() if key.name == name]
@@ -335,12 +335,12 @@ class Access:
         return self.where == EVERYTHING
 
     def check_write(self) -> None:
-        """Raises NotAllowed unless it may change collections."""
+        """Raise NotAllowed unless it may change collections."""
         if not self.can_write:
             raise NotAllowed("this may only read; use a key with the right to write, on a server that is not read-only")
 
     def choose_collection(self, name: str | None, default: str) -> str:
-        """The collection that a request is about: the one it names, the key's only one, or the server's."""
+        """Choose the collection that a request is about: the one it names, the key's only one, or the server's."""
         if not name and self.collections is not None and len(self.collections) == 1:
             return next(iter(self.collections))
         chosen = name or default
@@ -357,7 +357,7 @@ class Access:
         write: bool = False,
         create: bool = False,
     ) -> T:
-        """The result of a verb on a collection, within the filter of the key; `create` makes one if there is none."""
+        """Run a verb on a collection, within the filter of the key; `create` makes one if there is none."""
         if write:
             self.check_write()
         name = self.choose_collection(collection, engines.start.collection)
@@ -381,13 +381,13 @@ def reading_keys() -> Iterator[None]:
 
 
 def make_access(key: Key, *, read_only: bool) -> Access:
-    """The rights of a key, on a server that may be read-only."""
+    """Make the rights of a key, on a server that may be read-only."""
     can_write = key.rights == "write" and key.where == EVERYTHING and not read_only
     return Access(key.id, key.collections, key.where, can_write, has_key=True)
 
 
 def authenticate(keys: Keys, token: str | None, client: str, *, needs_key: bool, read_only: bool) -> Access:
-    """The rights of a request by its token; KeyInvalid if it needs a valid one and has none."""
+    """Return the rights of a request by its token; KeyInvalid if it needs a valid one and has none."""
     with reading_keys():
         if not needs_key and not keys.exists():  # clients of OpenAI send some key, whether it is needed or not
             return Access(client, can_write=not read_only)

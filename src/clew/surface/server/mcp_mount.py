@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 
 async def refuse_stream(_: Request) -> Response:
-    """405 for GET: without sessions there is nothing that a stream of the server could send."""
+    """Reply 405 to GET: without sessions there is nothing that a stream of the server could send."""
     raise HTTPException(405, headers={"allow": "POST"})
 
 
 async def _hide_writing(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """The tools that the key of the caller may use."""
+    """Leave only the tools that the key of the caller may use."""
     result = await call_next(ctx)
     request: Any = ctx.request
     if ctx.method == "tools/list" and not request.state.access.can_write:
@@ -40,7 +40,7 @@ async def _hide_writing(ctx: ServerRequestContext[Any, Any], call_next: CallNext
 
 
 def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
-    """The MCP server and its application. The guard before it checks hosts, origins, keys and bodies."""
+    """Make the MCP server and its application. The guard before it checks hosts, origins, keys and bodies."""
 
     def read_access(context: Context) -> tuple[Access, str]:
         request = context.request_context.request

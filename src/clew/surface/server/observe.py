@@ -22,7 +22,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Format the line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -38,7 +38,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json(stream: TextIO | None = None, *, level: int = logging.INFO) -> logging.Handler:
-    """Sends the log of Clew and of uvicorn to a stream, standard error by default; the handler."""
+    """Send the log of Clew and of uvicorn to a stream, standard error by default; return the handler."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     for name in ("clew", "uvicorn"):
@@ -69,16 +69,16 @@ class Metrics:
         self.in_progress = Gauge("clew_requests_in_progress", "Requests being served.", registry=self.registry)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts a request."""
+        """Count a request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def add_gauge(self, name: str, about: str, read: Callable[[], float]) -> None:
-        """Shows a number that is read when asked for."""
+        """Show a number that is read when asked for."""
         Gauge(name, about, registry=self.registry).set_function(read)
 
     def render(self) -> bytes:
-        """The text that Prometheus reads."""
+        """Render the text that Prometheus reads."""
         return generate_latest(self.registry)
 
 
@@ -86,7 +86,7 @@ _tracer: Any = None  # of OpenTelemetry, once spans are wanted
 
 
 def configure_spans(environ: Mapping[str, str] = os.environ) -> None:
-    """Sends spans to the exporter that OTEL_TRACES_EXPORTER names, such as `console`; without it nothing happens."""
+    """Send spans to the exporter that OTEL_TRACES_EXPORTER names, such as `console`; without it nothing happens."""
     name = environ.get("OTEL_TRACES_EXPORTER", "none")
     if name == "none":
         return
@@ -106,14 +106,14 @@ def configure_spans(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def use_provider(provider: Any) -> None:
-    """Makes spans with a tracer provider; with None, none."""
+    """Make spans with a tracer provider; with None, none."""
     global _tracer
     _tracer = None if provider is None else provider.get_tracer("clew")
 
 
 @contextmanager
 def start_span(name: str) -> Iterator[Any]:
-    """A span around a block; None where none are wanted."""
+    """Start a span around a block; None where none are wanted."""
     if _tracer is None:
         yield None
         return
@@ -122,6 +122,6 @@ def start_span(name: str) -> Iterator[Any]:
 
 
 def set_attributes(span: Any, attributes: Mapping[str, Any]) -> None:
-    """Sets what is known of a span, if there is one."""
+    """Set what is known of a span, if there is one."""
     if span is not None:
         span.set_attributes(dict(attributes))

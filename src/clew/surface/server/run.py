@@ -38,7 +38,7 @@ UNSENT: Final = 65_536  # bytes of a reply that the system takes ahead of what t
 
 
 def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Protocol]:
-    """The class of connections with these limits, as uvicorn takes it.
+    """Make the class of connections with these limits, as uvicorn takes it.
 
     Uvicorn closes a connection that is silent after a reply. It waits for ever for one that never sends a whole
     head, or the rest of a body that was answered early, and for one that does not read what was sent.
@@ -49,7 +49,7 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
 
         head_timer: asyncio.TimerHandle | None = None
         reply_timer: asyncio.TimerHandle | None = None
-        unread: int | None = None  # bytes of a stuck reply at the last look, where nothing was added since
+        unread: int | None = None  # of a stuck reply, the bytes left at the last check; None: it is not stuck
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -80,19 +80,19 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
             super().connection_lost(exc)
 
         def _time_head(self) -> None:
-            """Starts the clock where the next head is awaited, and stops it where one is there."""
+            """Start the clock where the next head is awaited, and stop it where one is there."""
             if not self._awaits_head() or self.transport.is_closing():
                 self._stop_timer()
             elif self.head_timer is None:
                 self.head_timer = self.loop.call_later(timeout, self.transport.close)
 
         def _awaits_head(self) -> bool:
-            """Whether no request is under way; what still comes of a body that has its reply is no request."""
+            """Return whether no request is under way; what still comes of a body that has its reply is no request."""
             is_answered = self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE
             return self.conn.their_state is h11.IDLE or is_answered
 
         def _check_reply(self) -> None:
-            """Cuts a connection whose client reads less than a kilobyte a second, also one that is closing."""
+            """Cut a connection whose client reads less than a kilobyte a second, also one that is closing."""
             self.reply_timer = self.loop.call_later(timeout, self._check_reply)
             left = self.transport.get_write_buffer_size()
             if not left or not (self.flow.write_paused or self.transport.is_closing()):
@@ -111,14 +111,14 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
 
 
 def _keep_unsent_small(connection: socket.socket | None) -> None:
-    """Lets the system take little of a reply ahead: then it is seen how fast the client reads, and memory is free."""
+    """Let the system take little of a reply ahead: then it is seen how fast the client reads, and memory is free."""
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if connection is not None and option is not None:
         connection.setsockopt(socket.IPPROTO_TCP, option, UNSENT)
 
 
 def _format_refusal() -> bytes:
-    """The reply to a connection too many."""
+    """Format the reply to a connection too many."""
     error = ServerBusy("too many connections are open; try again later")
     status, body = format_error_body(error, "")
     head = f"HTTP/1.1 {status} Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
@@ -129,7 +129,7 @@ GRACE_SECONDS = 20  # for running requests, when the server is told to stop
 
 
 def make_uvicorn(server: Server, on_start: Callable[[str], None] | None = None) -> uvicorn.Server:
-    """The uvicorn server over ours; `on_start` gets the address once it listens."""
+    """Make the uvicorn server over ours; `on_start` gets the address once it listens."""
     config = uvicorn.Config(
         make_app(server),
         host=server.config.host,
@@ -165,18 +165,18 @@ class _Announcing(uvicorn.Server):
 
 
 def find_port(running: uvicorn.Server) -> int:
-    """The port that a server listens on."""
+    """Find the port that a server listens on."""
     sockets = [each for server in running.servers for each in server.sockets]
     return int(sockets[0].getsockname()[1]) if sockets else running.config.port
 
 
 def format_address(host: str, port: int) -> str:
-    """The address as a URL."""
+    """Format the address as a URL."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run_server(server: Server, on_start: Callable[[str], None]) -> None:
-    """Serves until SIGINT or SIGTERM; DriverFailed if the address cannot be had."""
+    """Serve until SIGINT or SIGTERM; DriverFailed if the address cannot be had."""
     running = make_uvicorn(server, on_start)
     try:
         running.run()
@@ -198,7 +198,7 @@ Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one 
 
 
 def make_app(server: Server) -> ASGIApp:
-    """The ASGI application over a server, guarded."""
+    """Make the ASGI application over a server, guarded."""
     mcp_routes, mcp_sessions = _make_mcp(server)
     app = FastAPI(
         title="Clew",
@@ -251,7 +251,7 @@ def _make_lifespan(server: Server, mcp_sessions: AbstractAsyncContextManager[Non
 
 
 def lift_descriptions(schema: Any) -> Any:
-    """The schema, where a field that may be null has the description of what it is otherwise."""
+    """Give a field of the schema that may be null the description of what it is otherwise."""
     if isinstance(schema, list):
         return [lift_descriptions(each) for each in schema]
     if not isinstance(schema, dict):
@@ -266,7 +266,7 @@ def lift_descriptions(schema: Any) -> Any:
 
 
 def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
-    """The OpenAPI schema with the key that each operation needs, where keys are needed."""
+    """Add to the OpenAPI schema the key that each operation needs, where keys are needed."""
     with reading_keys():
         if is_loopback(server.config.host) and not server.keys.exists():
             return described
@@ -298,7 +298,7 @@ async def _reply_invalid(request: Request, error: Exception) -> Response:
 
 
 def describe_invalid(content_type: str, problems: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with a request, by the names of its fields."""
+    """Describe what is wrong with a request, by the names of its fields."""
     first = problems[0]
     if first["type"] == "json_invalid":
         place = f"{first['ctx']['error']} at character {first['loc'][-1]}"
@@ -328,7 +328,7 @@ async def _reply_http_error(request: Request, error: Exception) -> Response:
 
 
 def _list_methods(path: str) -> list[str]:
-    """The methods of a path, over all its routes."""
+    """List the methods of a path, over all its routes."""
     routes = (each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute))
     same = (each for each in routes if each.path_format == path and each.include_in_schema)
     return sorted(method for each in same for method in each.methods or ())

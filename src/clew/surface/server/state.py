@@ -61,13 +61,13 @@ class Server:
         self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
 
     def resume(self) -> None:
-        """Takes up the uploads that a former server accepted and did not finish, and from now on those of another."""
+        """Take up the uploads that a former server accepted and did not finish, and from now on those of another."""
         if not self.config.read_only:
             self.uploads.sweep(self.engines)
             self._sweeping.start()
 
     def _sweep_on(self) -> None:
-        """Looks for uploads whose server is gone, in collections that nobody has asked this one for yet."""
+        """Look for uploads whose server is gone, in collections that nobody has asked this one for yet."""
         while not self._stop_sweeping.wait(self.start.settings.jobs.lease):
             try:
                 self.uploads.sweep(self.engines)
@@ -75,14 +75,14 @@ class Server:
                 log.warning("the uploads could not be looked through", exc_info=True)
 
     def drop_collection(self, name: str) -> DroppedCollection:
-        """Closes a collection and removes it for good, with its uploads; what it was."""
+        """Close a collection and remove it for good, with its uploads; return what it was."""
         with self.uploads.changing(name):
             dropped = self.engines.drop(name)
             self.uploads.drop_collection(name)
         return dropped
 
     def close(self) -> None:
-        """Ends streams, takes no more calls, hands jobs back, and closes the collections."""
+        """End streams, take no more calls, hand jobs back, and close the collections."""
         self.is_closing = True
         self._stop_sweeping.set()
         if self._sweeping.is_alive():
@@ -103,7 +103,7 @@ class Server:
 
 
 def check_address(config: ServerConfig, keys: Keys) -> None:
-    """Raises SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys.
+    """Raise SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys.
 
     DriverFailed if the keys cannot be read.
     """
@@ -140,7 +140,7 @@ class CallPool:
         return len(self._calls)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of a call; ServerBusy where too many wait, TimeExceeded where it takes too long.
+        """Run a call and return its result; ServerBusy where too many wait, TimeExceeded where it takes too long.
 
         A call that nobody waits for any more is told so: a request to a model ends, other work at its next step.
         """
@@ -173,7 +173,7 @@ class CallPool:
                 cancelled.set()
 
     def close(self) -> None:
-        """Takes no further call and ends those that run, at their next step."""
+        """Take no further call and end those that run, at their next step."""
         self._closed = True
         for each in tuple(self._calls):
             each.set()
@@ -181,6 +181,6 @@ class CallPool:
 
 
 def _forget(future: "asyncio.Future[Any]") -> None:
-    """Takes the error of a call that nobody waits for, so that it is not reported as lost."""
+    """Take the error of a call that nobody waits for, so that it is not reported as lost."""
     if not future.cancelled():
         future.exception()

@@ -51,7 +51,7 @@ class Uploads:
 
     @contextmanager
     def save(self, collection: str, files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[Path]:
-        """The folder with the files of an upload, which are on the disk; it stays if the block ends without an error.
+        """Save the files of an upload to disk and yield their folder; it stays if the block ends without an error.
 
         SourceError if a file has a name that is no path below a folder, or that of another one.
         """
@@ -77,7 +77,7 @@ class Uploads:
 
     @contextmanager
     def changing(self, collection: str) -> Iterator[None]:
-        """Holds the uploads of a collection: its jobs are queued, or it is dropped, one at a time."""
+        """Hold the uploads of a collection: its jobs are queued, or it is dropped, one at a time."""
         with self._making:
             held = self._changing[collection]
         with held:
@@ -85,26 +85,26 @@ class Uploads:
 
     @contextmanager
     def queueing(self, collection: str, folder: Path) -> Iterator[None]:
-        """Holds the uploads of a collection while the job of a folder is queued; then it goes with the collection."""
+        """Hold the uploads of a collection while the job of a folder is queued; then it goes with the collection."""
         with self.changing(collection):
             yield
             self._saving.discard(folder)
 
     def remove_finished(self, job: Job) -> None:
-        """Removes the files of a job that is done or was cancelled; those of a failed one stay until it is gone."""
+        """Remove the files of a job that is done or was cancelled; those of a failed one stay until it is gone."""
         if job.state != "failed":
             for folder in self._find_folders(job):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def drop_collection(self, collection: str) -> None:
-        """Removes the uploads of a collection that is gone; one that is not queued yet will make it anew."""
+        """Remove the uploads of a collection that is gone; one that is not queued yet will make it anew."""
         place = self.folder / collection
         for folder in tuple(place.iterdir()) if place.is_dir() else ():
             if folder not in self._saving:
                 self._remove(folder)
 
     def sweep(self, engines: Engines) -> None:
-        """Opens the collections with uploads, so that their jobs go on, and removes what no job will read."""
+        """Open the collections with uploads, so that their jobs go on, and remove what no job will read."""
         if not self.folder.is_dir():
             return
         for place in sorted(path for path in self.folder.iterdir() if path.is_dir()):
@@ -123,19 +123,19 @@ class Uploads:
                     self._remove(folder)
 
     def _remove(self, folder: Path) -> None:
-        """Removes the folder of an upload, and that of its collection if no other is in it."""
+        """Remove the folder of an upload, and that of its collection if no other is in it."""
         shutil.rmtree(folder, ignore_errors=True)
         with self._making, suppress(OSError):  # others are in it
             folder.parent.rmdir()
 
     def _find_folders(self, job: Job) -> set[Path]:
-        """The folders of uploads that a job reads."""
+        """Find the folders of uploads that a job reads."""
         parents = {Path(source).parent for source in job.request.get("sources", ()) if "://" not in source}
         return {parent for parent in parents if parent.parent.parent == self.folder}
 
 
 def check_readable(engine: Engine, collection: str, folder: Path) -> None:
-    """Raises SourceError if nothing of an upload can be read and it would be the first of its collection.
+    """Raise SourceError if nothing of an upload can be read and it would be the first of its collection.
 
     So that a wrong name makes no collection. A large file is taken to be readable, since reading it may take long.
     """
@@ -156,7 +156,7 @@ def check_readable(engine: Engine, collection: str, folder: Path) -> None:
 
 
 def enqueue(engine: Engine, folder: Path) -> Job:
-    """Queues the files of an upload; their addresses are their names. Nothing of it is ignored: it was sent."""
+    """Queue the files of an upload; their addresses are their names. Nothing of it is ignored: it was sent."""
     return _set_apart(engine, folder).enqueue_add(*sorted(folder.iterdir()), settings=_keep_all(engine))
 
 
@@ -169,7 +169,7 @@ def _keep_all(engine: Engine) -> Settings:
 
 
 def parse_file_name(name: str) -> PurePosixPath:
-    """The path of an uploaded file below the folder of its upload; SourceError if the name is none."""
+    """Parse the path of an uploaded file below the folder of its upload; SourceError if the name is none."""
     plain = unicodedata.normalize("NFC", name).replace("\\", "/")
     shown = repr(plain if len(plain) <= MAX_SHOWN else f"{plain[:MAX_SHOWN]}…")
     parts = plain.split("/")

@@ -69,7 +69,7 @@ def load_invocation(
     overrides: Mapping[str, Any],
     folder: Path | None = None,
 ) -> Invocation:
-    """The collection and the settings from flags, environment and file.
+    """Load the collection and the settings from flags, environment and file.
 
     Without a `file`, the nearest `clew.toml` in the folder (default: the working directory) and above it is read.
     `overrides` are the flags by dotted name (`search.k`, `path`); None is a flag that was not given.
@@ -95,7 +95,7 @@ def load_invocation(
 
 
 def describe_settings(invocation: Invocation) -> dict[str, dict[str, Any]]:
-    """Every setting by its dotted name with its value and origin, secrets masked."""
+    """Return every setting by its dotted name with its value and origin, secrets masked."""
     values = {
         "path": invocation.path,
         "collection": invocation.collection,
@@ -108,13 +108,13 @@ def describe_settings(invocation: Invocation) -> dict[str, dict[str, Any]]:
 
 
 def list_setting_keys() -> dict[str, SettingKey]:
-    """The key of every setting (type, default, secret) by its dotted name."""
+    """List the key of every setting (type, default, secret) by its dotted name."""
     place = (SettingKey("path", str, ".clew"), SettingKey("collection", str, "default"))
     return {key.name: key for key in (*place, *_walk_setting_keys(Settings))}
 
 
 def find_settings_file(folder: Path) -> Path | None:
-    """The settings file in the folder or in the nearest parent that has one."""
+    """Find the settings file in the folder or in the nearest parent that has one."""
     places = (place / FILE for place in (folder, *folder.parents))
     return next((place for place in places if place.is_file()), None)
 
@@ -163,7 +163,7 @@ def _read_settings_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator
 
 
 def _resolve_lance_folder(address: str, folder: Path) -> str:
-    """The address of a folder of Lance datasets that is relative to another folder."""
+    """Resolve the address of a folder of Lance datasets that is relative to another folder."""
     from urllib.parse import quote
 
     return _LANCE + str(Path(quote(str(folder.resolve()))) / address.removeprefix(_LANCE))
@@ -172,7 +172,7 @@ def _resolve_lance_folder(address: str, folder: Path) -> str:
 def _flatten_toml_table(
     table: Mapping[str, Any], known: Mapping[str, SettingKey], place: str, prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The values of a TOML table by dotted name; an unknown name is an error."""
+    """Flatten a TOML table to values by dotted name; an unknown name is an error."""
     for word, value in table.items():
         name = prefix + word
         if any(other.startswith(f"{name}.") for other in known):
@@ -208,7 +208,7 @@ def _check_setting_value(key: SettingKey, value: Any, place: str) -> Any:
 
 
 def suggest_setting(name: str, known: list[str]) -> str:
-    """A hint for an unknown name: what replaced it, or the nearest setting, by its whole name or else its last part."""
+    """Hint at what an unknown name may mean: its successor, or the nearest setting, by its whole name or last part."""
     if removed := REMOVED.get(name.removeprefix("CLEW_").lower().replace("__", ".")):
         return removed
     last = {other.rsplit(".", 1)[-1]: other for other in reversed(known)}
@@ -222,7 +222,7 @@ def suggest_setting(name: str, known: list[str]) -> str:
 
 
 def _to_relative_path(file: Path) -> str:
-    """The path of the file relative to the working directory if it is below it, otherwise in full."""
+    """Return the path of the file relative to the working directory if it is below it, otherwise in full."""
     here = Path.cwd()
     full = file.absolute()
     return str(full.relative_to(here)) if full.is_relative_to(here) else str(full)

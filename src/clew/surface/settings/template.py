@@ -14,7 +14,7 @@ _HEAD = """\
 
 
 def make_settings_file(chosen: Mapping[str, Any]) -> str:
-    """The text of a `clew.toml`: all settings by table as comments, those chosen by dotted name as values."""
+    """Make the text of a `clew.toml`: all settings by table as comments, those chosen by dotted name as values."""
     lines: list[str] = [_HEAD]
     table = ""
     for key in sorted(list_setting_keys().values(), key=lambda key: key.name.rpartition(".")[0]):

@@ -39,7 +39,7 @@ Value = bool | int | float | str | None
 
 
 def list_tunable_values() -> dict[str, tuple[Any, ...]]:
-    """The settings that a request may give, each with values of the types that it takes."""
+    """List the settings that a request may give, each with values of the types that it takes."""
     found: dict[str, tuple[Any, ...]] = {"flow.semantic_weight": (0.0, 1.0)}
     for knob in (knob for knobs in KNOBS.values() for knob in knobs if knob.setting != "k"):
         found[knob.setting] = found.get(knob.setting, ()) + knob.values
@@ -51,7 +51,7 @@ Given = Annotated[dict[ShortText, Value], Field(max_length=len(TUNABLE))]
 
 
 def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings:
-    """The settings with the given ones in their place; SettingsError where one may not be given, or not so."""
+    """Replace the given settings; SettingsError where one may not be given, or not so."""
     for name, value in given.items():
         known = TUNABLE.get(name)
         if known is None:
@@ -68,7 +68,7 @@ def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings
 async def answer_with(
     run: Callable[..., Any], caller: Caller, build: Build[Any], *, settings: Mapping[str, Value]
 ) -> Response:
-    """The reply of a verb with settings of the request's own, by their dotted names."""
+    """Run a verb with settings that this request replaces, by dotted name."""
 
     def call(engine: Engine) -> Any:
         return run(engine, build(engine), settings=replace_settings(engine.settings, settings))
@@ -96,13 +96,13 @@ PATH = "/v1/page/chats"
 
 
 def keeps_chats(caller: Caller) -> bool:
-    """Whether the server has one user, who may write."""
+    """Return whether the server has one user, who may write."""
     return caller.access.is_whole and caller.access.can_write and not caller.access.has_key
 
 
 @router.get(PATH)
 async def chats(caller: Calling) -> Response:
-    """The chats kept with the collection, and what was said in them."""
+    """Return the chats kept with the collection, and what was said in them."""
     if not keeps_chats(caller):
         return reply_json({"chats": []})
 
@@ -114,7 +114,7 @@ async def chats(caller: Calling) -> Response:
 
 
 async def ask(caller: Caller, build: Build[q.Chat], **_: Any) -> Response:
-    """The answer to the next question of a chat, as the events of `/v1/ask`."""
+    """Answer the next question of a chat, as the events of `/v1/ask`."""
     check_keeps_chats(caller)
     return await reply_answer(caller, build, stream=True)
 
@@ -126,7 +126,7 @@ async def drop(caller: Caller, build: Build[q.DropSession]) -> Response:
 
 
 def check_keeps_chats(caller: Caller) -> None:
-    """Raises NotAllowed unless the server has one user."""
+    """Raise NotAllowed unless the server has one user."""
     if not keeps_chats(caller):
         raise NotAllowed("a server with keys keeps no chats; ask at /v1/ask with the history of the conversation")
 
@@ -155,14 +155,14 @@ class PageFile:
 
 @cache
 def read_page_file(path: str) -> PageFile:
-    """The built file at a path of the server."""
+    """Read the built file at a path of the server."""
     name = path.rpartition("/")[2] or "index.html"
     content = files("clew.surface.web").joinpath("page", name).read_bytes()
     return PageFile(content, gzip.compress(content, mtime=0), f'"{digest(content.decode())}"')
 
 
 async def serve_page_file(request: Request) -> Response:
-    """A file of the page; nothing if the browser has it already."""
+    """Reply with a file of the page; with nothing if the browser has it already."""
     path = request.url.path
     file = read_page_file(path)
     headers = {**_POLICY, "etag": file.tag, "content-type": FILES[path]}
@@ -179,7 +179,7 @@ for _path in FILES:
 
 @router.get("/v1/page/info")
 async def info(caller: Calling) -> Response:
-    """What the page shows and hides: the strategies, whether there is a language model, whether one may write."""
+    """Return what the page shows and hides: the strategies, whether there is a model, whether one may write."""
     known = await caller.call(
         lambda engine: {
             "strategies": sorted(engine.strategies),
@@ -195,7 +195,7 @@ async def info(caller: Calling) -> Response:
 
 @router.get("/v1/page/names")
 async def names(caller: Calling) -> Response:
-    """The kinds, channels and authors that filters can name, as far as the key sees them."""
+    """Return the kinds, channels and authors that filters can name, as far as the key sees them."""
 
     def call(engine: Engine) -> dict[str, Any]:
         scanned = islice(engine.opened.store.scan(Filter(kinds=frozenset({"thread"}))), MAX_SCANNED)
@@ -210,7 +210,7 @@ async def names(caller: Calling) -> Response:
 
 @router.get("/v1/page/threads")
 async def threads(caller: Calling, channel: Annotated[str, Query(min_length=1, max_length=500)]) -> Response:
-    """The threads of a channel, the latest first, with their times and authors, and the messages of each day."""
+    """Return the threads of a channel, the latest first, with their times and authors, and the messages of each day."""
 
     def call(engine: Engine) -> dict[str, Any]:
         where = Filter(channels=frozenset({channel}))
@@ -223,14 +223,14 @@ async def threads(caller: Calling, channel: Annotated[str, Query(min_length=1, m
 
 
 def describe_settings(engine: Engine) -> dict[str, Any]:
-    """The settings that the page's panel starts from."""
+    """Return the settings that the page's panel starts from."""
     search, flow = engine.settings.search, engine.settings.flow
     shown = {"search.min_relevance": search.min_relevance, "search.semantic_weight": search.semantic_weight}
     return {**shown, "flow.semantic_weight": flow.semantic_weight, "context.tokens": engine.settings.context.tokens}
 
 
 def describe_thread(doc_id: str, title: str, chunks: Iterable[Chunk]) -> dict[str, Any]:
-    """A thread as the page lists it."""
+    """Describe a thread as the page lists it."""
     first_chunks = [chunk for chunk in chunks if is_first(chunk)]
     times = sorted(chunk.at.isoformat() for chunk in first_chunks if chunk.at)
     authors = list(dict.fromkeys(read_author(chunk) for chunk in first_chunks))
@@ -239,7 +239,7 @@ def describe_thread(doc_id: str, title: str, chunks: Iterable[Chunk]) -> dict[st
 
 
 def group_by_document(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
-    """The chunks of each document, in order."""
+    """Group chunks by document, in order."""
     grouped: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         grouped.setdefault(chunk.doc_id, []).append(chunk)
@@ -247,7 +247,7 @@ def group_by_document(chunks: Iterable[Chunk]) -> dict[str, list[Chunk]]:
 
 
 def count_days(chunks: Iterable[Chunk]) -> dict[str, int]:
-    """How many messages each day has, by date."""
+    """Count the messages of each day, by date."""
     counts: dict[str, int] = {}
     for day in sorted(chunk.at.date().isoformat() for chunk in chunks if chunk.at and is_first(chunk)):
         counts[day] = counts.get(day, 0) + 1
@@ -255,10 +255,10 @@ def count_days(chunks: Iterable[Chunk]) -> dict[str, int]:
 
 
 def is_first(chunk: Chunk) -> bool:
-    """Whether a chunk begins a message; a long one has several."""
+    """Return whether a chunk begins a message; a long one has several."""
     return chunk.id.endswith("_chunk_0") or "_chunk_" not in chunk.id
 
 
 def read_author(chunk: Chunk) -> str:
-    """Who wrote the message of a chunk."""
+    """Return who wrote the message of a chunk."""
     return str(chunk.meta.get("author") or "")

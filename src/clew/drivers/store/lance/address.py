@@ -40,12 +40,12 @@ class Address:
         return f"{scheme}://{posixpath.normpath(path)}" + (f" at {server}" if server else "")
 
     def join(self, *names: str) -> str:
-        """The address of something below the root."""
+        """Join the root and what is below it to an address."""
         return "/".join((self.root, *names))
 
 
 def parse_address(address: str) -> Address:
-    """The address of `lance:///folder` or `s3://bucket/prefix`; SettingsError if it names nothing.
+    """Parse the address of `lance:///folder` or `s3://bucket/prefix`; SettingsError if it names nothing.
 
     What stands after `?` are options of the object store (`endpoint`, `region`, `allow_http` …); keys are better given
     by the environment, as the object store reads them there.

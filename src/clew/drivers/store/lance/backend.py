@@ -70,7 +70,7 @@ class LanceBackend(BaseBackend):
         return LanceNamed(table)
 
     def _open(self) -> None:
-        """Creates the collection if it is missing; StoreMismatch if it was filled by another model."""
+        """Create the collection if it is missing; StoreMismatch if it was filled by another model."""
         if not self._table.exists():
             if self._as_of is not None:
                 raise NotFound(f"{self.place} is not there, so it has no versions")
@@ -87,23 +87,23 @@ class LanceBackend(BaseBackend):
     # -- reads
 
     def head(self) -> LanceHead:
-        """What is said of the whole; ModelSwitched if the vectors are of another model by now."""
+        """Return what is said of the whole; ModelSwitched if the vectors are of another model by now."""
         head = self._read_latest().head
         self._check_model(head)
         return head
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[LanceSnapshot]:
-        """The last version; where the one of a head is in memory, that one."""
+        """Read the last version; where the one of a head is in memory, that one."""
         yield self._read_latest() if since is None else self._read_since(since)
 
     def _read_since(self, head: Head) -> LanceSnapshot:
-        """The version of a head, or a later one."""
+        """Read the version of a head, or a later one."""
         known = self._snapshot
         return known if known is not None and known.head.version == head.version else self._read_latest()
 
     def _read_latest(self) -> LanceSnapshot:
-        """The last version, or the one that the collection was opened as of."""
+        """Read the last version, or the one that the collection was opened as of."""
         dataset = self._table.latest()
         with self._lock, translate_errors(self.place):
             known = self._snapshot
@@ -120,12 +120,12 @@ class LanceBackend(BaseBackend):
     # -- changes
 
     def _check_writable(self) -> None:
-        """ReadOnlyStore if this is a version of the past."""
+        """Raise ReadOnlyStore if this is a version of the past."""
         if self._as_of is not None:
             raise ReadOnlyStore(f"{self.place} is opened as of {self._as_of.isoformat()}, and the past stays as it is")
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """The result of a transaction, which is decided again if others were faster; it waits for an erasure."""
+        """Run a transaction; it is decided again if others were faster, and waits for an erasure."""
         result = self._write(decide, is_change=is_change)
         indexes.join_small_fragments(self._table.copy())
         return result
@@ -148,11 +148,11 @@ class LanceBackend(BaseBackend):
         return self._table.run(attempt)
 
     def named(self, kind: str) -> LanceNamed:
-        """The values of a kind."""
+        """Return the values of a kind."""
         return self._named[kind]
 
     def swap_vectors(self, change: int) -> bool:
-        """Writes all rows with the staged vectors in place of those in use, which are then the staged ones."""
+        """Write all rows with the staged vectors in place of those in use, which are then the staged ones."""
         self._check_writable()
         while (snapshot := self._read_latest()).head.paused > time.time():
             time.sleep(PAUSE)
@@ -184,7 +184,7 @@ class LanceBackend(BaseBackend):
             return self._table.replace(snapshot.dataset, reader, schema)
 
     def reopen(self, embedder: Embedder) -> "LanceBackend":
-        """The same collection for the model that it has by now."""
+        """Open the same collection for the model that it has by now."""
         head = self._read_latest().head
         check_model_in_use(self.place, embedder, head.embedder, head.dim)
         name, dim = embedder.name, embedder.dim
@@ -193,7 +193,7 @@ class LanceBackend(BaseBackend):
     # -- upkeep
 
     def compact(self) -> Purge:
-        """Writes the fragments that have deleted rows anew, and removes all older versions and the indexes."""
+        """Write the fragments that have deleted rows anew, and remove all older versions and the indexes."""
         self._write(_pause, is_change=False, is_eraser=True)  # whoever began before is refused, the others wait
         try:
             return self._clean()
@@ -215,14 +215,14 @@ class LanceBackend(BaseBackend):
         return Purge(("fragments with deleted rows: written again; indexes and all older versions: removed",))
 
     def notes(self) -> list[str]:
-        """What is beyond the reach of the datasets."""
+        """Return what is beyond the reach of the datasets."""
         return [
             "backups, copies of the bucket, versions that the object store itself keeps, and exports are their "
             "owners': they keep what was erased until they are removed"
         ]
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when fragments are joined and the indexes that are due are made; what was put is stored anyway.
+        """Join fragments and make the indexes that are due, and return; what was put is stored anyway.
 
         Not `with_graph`, that of the vectors is not made.
         """
@@ -233,7 +233,7 @@ class LanceBackend(BaseBackend):
             indexes.keep_up(self._table, self._read_latest().head, exact_below, keep, vectors=with_graph)
 
     def maintain(self) -> list[str]:
-        """Joins fragments, keeps up the indexes and removes old versions; what was done.
+        """Join fragments, keep up the indexes and remove old versions; return what was done.
 
         An index of vectors whose partitions have grown fourfold is made anew. Others search and write meanwhile.
         """
@@ -254,7 +254,7 @@ class LanceBackend(BaseBackend):
         return [*done, f"indexes kept up: {', '.join(names)}"] if names else done
 
     def describe(self) -> tuple[str, int]:
-        """The kind of the index that searches, and the bytes of this version."""
+        """Return the kind of the index that searches, and the bytes of this version."""
         snapshot = self._read_latest()
         with translate_errors(self.place):
             size = measure_bytes(snapshot.dataset)
@@ -264,18 +264,18 @@ class LanceBackend(BaseBackend):
             return "Lance IVF-PQ, re-ranked" if uses_index else "exact, in Lance", size
 
     def pack_facets(self, facets: str) -> frozenset[str]:
-        """Facets are read as a set."""
+        """Return the facets as a set."""
         return frozenset(json.loads(facets))
 
     def close(self) -> None:
-        """Lets go of all datasets."""
+        """Let go of all datasets."""
         self._table.close()
         for each in self._named.values():
             each.close()
 
 
 def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -> Change | None:
-    """What a transaction decided; DriverFailed if the id of an added row is taken."""
+    """Make the change that a transaction decided; DriverFailed if the id of an added row is taken."""
     head = tx.finish(is_change=is_change)
     if head is None:
         return None
@@ -303,18 +303,18 @@ open_store = make_opener(LanceBackend)
 
 
 def open_names(address: Address) -> LanceNamed:
-    """The names of the collections below an address."""
+    """Open the names of the collections below an address."""
     return LanceNamed(Table(address.join(_NAMES), address.place, address.options))
 
 
 def open_table(address: Address, collection: str, name: str = "content") -> Table:
-    """The dataset of a collection, or one beside it."""
+    """Open the dataset of a collection, or one beside it."""
     place = f"collection {collection!r} in {address.place}"
     return Table(address.join(collection, f"{name}.lance"), place, address.options)
 
 
 def read_stored_embedder_name(url: str, collection: str, as_of: str = "") -> str | None:
-    """The name of the embedder that a collection has, or had at a time; None if there is no such collection."""
+    """Read the name of the embedder that a collection has, or had at a time; None if there is no such collection."""
     table = open_table(parse_address(url), collection)
     if not table.exists():
         return None
@@ -324,7 +324,7 @@ def read_stored_embedder_name(url: str, collection: str, as_of: str = "") -> str
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
-    """The collections below an address, by name."""
+    """List the collections below an address, by name."""
     address = parse_address(url)
     found: list[CollectionRecord | None] = []
     for name in sorted(open_names(address).read()):
@@ -347,12 +347,12 @@ def _read_record(table: Table, name: str) -> CollectionRecord | None:
 
 
 def measure_bytes(dataset: Any) -> int:
-    """The size of the files of the last version, as far as Lance knows it."""
+    """Measure the size of the files of the last version, as far as Lance knows it."""
     return sum(file.file_size_bytes or 0 for each in dataset.get_fragments() for file in each.metadata.files)
 
 
 def drop_collection(url: str, name: str) -> CollectionRecord:
-    """Removes a collection with everything beside it; what it was, or NotFound."""
+    """Remove a collection with everything beside it; return what it was, or NotFound."""
     address = parse_address(url)
     known = {record.name: record for record in list_collections(url)}
     if name not in known:

@@ -21,7 +21,7 @@ _BESIDE = re.compile(r"\w+://[^\s\"'<>]+|\bin [\d.]+\w+|, /home/\S+")  # address
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """What Lance raises becomes a DriverFailed that says what to do; errors of Clew pass."""
+    """Turn what Lance raises into a DriverFailed that says what to do; errors of Clew pass."""
     try:
         yield
     except ClewError:
@@ -31,12 +31,12 @@ def translate_errors(place: str) -> Iterator[None]:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether Lance refused a commit because others made theirs first."""
+    """Return whether Lance refused a commit because others made theirs first."""
     return any(each in str(error).lower() for each in _CONFLICT)
 
 
 def explain_error(place: str, error: BaseException) -> DriverFailed:
-    """The error as one of Clew, by its text: Lance has few types of errors."""
+    """Explain an error as one of Clew, by its text: Lance has few types of errors."""
     text = str(error)
     lower = _BESIDE.sub("", text.lower())  # a name or a number of those says nothing of the error
     if _HTTP in lower and "http://" in text:
@@ -62,6 +62,6 @@ def explain_error(place: str, error: BaseException) -> DriverFailed:
 
 
 def _shorten(text: str) -> str:
-    """The first line, without the place in the source of Lance that follows it."""
+    """Return the first line, without the place in the source of Lance that follows it."""
     line = text.split("\n", 1)[0]
     return line.split(", /home/", 1)[0].split(", rust/", 1)[0][:300]

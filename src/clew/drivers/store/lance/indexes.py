@@ -31,18 +31,18 @@ os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # the statisti
 
 
 def has_index(dataset: Any, name: str) -> bool:
-    """Whether a version has an index of that name."""
+    """Return whether a version has an index of that name."""
     return any(index.name == name for index in dataset.describe_indices())
 
 
 def join_small_fragments(dataset: Any) -> None:
-    """Joins the fragments of single documents now and then, so that a read does not have to open hundreds."""
+    """Join the fragments of single documents now and then, so that a read does not have to open hundreds."""
     if sum(each.metadata.num_rows < SMALL for each in dataset.get_fragments()) > MAX_FRAGMENTS:
         join_fragments(dataset, SMALL)
 
 
 def join_fragments(dataset: Any, rows: int = ROWS, *, all_deletions: bool = False) -> bool:
-    """Joins fragments of fewer rows; False if others changed them meanwhile, who will do it then."""
+    """Join fragments of fewer rows; False if others changed them meanwhile, who will do it then."""
     try:
         threshold = 0.0 if all_deletions else 0.1
         dataset.optimize.compact_files(target_rows_per_fragment=rows, materialize_deletions_threshold=threshold)
@@ -54,7 +54,7 @@ def join_fragments(dataset: Any, rows: int = ROWS, *, all_deletions: bool = Fals
 
 
 def keep_up(table: Table, head: LanceHead, exact_below: int, keep: timedelta, *, vectors: bool) -> None:
-    """Joins fragments, makes the indexes that a large collection lacks or adds to them what is new, cleans versions.
+    """Join fragments, make the indexes that a large collection lacks or add to them what is new, clean versions.
 
     Without `vectors`, theirs is not made.
     """
@@ -86,7 +86,7 @@ def _make_first_vector_index(dataset: Any, head: LanceHead) -> None:
 
 
 def _make_vector_index(dataset: Any, head: LanceHead) -> None:
-    """Makes the index of vectors: partitions, and in each the vectors in about an eighth of their size."""
+    """Make the index of vectors: partitions, and in each the vectors in about an eighth of their size."""
     widths = [each for each in (8, 4, 2, 1) if head.dim % each == 0]
     dataset.create_index(
         "vector",
@@ -100,13 +100,13 @@ def _make_vector_index(dataset: Any, head: LanceHead) -> None:
 
 
 def _is_older(dataset: Any, keep: timedelta) -> bool:
-    """Whether a version is kept that is older than that."""
+    """Return whether a version is kept that is older than that."""
     first = min(each["timestamp"] for each in dataset.versions())
     return bool(first.astimezone(UTC) < datetime.now(UTC) - max(keep, KEPT))
 
 
 def learn_partitions(dataset: Any, head: LanceHead) -> list[str]:
-    """Makes the index of vectors anew if the collection has outgrown it; what was done."""
+    """Make the index of vectors anew if the collection has outgrown it; return what was done."""
     if not has_index(dataset, VECTOR_INDEX):
         return []
     parts = dataset.stats.index_stats(VECTOR_INDEX)["indices"]

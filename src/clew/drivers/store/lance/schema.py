@@ -33,7 +33,7 @@ SCALARS: Final = (
 
 
 def make_schema(head: Head) -> pa.Schema:
-    """The columns for the vectors of a collection; those of another model are of any width."""
+    """Make the columns for the vectors of a collection; those of another model are of any width."""
     width = pa.float16() if isinstance(head, LanceHead) and head.is_half else pa.float32()
     arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), pa.list_(width, head.dim))
     return pa.schema(
@@ -50,7 +50,7 @@ def _get_type(name: str) -> pa.DataType:
 
 
 def make_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as the table that is written; terms, counts and vectors are arrays, facets JSON or a set."""
+    """Make the table that is written from rows; terms, counts and vectors are arrays, facets JSON or a set."""
     columns: list[pa.Array] = []
     for column in schema:
         if column.name == "vector":
@@ -72,7 +72,7 @@ def _sort_facets(facets: Any) -> list[str] | None:
 
 
 def _make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Vectors, some of them None, as a column of this type."""
+    """Make a column of this type from vectors, some of them None."""
     dim, form = kind.list_size, kind.value_type.to_pandas_dtype()
     empty = np.zeros(dim, form)
     flat = np.concatenate([empty if value is None else value for value in values]) if values else empty[:0]
@@ -81,14 +81,14 @@ def _make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def read_vector_column(column: Any, dim: int) -> Matrix:
-    """A column of vectors without nulls as a matrix."""
+    """Read a column of vectors without nulls as a matrix."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     found = whole.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(found, np.float32).reshape(len(whole), dim)
 
 
 def read_rows(table: Any, dim: int) -> list[Row]:
-    """The rows of a table or batch of Lance; terms, counts and vectors become arrays, facets a set."""
+    """Read the rows of a table or batch of Lance; terms, counts and vectors become arrays, facets a set."""
     names = table.schema.names
     rows: list[Row] = table.select([name for name in names if name not in ARRAYS]).to_pylist()
     for name in (name for name in names if name in ARRAYS):
@@ -124,12 +124,12 @@ class LanceHead(Head):
     is_half: bool = False  # vectors are kept in half precision
 
     def to_row(self) -> Row:
-        """The head as a row."""
+        """Write the head as a row."""
         return {"kind": HEAD, "row": 0, "text": json.dumps(asdict(self))}
 
 
 def parse_head(text: str, place: str, version: int) -> LanceHead:
-    """The head of its row's text; StoreMismatch if another version of Clew wrote it."""
+    """Parse the head of its row's text; StoreMismatch if another version of Clew wrote it."""
     columns = json.loads(text)
     if columns["format"] != FORMAT:
         raise other_format_error(place, columns["format"], FORMAT)

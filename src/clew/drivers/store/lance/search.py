@@ -40,20 +40,20 @@ class LanceIndex(ScanIndex):
             yield self._get_snapshot(head)
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k chunks of greatest cosine."""
+        """Find the k chunks of greatest cosine."""
         wanted = select(CHUNK, expand_filter(where))
         with self._open(head) as snapshot:
             found, best = _find_nearest(snapshot, vector, k, wanted, effort)
         return [(found.rows[at], score) for at, score in best]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The k documents whose own vector is nearest, with the cosine."""
+        """Find the k documents whose own vector is nearest, with the cosine."""
         with self._open(head) as snapshot:
             found, best = _find_nearest(snapshot, vector, k, select(DOCUMENT, expand_document_filter(where)))
         return [(found.ids[at], score) for at, score in best]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k chunks of greatest BM25 score."""
+        """Find the k chunks of greatest BM25 score."""
         wanted, hashes = select(CHUNK, expand_filter(where)), terms.hashes
         if wanted.is_empty:
             return []
@@ -65,7 +65,7 @@ class LanceIndex(ScanIndex):
         return [(row, score) for row, _, score in best]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """How many chunks have each of the terms."""
+        """Count the chunks that have each of the terms."""
         with self._open(head) as snapshot:
             counts = _count_having(snapshot, hashes)
         return counts if at_most is None else [min(count, at_most) for count in counts]
@@ -80,7 +80,7 @@ class _Found:
     vectors: NDArray[np.float32]
 
     def keep(self, vector: Vector, k: int) -> "_Found":
-        """Those that may be among the k nearest."""
+        """Keep those that may be among the k nearest."""
         places = select_candidates(self.vectors @ vector, k, SLACK).tolist()
         rows, ids = ([each[place] for place in places] for each in (self.rows, self.ids))
         return _Found(rows, ids, self.vectors[places])
@@ -89,7 +89,7 @@ class _Found:
 def _find_nearest(
     snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select, effort: Effort = USUAL
 ) -> tuple[_Found, list[tuple[int, float]]]:
-    """Rows that are meant, and the places and scores of the k of greatest cosine, best first."""
+    """Find rows that are meant, and the places and scores of the k of greatest cosine, best first."""
     if wanted.is_empty:
         found = _make_none(snapshot)
     elif snapshot.segments is not None:
@@ -122,7 +122,7 @@ def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
 
 
 def _search_index(snapshot: LanceSnapshot, vector: Vector, candidates: int, wanted: Select) -> _Found:
-    """The nearest by the index of Lance, with their exact vectors; rows that it does not cover yet are searched too."""
+    """Search the index of Lance for the nearest, with exact vectors; rows that it lacks yet are searched too."""
     table = snapshot.dataset.to_table(
         columns=["row", "doc", "id", "vector", "_distance"],
         filter=to_sql(wanted),
@@ -139,7 +139,7 @@ def _read_found(snapshot: LanceSnapshot, table: Any) -> _Found:
 
 
 def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select) -> _Found:
-    """All rows that may be among the k nearest, of every one that is meant."""
+    """Scan every row that is meant for all that may be among the k nearest."""
     found = _make_none(snapshot)
     sql = f"{to_sql(wanted)} AND vector IS NOT NULL"
     for batch in snapshot.dataset.to_batches(columns=["row", "doc", "id", "vector"], filter=sql):
@@ -152,7 +152,7 @@ def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Selec
 
 
 def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
-    """In how many chunks each term is."""
+    """Count the chunks that each term is in."""
     if snapshot.segments is not None:
         signals = [segment.signals for segment in snapshot.segments.values()]
         return [sum(int(np.count_nonzero(each.hashes == term)) for each in signals) for term in hashes]
@@ -166,7 +166,7 @@ def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
 
 
 def _keep_counts(snapshot: LanceSnapshot, counted: Mapping[int, int]) -> None:
-    """Keeps in how many chunks terms are: a search and what follows it ask for the same."""
+    """Keep in how many chunks terms are: a search and what follows it ask for the same."""
     if len(snapshot.having) > MAX_COUNTS:
         snapshot.having.clear()
     snapshot.having.update(counted)
@@ -177,7 +177,7 @@ def _having_any(hashes: Sequence[int]) -> str:
 
 
 def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
-    """The signals of all chunks that have any of the terms, and perhaps of others."""
+    """Read the signals of all chunks that have any of the terms, and perhaps of others."""
     if snapshot.segments is not None:
         yield from (segment.signals for segment in snapshot.segments.values())
         return
@@ -195,7 +195,7 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
 
 
 def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> list[int]:
-    """The rows of the chunks that a filter admits, among those that have any of the terms."""
+    """Find the rows of the chunks that a filter admits, among those that have any of the terms."""
     if snapshot.segments is not None:
         return [row for (row,) in snapshot.find(wanted, ("row",))]
     sql = f"{to_sql(wanted)} AND {_having_any(hashes.tolist())}"

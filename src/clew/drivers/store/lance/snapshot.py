@@ -51,7 +51,7 @@ class Segment:
         self._signals: tuple[Signals, ChunkVectors] | None = None
 
     def without_deleted(self, fragment: Any) -> "Segment":
-        """The segment with the rows that are still there."""
+        """Return the segment with the rows that are still there."""
         other = object.__new__(Segment)
         other.__dict__.update(self.__dict__)
         addresses = fragment.to_table(columns=[], with_row_address=True)["_rowaddr"]
@@ -59,7 +59,7 @@ class Segment:
         return other
 
     def find(self, wanted: Select) -> Iterator[Row]:
-        """The rows that are meant; the first ones where they are found in the order that is asked for."""
+        """Find the rows that are meant; the first ones where they are found in the order that is asked for."""
         choices = [
             [row for value in set(given) for row in self._by[name].get(value, ())]
             for name, op, given in wanted.where
@@ -78,7 +78,7 @@ class Segment:
                 yield row
 
     def _list_in_order(self, wanted: Select) -> Iterator[Row]:
-        """Rows by the column that they are ordered by, without those that come before the first that is meant."""
+        """List rows by the column that they are ordered by, without those that come before the first that is meant."""
         name = wanted.order.removeprefix("-")
         keys = self._keys.get(name) or self._keys.setdefault(name, sorted(self._by[name]))
         after = [bisect_right(keys, given) for column, op, given in wanted.where if (column, op) == (name, ">")]
@@ -107,7 +107,7 @@ class Segment:
 
 
 def _admits_row(row: Mapping[str, Any], alternatives: Sequence[Condition]) -> bool:
-    """Whether a chunk or a document fulfils one of the conditions of a filter."""
+    """Return whether a chunk or a document fulfils one of the conditions of a filter."""
     facets, seconds = row["facets"] or frozenset(), row["seconds"]
     return any(each.admits_facets(facets) and each.admits_time(seconds) for each in alternatives)
 
@@ -131,7 +131,7 @@ class LanceSnapshot:
     held: dict[str, pa.Table] = field(default_factory=dict, compare=False)  # HELD of fragments by file, "": of all
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """The columns of the rows that are meant; `_rowaddr` is the address."""
+        """Find the columns of the rows that are meant; `_rowaddr` is the address."""
         if wanted.is_empty:
             return []
         if "vector" in columns and self.model not in ("", self.head.embedder):
@@ -159,7 +159,7 @@ class LanceSnapshot:
         return wanted.arrange(row for part in parts for row in self._scan(to_sql(part), names))
 
     def _find_held(self, wanted: Select, names: Sequence[str]) -> list[Row] | None:
-        """The rows that are meant, found in memory as far as that has the columns of the conditions; None if not.
+        """Find rows in memory as far as that has the columns of the conditions; None if not.
 
         A message is found by many reads, each of which would scan what no index of Lance has yet. What is held of a
         fragment stays right: the file does not change, and of rows that were deleted since none is read.
@@ -190,7 +190,7 @@ class LanceSnapshot:
         return [row for row in rows if not filtered or _admits_row(row, wanted.alternatives or ())][: wanted.limit]
 
     def _hold(self) -> pa.Table:
-        """HELD of all fragments; only those are read that an earlier version did not have."""
+        """Hold HELD of all fragments; only those are read that an earlier version did not have."""
         whole = self.held.get("")
         if whole is None:
             fragments = {each.metadata.files[0].path: each for each in self.dataset.get_fragments()}
@@ -200,7 +200,7 @@ class LanceSnapshot:
         return whole
 
     def _find_hits(self, kind: int, numbers: Collection[int], columns: Sequence[str]) -> list[Row] | None:
-        """Chunks that a search has found, read in one scan with their documents, and these then; None for others."""
+        """Read the chunks that a search found, in one scan with their documents, and return these; None for others."""
         rows = set(numbers)
         if kind == DOCUMENT and set(columns) <= set(RECORD):
             known = [self.ahead.get(row) for row in rows]
@@ -214,7 +214,7 @@ class LanceSnapshot:
         return [row for row in found if row["kind"] == CHUNK and row["row"] in rows]
 
     def note_owners(self, rows: Sequence[int], docs: Sequence[int]) -> None:
-        """Keeps the documents of chunks that a search has found: they are read with them."""
+        """Keep the documents of chunks that a search has found: they are read with them."""
         if len(self.owners) > MAX_OWNERS:
             self.owners.clear()
         self.owners.update(zip(rows, docs, strict=True))
@@ -227,13 +227,13 @@ class LanceSnapshot:
             return read_rows(table, self.head.dim)
 
     def scan_batches(self, sql: str, columns: Sequence[str]) -> Iterator[list[Row]]:
-        """The rows that a condition admits, a batch at a time, from the dataset itself."""
+        """Yield the rows that a condition admits, a batch at a time, from the dataset itself."""
         for batch in self.dataset.to_batches(columns=list(columns), filter=sql):
             yield read_rows(batch, self.head.dim)
 
 
 def _filter(table: pa.Table, wanted: Select) -> pa.Table:
-    """The rows for which the conditions hold."""
+    """Filter the rows for which the conditions hold."""
     mask = pc.equal(table["kind"], wanted.kind)
     for name, op, given in wanted.where:
         values = table[name]
@@ -243,7 +243,7 @@ def _filter(table: pa.Table, wanted: Select) -> pa.Table:
 
 
 def to_sql(wanted: Select) -> str:
-    """The conditions as Lance reads them."""
+    """Write the conditions as Lance reads them."""
     parts = [f"kind = {wanted.kind}", *(_compare(*each) for each in wanted.where)]
     if wanted.is_filtered:
         alternatives = [f"({_condition_to_sql(each)})" for each in wanted.alternatives or ()]
@@ -252,7 +252,7 @@ def to_sql(wanted: Select) -> str:
 
 
 def _quote(value: Any) -> str:
-    """A value as a literal of SQL."""
+    """Quote a value as a literal of SQL."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
@@ -277,7 +277,7 @@ def _has_any(group: Collection[str]) -> str:
 
 
 def _split(wanted: Select) -> Iterator[Select]:
-    """The same rows by conditions of fewer values each."""
+    """Split conditions into such of fewer values each, which select the same rows."""
     for at, (name, op, given) in enumerate(wanted.where):
         if op == "in" and len(given) > MAX_VALUES:
             values = sorted(set(given))
@@ -291,7 +291,7 @@ def _split(wanted: Select) -> Iterator[Select]:
 def read_snapshot(
     dataset: lance.LanceDataset, place: str, exact_below: int = 0, before: LanceSnapshot | None = None, model: str = ""
 ) -> LanceSnapshot:
-    """The collection as of a version; of a small one only the fragments that differ from those `before` are read."""
+    """Read the collection as of a version; of a small one only fragments that differ from those `before`."""
     fragments = dataset.get_fragments()
     head, address = _read_head(dataset, fragments, place)
     if head.chunks >= exact_below:
@@ -314,7 +314,7 @@ def read_snapshot(
 
 
 def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str) -> tuple[LanceHead, int]:
-    """The head, which is in one of the last fragments, and the address of its row."""
+    """Read the head, which is in one of the last fragments, and the address of its row."""
     for fragment in reversed(fragments):
         found = fragment.to_table(columns=["text"], filter=f"kind = {HEAD}", with_row_address=True)
         if found.num_rows:
@@ -323,7 +323,7 @@ def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str
 
 
 def find_version(dataset: Any, at: datetime, place: str) -> Any:
-    """The dataset as it was at a time; NotFound if that version is not kept."""
+    """Find the dataset as it was at a time; NotFound if that version is not kept."""
     moment = (at if at.tzinfo else at.astimezone()).timestamp()
     versions = [(each["timestamp"].astimezone().timestamp(), each["version"]) for each in dataset.versions()]
     kept = [version for made, version in versions if made <= moment]

@@ -54,12 +54,12 @@ class Table:
         self._is_closed = False
 
     def exists(self) -> bool:
-        """Whether the dataset is there; it is then open."""
+        """Return whether the dataset is there; it is then open."""
         with self._lock, translate_errors(self.place):
             return self._find() is not None
 
     def create(self, first: pa.Table) -> None:
-        """Creates the dataset with its first rows unless it is there."""
+        """Create the dataset with its first rows unless it is there."""
         with self._lock, translate_errors(self.place):
             if self._find() is not None:
                 return
@@ -81,7 +81,7 @@ class Table:
         return self._dataset
 
     def latest(self) -> lance.LanceDataset:
-        """The dataset at its last version."""
+        """Return the dataset at its last version."""
         with self._lock:
             if self._is_closed:
                 raise DriverFailed(f"{self.place} is closed; open it again")
@@ -95,12 +95,12 @@ class Table:
                 return known
 
     def copy(self) -> lance.LanceDataset:
-        """The last version as a dataset of its own: what changes a dataset by itself changes the object, too."""
+        """Copy the last version as a dataset of its own: what changes a dataset by itself changes the object, too."""
         with translate_errors(self.place):
             return self.latest().checkout_version(self.latest().version)
 
     def run(self, decide: Callable[[lance.LanceDataset], tuple[Change | None, T]]) -> T:
-        """The result of a transaction; `decide` is called again with a later version if another was faster."""
+        """Run a transaction; `decide` is called again with a later version if another was faster."""
         attempt = 0
         while attempt < MAX_ATTEMPTS:
             dataset = self.latest()
@@ -117,7 +117,7 @@ class Table:
         raise ConcurrentChange(f"{self.place}: others changed it {MAX_ATTEMPTS} times meanwhile; try again")
 
     def change_indexes(self, work: Callable[[lance.LanceDataset], T]) -> T:
-        """The result of work that commits by itself; it is done again with a later version if another was faster."""
+        """Run work that commits by itself; it is done again with a later version if another was faster."""
         for attempt in range(1, INDEX_ATTEMPTS + 1):
             with translate_errors(self.place):
                 try:
@@ -131,7 +131,7 @@ class Table:
         )
 
     def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
-        """Whether a change of this version is now the next one; False if others made theirs first."""
+        """Commit a change of this version as the next one; return False if others made theirs first."""
         gone, changed = list[int](), list[Any]()
         try:
             for fragment, addresses in _group_by_fragment(dataset, change.removed):
@@ -157,7 +157,7 @@ class Table:
         return True
 
     def replace(self, dataset: lance.LanceDataset, batches: Any, schema: pa.Schema) -> bool:
-        """Whether all rows of this version could be replaced by others, of another schema perhaps."""
+        """Replace all rows of this version by others, of another schema perhaps; return whether it could be done."""
         fragments = self._write_files(batches, self.uri, schema=schema, mode="overwrite")
         operation = lance.LanceOperation.Overwrite(schema, fragments)
         try:
@@ -171,7 +171,7 @@ class Table:
         return True
 
     def _write_files(self, rows: Any, target: lance.LanceDataset | str, **options: Any) -> list[Any]:
-        """The fragments of new files; OSError if one in a folder is shorter than it was written, as on a full disk."""
+        """Write new files and return their fragments; OSError if one is shorter than written, as on a full disk."""
         made = write_fragments(rows, target, storage_options=self._options, **options)
         for file in (file for each in made for file in each.files) if "://" not in self.uri else ():
             size = Path(self.uri, "data", file.path).stat().st_size
@@ -180,7 +180,7 @@ class Table:
         return list(made)
 
     def forget_versions(self, older_than: timedelta = KEPT) -> None:
-        """Removes old versions with all files that no later one uses.
+        """Remove old versions with all files that no later one uses.
 
         With no time at all, files that no version names go too: the writers of such must be paused, since theirs may be
         about to be named.
@@ -191,14 +191,14 @@ class Table:
             )
 
     def drop(self) -> None:
-        """Removes the dataset with all its files."""
+        """Remove the dataset with all its files."""
         with self._lock, translate_errors(self.place):
             if self._find() is not None:
                 lance.LanceDataset.drop(self.uri, storage_options=self._options)
                 self._dataset = None
 
     def close(self) -> None:
-        """Forgets the dataset; every later use raises DriverFailed."""
+        """Forget the dataset; every later use raises DriverFailed."""
         with self._lock:
             self._is_closed, self._dataset = True, None
 
@@ -206,7 +206,7 @@ class Table:
 def _group_by_fragment(
     dataset: lance.LanceDataset, removed: Collection[int] | None
 ) -> Iterator[tuple[Any, list[int] | None]]:
-    """The fragments that rows are removed from, and the addresses of these; None for all of a fragment."""
+    """Group the addresses of removed rows by the fragments that they are in; None for all of a fragment."""
     by_number: dict[int, list[int]] = {}
     for address in removed or ():
         by_number.setdefault(address >> 32, []).append(address)
@@ -231,7 +231,7 @@ class LanceNamed(NamedTexts):
         self._known: tuple[int, dict[str, str], float] = (-1, {}, 0.0)  # the version, its values, the end of its pause
 
     def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """The texts of these names that exist, or all."""
+        """Load the texts of these names that exist, or all."""
         if not self._find():
             return {}
         with translate_errors(self._table.place):
@@ -243,7 +243,7 @@ class LanceNamed(NamedTexts):
         return self._exists
 
     def _read(self, dataset: lance.LanceDataset) -> tuple[dict[str, str], float]:
-        """The values as JSON, and until when writers wait for an erasure."""
+        """Read the values as JSON, and until when writers wait for an erasure."""
         version, known, paused = self._known
         if version != dataset.version:
             head, *found = sorted(dataset.to_table().to_pylist(), key=lambda row: int(row["row"]))
@@ -252,7 +252,7 @@ class LanceNamed(NamedTexts):
         return known, paused
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes the values of these names, or all, in place."""
+        """Run a transaction that changes the values of these names, or all, in place."""
         self._check()
         if not self._exists:
             self._table.create(_make_table({}, 0.0))
@@ -272,7 +272,7 @@ class LanceNamed(NamedTexts):
         return result
 
     def purge(self) -> None:
-        """Removes every version but the last, while others wait to write."""
+        """Remove every version but the last, while others wait to write."""
         if not self._find():
             return
         self._set_pause(time.time() + MAX_PAUSE)
@@ -285,12 +285,12 @@ class LanceNamed(NamedTexts):
         self._table.run(lambda dataset: (Change(None, _make_table(self._read(dataset)[0], until)), None))
 
     def close(self) -> None:
-        """Forgets the dataset."""
+        """Forget the dataset."""
         self._table.close()
         self._exists = True  # so that the next use says that it is closed
 
 
 def _make_table(values: Mapping[str, str], paused: float) -> pa.Table:
-    """The values in their order, after the head, which says until when writers wait."""
+    """Make the values in their order, after the head, which says until when writers wait."""
     rows = [(0, "", str(paused)), *((n, *each) for n, each in enumerate(values.items(), 1))]
     return pa.table([pa.array(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)

@@ -52,7 +52,7 @@ class PostgresBackend(BaseBackend):
         self.index: PostgresIndex = PostgresIndex(self.read, self._pool, collection, self._config)
 
     def head(self) -> Head:
-        """What is said of the whole; of a collection that was removed, that it is empty."""
+        """Return what is said of the whole; of a collection that was removed, that it is empty."""
         head = self._pool.run_read_with_own_plan(self._fetch_head)
         check_model_unchanged(self._collection, head.embedder)
         return head
@@ -69,7 +69,7 @@ class PostgresBackend(BaseBackend):
         return None
 
     def _lock_head(self, connection: Connection) -> Head:
-        """The head, for which every other writer of the collection waits until the transaction ends."""
+        """Lock the head, for which every other writer of the collection waits until the transaction ends."""
         head = self._find_head(connection, " FOR NO KEY UPDATE")
         if head is None:
             raise DriverFailed(f"{self.place} was removed meanwhile; open it again")
@@ -78,12 +78,12 @@ class PostgresBackend(BaseBackend):
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:
-        """One state for several reads."""
+        """Return one state for several reads."""
         with self._pool.read_state(self._fetch_head) as (connection, head):
             yield PostgresSnapshot(connection, self._collection, head)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """The result of a transaction; the writers of a collection take turns, so it is decided once."""
+        """Run a transaction; the writers of a collection take turns, so it is decided once."""
         return self._pool.run_transaction(lambda connection: self._write(connection, decide, is_change=is_change))
 
     def _write(self, connection: Connection, decide: Callable[[Transaction], T], *, is_change: bool) -> T:
@@ -96,11 +96,11 @@ class PostgresBackend(BaseBackend):
         return result
 
     def named(self, kind: str) -> "PostgresNamed":
-        """The values of a kind."""
+        """Return the values of a kind."""
         return PostgresNamed(self._pool, self._collection, kind)
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchanges the vectors in use with the staged ones; searches are exact until the next flush."""
+        """Exchange the vectors in use with the staged ones; searches are exact until the next flush."""
         if self.head().change != change:
             return False
         with translate_errors(self.place), self._pool.open_connection() as connection:
@@ -131,7 +131,7 @@ class PostgresBackend(BaseBackend):
         return True
 
     def reopen(self, embedder: Embedder) -> "PostgresBackend":
-        """The same collection for the model that it has by now."""
+        """Open the same collection for the model that it has by now."""
         head = self._pool.run_read_with_own_plan(self._fetch_head)
         check_model_in_use(self.place, embedder, head.embedder, head.dim)
         other = copy(self)
@@ -139,24 +139,24 @@ class PostgresBackend(BaseBackend):
         return other
 
     def compact(self) -> Purge:
-        """Rewrites the tables without dead rows, and their statistics, as far as the role may."""
+        """Rewrite the tables without dead rows, and their statistics, as far as the role may."""
         return upkeep.rewrite_tables(self._pool, self._collection.number)
 
     def notes(self) -> list[str]:
-        """What only the operator of the server can remove."""
+        """Return what only the operator of the server can remove."""
         return [upkeep.NOTE]
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
+        """Build the graphs that are due, and return; what was put is safe on the server's disk anyway."""
         if with_graph:
             upkeep.build_due_graphs(self._pool, self._collection, self._config)
 
     def maintain(self) -> list[str]:
-        """Builds graphs that are due or mostly deleted rows, and vacuums the tables; what was done."""
+        """Build graphs that are due or mostly deleted rows, and vacuum the tables; return what was done."""
         return upkeep.maintain(self._pool, self._collection, self._config)
 
     def describe(self) -> tuple[str, int]:
-        """The kind of the index that searches, and the bytes on disk: the collection's share of the tables."""
+        """Return the kind of the index that searches, and the bytes on disk: the collection's share of the tables."""
         number = self._collection.number
         state = self._pool.run_read(lambda connection: upkeep.read_graph_state(connection, number))
         size = self._pool.run_read(lambda connection: estimate_disk_usage(connection, number, state.chunks))
@@ -164,11 +164,11 @@ class PostgresBackend(BaseBackend):
         return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
 
     def inspect(self, *, is_quick: bool) -> list[Defect]:
-        """What is wrong with what is derived, and with what protects the tables."""
+        """Find what is wrong with what is derived, and with what protects the tables."""
         return self._pool.run_read(lambda pooled: list(inspect.inspect_tables(pooled, self._collection.number)))
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mends the tables as one change, then row-level security, triggers and indexes."""
+        """Mend the tables as one change, then row-level security, triggers and indexes."""
 
         def repair(connection: Connection) -> None:
             self._write(connection, mend, is_change=False)
@@ -179,11 +179,11 @@ class PostgresBackend(BaseBackend):
             self._pool.run_transaction(inspect.repair_protection)
 
     def pack_facets(self, facets: str) -> list[int]:
-        """Facets are kept as numbers."""
+        """Return the facets as numbers."""
         return [int(each) for each in hash_facets(facets)]
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self._pool.close()
 
 
@@ -196,7 +196,7 @@ class PostgresNamed(NamedTexts):
         self._now = local()  # the clock within a change, which would wait for a second connection
 
     def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """The texts of these names that exist, or all."""
+        """Load the texts of these names that exist, or all."""
         return self._pool.run_read_with_own_plan(lambda connection: self._load(connection, names))
 
     def _load(self, connection: Connection, names: Collection[str] | None) -> dict[str, str]:
@@ -207,11 +207,11 @@ class PostgresNamed(NamedTexts):
         return check_texts(self._kind, fetch_rows(connection, f"{sql} ORDER BY number", params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes the values in place, while others that want to wait."""
+        """Run a transaction that changes the values in place, while others that want to wait."""
         return self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
 
     def purge(self) -> None:
-        """Rewrites the table without the rows that were deleted or replaced."""
+        """Rewrite the table without the rows that were deleted or replaced."""
         upkeep.rewrite_named(self._pool)
 
     def _change(self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
@@ -242,7 +242,7 @@ class PostgresNamed(NamedTexts):
         return result
 
     def clock(self) -> float:
-        """The seconds of the server's clock, since those of the programs' machines differ."""
+        """Return the seconds of the server's clock, since those of the programs' machines differ."""
         known = getattr(self._now, "seconds", None)
         return self._pool.run_read_with_own_plan(self._read_clock) if known is None else known
 

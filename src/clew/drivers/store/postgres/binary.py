@@ -29,39 +29,39 @@ class BinaryDumper(Dumper):
     format = Format.BINARY
 
     def dump(self, obj: BinaryParam) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes themselves."""
         return obj
 
 
 def register_dumper(connection: Connection) -> None:
-    """Enables a connection to send BinaryParam."""
+    """Enable a connection to send BinaryParam."""
     connection.adapters.register_dumper(BinaryParam, BinaryDumper)
 
 
 def encode_bigints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
-    """A bigint[]."""
+    """Encode a bigint[]."""
     return _encode_array(numbers, _LONG, BIGINT)
 
 
 def encode_ints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
-    """An int[]."""
+    """Encode an int[]."""
     return _encode_array(numbers, _SHORT, INT)
 
 
 def encode_optional_ints(values: Sequence[int | None]) -> BinaryParam:
-    """An int[] that may hold nulls."""
+    """Encode an int[] that may hold nulls."""
     parts = [_NULL if each is None else struct.pack(">ii", 4, each) for each in values]
     return BinaryParam(_make_array_header(INT, len(values), nulls=None in values) + b"".join(parts))
 
 
 def encode_floats(values: Sequence[float | None]) -> BinaryParam:
-    """A float8[]."""
+    """Encode a float8[]."""
     parts = [_NULL if each is None else struct.pack(">id", 8, each) for each in values]
     return BinaryParam(_make_array_header(FLOAT, len(values), nulls=None in values) + b"".join(parts))
 
 
 def encode_texts(values: Sequence[str | None]) -> BinaryParam:
-    """A text[], encoded in UTF-8."""
+    """Encode a text[], in UTF-8."""
     parts = list[bytes]()
     for each in values:
         if each is None:
@@ -75,22 +75,22 @@ def encode_texts(values: Sequence[str | None]) -> BinaryParam:
 
 
 def encode_vector(vector: Vector) -> BinaryParam:
-    """A vector."""
+    """Encode a vector."""
     return BinaryParam(struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes())
 
 
 def encode_vectors(vectors: Matrix, oid: int) -> BinaryParam:
-    """A vector[]; `oid` is that of the type vector in this database."""
+    """Encode a vector[]; `oid` is that of the type vector in this database."""
     return BinaryParam(_make_array_header(oid, len(vectors)) + _make_vector_rows(vectors).tobytes())
 
 
 def decode_vector(data: bytes) -> Vector:
-    """The vector in binary format."""
+    """Decode a vector in binary format."""
     return np.frombuffer(data, ">f4", offset=4).astype(np.float32)
 
 
 def decode_vectors(data: Sequence[bytes], dim: int) -> Matrix:
-    """Vectors in binary format, as rows."""
+    """Decode vectors in binary format, as rows."""
     rows = np.frombuffer(b"".join(data), ">f4").reshape(len(data), dim + 1)  # each is preceded by its width
     return rows[:, 1:].astype(np.float32)
 
@@ -102,7 +102,7 @@ def _encode_array(numbers: NDArray[np.integer] | Sequence[int], form: np.dtype[n
 
 
 def _make_array_header(oid: int, count: int, *, nulls: bool = False) -> bytes:
-    """The header of an array of one dimension that begins at 1; an empty one has no dimension."""
+    """Make the header of an array of one dimension that begins at 1; an empty one has no dimension."""
     return struct.pack(">5i", 1, nulls, oid, count, 1) if count else struct.pack(">3i", 0, 0, oid)
 
 

@@ -58,7 +58,7 @@ class CommitUnknown(psycopg.OperationalError):
 
 
 def describe_address(url: str) -> str:
-    """The address without its password, for messages."""
+    """Return the address without its password, for messages."""
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:  # its message may hold the password
@@ -74,7 +74,7 @@ def describe_address(url: str) -> str:
 
 
 def _describe_hosts(hosts: str, ports: str) -> str:
-    """Each host with its port, as an address has them; the folder of a socket in brackets."""
+    """Describe each host with its port, as an address has them; the folder of a socket in brackets."""
     names, numbers = hosts.split(","), ports.split(",")
     numbers = numbers if len(numbers) == len(names) else numbers * len(names)
     return ",".join(
@@ -113,7 +113,7 @@ def _normalise_host(host: str) -> str:
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """A context in which every error of the server or the connection becomes a DriverFailed that says what to do."""
+    """Turn every error of the server or the connection into a DriverFailed that says what to do."""
     try:
         yield
     except (psycopg.Error, UnicodeEncodeError) as error:

@@ -77,7 +77,7 @@ _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) [^;]+? ON (\w+)\b[^;]+EXECUTE FUNCT
 
 
 def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
-    """What is wrong with what is derived, and with what protects the tables."""
+    """Find what is wrong with what is derived, and with what protects the tables."""
     for area, problem, sql in _WRONG:
         for (doc_id,) in fetch_rows(connection, sql.format(number)):
             yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
@@ -95,7 +95,7 @@ def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
 
 
 def finish_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
-    """Deletes what belongs to nothing, and lets the chunks of documents be written anew by the next put."""
+    """Delete what belongs to nothing, and let the chunks of documents be written anew by the next put."""
     of_ids = " documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)"
     connection.execute(f"DELETE FROM chunks c USING{of_ids} AND c.collection <> d.collection", (number, list(ids)))
     # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, with new checksums, so that
@@ -107,14 +107,14 @@ def finish_repair(connection: Connection, number: int, ids: Sequence[str]) -> No
 
 
 def repair_protection(connection: Connection) -> None:
-    """Switches on, or makes again, what is missing; for the owner of the tables."""
+    """Switch on, or make again, what is missing; for the owner of the tables."""
     for _, statement in list(find_unprotected(connection)):
         if statement:
             connection.execute(statement)
 
 
 def find_unprotected(connection: Connection) -> Iterator[tuple[Defect, str]]:
-    """What is missing or off of row-level security, policies, triggers and indexes, and the statement that mends it."""
+    """Yield each policy, trigger, index or row-level security that is missing or off, and what mends it."""
     for (table,) in fetch_rows(connection, _OPEN, (list(TABLES),)):
         problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
         statement = f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"

@@ -38,7 +38,7 @@ Access = Sequence[str] | None  # the labels of who reads; None: all is seen
 
 
 def connect(url: str, collection: str, *, access: Access = None) -> Connection:
-    """A connection that sees the rows of one collection, or what labels admit of it. Raises psycopg's errors."""
+    """Connect to see the rows of one collection, or what labels admit of it. Raise psycopg's errors."""
     connection = psycopg.connect(url, autocommit=True, **_make_default_options(url))
     try:
         binary.register_dumper(connection)
@@ -52,7 +52,7 @@ def connect(url: str, collection: str, *, access: Access = None) -> Connection:
 def configure_connection(
     connection: Connection, collection: str, *, access: Access = None, is_local: bool = False
 ) -> None:
-    """Configures a new connection: its collection and labels, its search path, how statements are planned.
+    """Configure a new connection: its collection and labels, its search path, how statements are planned.
 
     With labels it sees what they admit, and only reads. `is_local`: all of it until the transaction ends.
     """
@@ -74,7 +74,7 @@ def configure_connection(
 
 
 def check_pooler(url: str) -> str:
-    """The address of a pooler, or an empty one; SettingsError if it is none of PostgreSQL."""
+    """Return the address of a pooler, or an empty one; SettingsError if it is none of PostgreSQL."""
     if url and not url.startswith(("postgresql://", "postgres://")):
         raise SettingsError("store.pooler is not the address of a pooler for PostgreSQL; give postgresql://…")
     if url:
@@ -86,7 +86,7 @@ def check_pooler(url: str) -> str:
 
 
 def check_same_database(url: str, pooler: str) -> None:
-    """SettingsError unless a pooler leads to the database of an address.
+    """Raise SettingsError unless a pooler leads to the database of an address.
 
     A lock with a random key is held there: it is taken in this database of this server, and in no copy of it.
     """
@@ -143,7 +143,7 @@ class Pool:
             configure_connection(connection, self._collection, access=self._access)
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
-        """The result of a read with custom plans; retried once on another connection if the first was lost."""
+        """Run a read with custom plans; retry it once on another connection if the first was lost."""
 
         def plan_and_work(connection: Connection) -> T:
             use_custom_plans(connection)
@@ -152,18 +152,18 @@ class Pool:
         return self.run_read_with_own_plan(plan_and_work)
 
     def run_read_with_own_plan(self, work: Callable[[Connection], T]) -> T:
-        """The result of a read that sets its kind of plan itself, or is fast by any plan; retried like `run_read`."""
+        """Run a read that sets its kind of plan itself, or is fast by any plan; retry it like `run_read`."""
         with translate_errors(self.place):
             if self._pooler:
                 return self._retry_once(partial(_run_transaction, work=work, begin=self._begin_read))
             return self._retry_once(work)
 
     def fetch_rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        """The rows of a simple statement."""
+        """Fetch the rows of a simple statement."""
         return self.run_read_with_own_plan(lambda connection: fetch_rows(connection, sql, params))
 
     def run_transaction(self, work: Callable[[Connection], T]) -> T:
-        """The result of work that is run in one transaction.
+        """Run work in one transaction and return its result.
 
         If the connection is lost before the commit, nothing has happened, and it is retried once. If it is lost during
         the commit, the outcome is unknown, and it is not.
@@ -173,7 +173,7 @@ class Pool:
 
     @contextmanager
     def read_state(self, work: Callable[[Connection], T]) -> Iterator[tuple[Connection, T]]:
-        """A connection whose reads all see one state, and the result of the first, which is retried like `run_read`."""
+        """Open a connection whose reads see one state; return the result of the first, retried like `run_read`."""
 
         def begin(connection: Connection) -> tuple[Connection, T]:
             with connection.pipeline():
@@ -201,15 +201,15 @@ class Pool:
         self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     def open_connection(self) -> Connection:
-        """A connection outside the pool, for long work; the caller closes it."""
+        """Open a connection outside the pool, for long work; the caller closes it."""
         return connect(self._url, self._collection, access=self._access)
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self._pool.close()
 
     def _retry_once(self, work: Callable[[Connection], T], held: ExitStack | None = None) -> T:
-        """The result of work; `held` keeps the connection until it is closed."""
+        """Run work, and retry it once; `held` keeps the connection until it is closed."""
         for is_last in (False, True):
             with ExitStack() as taken:
                 connection = self._get_connection()
@@ -227,7 +227,7 @@ class Pool:
         raise AssertionError
 
     def _get_connection(self) -> Connection:
-        """A connection of the pool, which the caller puts back; if there is none, the error says why."""
+        """Return a connection of the pool, which the caller puts back; if there is none, the error says why."""
         try:
             return self._pool.getconn()
         except PoolTimeout:
@@ -241,12 +241,12 @@ class Pool:
 def fetch_rows(
     connection: Connection, sql: str, params: Sequence[Any] | Mapping[str, Any] = (), *, prepare: bool | None = None
 ) -> list[Row]:
-    """The rows of a statement, vectors as bytes; `prepare=True` prepares one that comes often."""
+    """Fetch the rows of a statement, vectors as bytes; `prepare=True` prepares one that comes often."""
     return connection.cursor(binary=True).execute(sql, params, prepare=prepare).fetchall()
 
 
 def _run_transaction(connection: Connection, work: Callable[[Connection], T], begin: Callable[[Connection], None]) -> T:
-    """The result of a transaction; statements without results are pipelined, the commit follows when all are done."""
+    """Run a transaction; statements without results are pipelined, the commit follows when all are done."""
     is_committing = False
     try:
         with connection.pipeline() as pipeline:
@@ -267,7 +267,7 @@ def _run_transaction(connection: Connection, work: Callable[[Connection], T], be
 
 
 def _flush_output(connection: Connection) -> None:
-    """Sends the whole output buffer: psycopg waits for results after a part of it, and the server for the rest."""
+    """Send the whole output buffer: psycopg waits for results after a part of it, and the server for the rest."""
     with DefaultSelector() as ready:
         ready.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
         while connection.pgconn.flush():
@@ -277,35 +277,35 @@ def _flush_output(connection: Connection) -> None:
 
 
 def _make_default_options(url: str) -> dict[str, Any]:
-    """The connection options that an address does not set, and the encoding, which is always the same."""
+    """Make the connection options that an address does not set, and the encoding, which is always the same."""
     given, usual = conninfo_to_dict(url), {"connect_timeout": 10, "application_name": "clew"}
     return {"client_encoding": "UTF8", **{key: value for key, value in usual.items() if key not in given}}
 
 
 def forget_settings(connection: Connection, *, is_local: bool) -> None:
-    """Says that a connection has been configured anew, until it is closed or until its transaction ends."""
+    """Say that a connection has been configured anew, until it is closed or until its transaction ends."""
     _applied.pop(connection, None)
     if is_local:
         _local.add(connection)
 
 
 def is_local(connection: Connection) -> bool:
-    """Whether the settings of a connection end with each transaction."""
+    """Return whether the settings of a connection end with each transaction."""
     return connection in _local
 
 
 def use_custom_plans(connection: Connection) -> None:
-    """Makes PostgreSQL plan every statement anew, for its parameters."""
+    """Make PostgreSQL plan every statement anew, for its parameters."""
     _apply_settings(connection, CUSTOM_PLANS)
 
 
 def use_generic_plans(connection: Connection) -> None:
-    """Makes PostgreSQL plan a statement only once, when it is prepared."""
+    """Make PostgreSQL plan a statement only once, when it is prepared."""
     _apply_settings(connection, _GENERIC_PLANS)
 
 
 def use_graph_plans(connection: Connection, breadth: int, *, iterative: bool) -> None:
-    """Generic plans for graph searches that keep `breadth` candidates, and scan on if a filter leaves too few.
+    """Use generic plans for graph searches that keep `breadth` candidates, and scan on if a filter leaves too few.
 
     An iterative scan records every row it visits, which doubles the time of a search.
     """
@@ -314,7 +314,7 @@ def use_graph_plans(connection: Connection, breadth: int, *, iterative: bool) ->
 
 
 def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Changes the settings that differ; outside of a transaction, which might roll them back, unless they end there."""
+    """Change the settings that differ; outside of a transaction, which might roll them back, unless they end there."""
     current = _applied.setdefault(
         connection, {**CUSTOM_PLANS, "hnsw.iterative_scan": "off"}
     )  # old versions do not have it
@@ -326,7 +326,7 @@ def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None
 
 
 def limit_to_labels(connection: Connection, access: Sequence[str], *, is_local: bool = False) -> None:
-    """Makes a connection, or its transaction, see what has one of the labels, and what has none, and only read.
+    """Make a connection, or its transaction, see what has one of the labels, and what has none, and only read.
 
     Statements then read the views of `clew_seen` in place of the tables of the same names: they have the sizes of
     hidden messages, by which places in a thread are added up. A superuser is free of row-level security; it keeps the

@@ -86,7 +86,7 @@ class PostgresSnapshot:
         self._connection, self._collection, self.head = connection, collection, head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The columns of the rows that are meant."""
+        """Find the columns of the rows that are meant."""
         if wanted.is_empty:
             return []
         if "vector" in columns:
@@ -100,7 +100,7 @@ class PostgresSnapshot:
 
 
 def _parse_array(name: str, value: Any, chunk: Sequence[Any]) -> Any:
-    """A column that may be an array; `chunk` is, of a chunk whose vector is read, whether it is pending, and its id."""
+    """Parse a column that may be an array; `chunk` is for a vector: whether it is pending, and the chunk's id."""
     if name == "vector":
         if value is None and chunk and not chunk[0]:
             raise damaged_error(f"the vector of the chunk {chunk[1]!r}")
@@ -110,7 +110,7 @@ def _parse_array(name: str, value: Any, chunk: Sequence[Any]) -> Any:
 
 
 def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str, list[Any]]:
-    """The statement that reads columns of the rows that are meant, and its parameters."""
+    """Make the statement that reads columns of the rows that are meant, and its parameters."""
     kind, conditions, params = wanted.kind, [f"t.collection = {number}"], list[Any]()
     for name, op, given in wanted.where:
         form = "text" if name not in _TYPES else "bigint"
@@ -137,7 +137,7 @@ def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str,
 
 
 def _name_source(number: int, kind: int, names: set[str]) -> str:
-    """The table of a kind, and what it is joined with for some columns."""
+    """Name the table of a kind, and what it is joined with for some columns."""
     source = f"{TABLES[kind]} t"
     if kind == DOCUMENT and names & _OF_SUMMARY:
         source += " LEFT JOIN summaries u ON u.row = t.row"
@@ -158,7 +158,7 @@ NO_CONDITION = SqlFragment()
 
 
 def build_filter_conditions(alternatives: Sequence[Condition], *, table: str = "s") -> SqlFragment:
-    """Conditions on a row of a table: one of the alternatives, of which there must be some."""
+    """Build the conditions on a row of a table: one of the alternatives, of which there must be some."""
     if any(each.is_empty for each in alternatives):
         return NO_CONDITION
     made = [_build_condition(each, table) for each in alternatives]
@@ -169,7 +169,7 @@ def build_filter_conditions(alternatives: Sequence[Condition], *, table: str = "
 def find_narrow_subset(
     connection: Connection, number: int, alternatives: Sequence[Condition], limit: int
 ) -> SqlFragment | None:
-    """A query for the rows of the narrowest part of each alternative, if they are few; None if one is not narrow.
+    """Find a query for the rows of the narrowest part of each alternative, if they are few; None if one is not narrow.
 
     It reads the postings of facets: under row-level security PostgreSQL uses no index on arrays, since its operators
     could leak hidden rows.
@@ -203,7 +203,7 @@ def _build_condition(condition: Condition, table: str) -> SqlFragment:
 
 
 def _list_narrowing_parts(condition: Condition, number: int) -> list[SqlFragment]:
-    """Queries for the rows of each part of a condition that an index finds."""
+    """List queries for the rows of each part of a condition that an index finds."""
     parts = [
         SqlFragment(
             f"SELECT chunk AS row FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])",
@@ -231,7 +231,7 @@ def _encode_facets(group: frozenset[str]) -> binary.BinaryParam:
 def apply_changes(
     connection: Connection, collection: OpenCollection, tx: Transaction, head: Head, before: Head
 ) -> None:
-    """Writes what a transaction decided: at most one statement a table for what goes, and one for what comes."""
+    """Write what a transaction decided: at most one statement a table for what goes, and one for what comes."""
     gone, added = _group(tx.removed.keys() - tx.added.keys()), _group(tx.added)
     if before.staged is not None or gone[STAGED]:
         _remove_staged(connection, collection.number, tx, head)
@@ -264,7 +264,7 @@ def _group(keys: Collection[Key]) -> dict[int, list[Key]]:
 
 
 def write_head(connection: Connection, number: int, head: Head) -> None:
-    """Writes what is said of the whole collection."""
+    """Write what is said of the whole collection."""
     names = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pending")
     connection.execute(
         f"UPDATE collections SET {', '.join(f'{name} = %s' for name in names)}, staged = %s, version = version + 1"
@@ -274,7 +274,7 @@ def write_head(connection: Connection, number: int, head: Head) -> None:
 
 
 def _remove_staged(connection: Connection, number: int, tx: Transaction, head: Head) -> None:
-    """Deletes staged vectors that are removed, or of rows that are; all of them where no model is staged any more."""
+    """Delete staged vectors that are removed, or of rows that are; all of them where no model is staged any more."""
     gone = [key[1] for key in tx.removed if key[0] in (STAGED, CHUNK, DOCUMENT) and key not in tx.added]
     if head.staged is None:
         connection.execute(f"DELETE FROM staged WHERE collection = {number}")
@@ -329,7 +329,7 @@ def _encode_column(name: str, rows: Sequence[Row]) -> binary.BinaryParam:
 
 
 def _write_summaries(connection: Connection, collection: OpenCollection, tx: Transaction, keys: Sequence[Key]) -> None:
-    """Writes the vectors that documents have of their own; one that has not changed is not indexed again."""
+    """Write the vectors that documents have of their own; one that has not changed is not indexed again."""
     has = [tx.added[key] for key in keys if tx.added[key]["vector"] is not None]
     lost = [key[1] for key in keys if tx.added[key]["vector"] is None and key in tx.removed]
     if lost:
@@ -352,7 +352,7 @@ def _encode_vectors(rows: Sequence[Row], collection: OpenCollection) -> binary.B
 
 
 def _move_chunks(connection: Connection, rows: Sequence[Row]) -> None:
-    """Rewrites what a reader is shown of chunks that keep their rows, where it has changed; signals stay."""
+    """Rewrite what a reader is shown of chunks that keep their rows, where it has changed; signals stay."""
     names = ("row", *_MOVED)
     of_new, of_old = (", ".join(f"{table}.{name}" for name in _MOVED) for table in ("u", "c"))
     connection.execute(
@@ -363,7 +363,7 @@ def _move_chunks(connection: Connection, rows: Sequence[Row]) -> None:
 
 
 def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Sequence[Row]) -> None:
-    """Inserts chunks with their signals and postings. A chunk's words are its facets, then its terms."""
+    """Insert chunks with their signals and postings. A chunk's words are its facets, then its terms."""
     number, names, words = collection.number, _STORED[CHUNK], _Words(rows)
     shown = f"{_list_arrays(names)}, %s::int[], %s::int[]"
     slices = (binary.encode_ints(words.starts + 1), binary.encode_ints(words.starts + words.sizes))  # counted from 1
@@ -400,7 +400,7 @@ def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Seq
 
 
 def _fill(connection: Connection, collection: OpenCollection, kind: int, rows: Sequence[Row]) -> None:
-    """Gives rows that are pending their vectors."""
+    """Give rows that are pending their vectors."""
     numbers, vectors = _encode_column("row", rows), _encode_vectors(rows, collection)
     of_vectors = "unnest(%s::bigint[], %s::vector[]) AS u(row, vector)"
     if kind == DOCUMENT:
@@ -421,7 +421,7 @@ def _fill(connection: Connection, collection: OpenCollection, kind: int, rows: S
 
 
 def _place_vectors(rows: Sequence[Row]) -> list[int | None]:
-    """The place of each row's vector among those there are, counted from 1."""
+    """Place each row's vector among those there are, counted from 1."""
     places = iter(range(1, len(rows) + 1))
     return [None if row["vector"] is None else next(places) for row in rows]
 
@@ -443,7 +443,7 @@ class _Words:
         self._lengths = np.array([row["length"] for row in rows], np.int64)
 
     def encode_postings(self) -> list[binary.BinaryParam]:
-        """The columns of the postings, by word: neighbours in the index are written together."""
+        """Encode the columns of the postings, by word: neighbours in the index are written together."""
         order = np.argsort(self.words, kind="stable")
         owners = np.repeat(np.arange(len(self._numbers)), self.sizes)[order]
         return [
@@ -465,5 +465,5 @@ def _insert_staged(connection: Connection, collection: OpenCollection, rows: Seq
 
 @lru_cache(1024)  # the chunks of a document mostly have the same
 def hash_facets(facets: str) -> Hashes:
-    """The numbers of facets, given as a JSON list, in its order."""
+    """Hash facets, given as a JSON list, to numbers, in its order."""
     return np.array([hash_facet(facet) for facet in json.loads(facets)], np.int64)

@@ -133,7 +133,7 @@ class PostgresIndex(ScanIndex):
     def _search(
         self, where: Filter, search: Callable[[Connection, SqlFragment, SqlFragment | None], list[T]]
     ) -> list[T]:
-        """The result of a search by the conditions of a filter, in the subset that it admits if this is narrow."""
+        """Search by the conditions of a filter, in the subset that it admits if this is narrow."""
         alternatives = expand_filter(where)
         if not alternatives:
             return []
@@ -149,7 +149,7 @@ class PostgresIndex(ScanIndex):
     # -- by vectors
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k chunks of greatest cosine."""
+        """Find the k chunks of greatest cosine."""
 
         def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Found]:
             number, is_half = self.collection.number, self.collection.is_half
@@ -159,7 +159,7 @@ class PostgresIndex(ScanIndex):
         return [(row, score) for _, row, score in self._search(where, search)]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """The k documents whose own vector is nearest, with the cosine."""
+        """Find the k documents whose own vector is nearest, with the cosine."""
         alternatives = expand_document_filter(where)
         if not alternatives:
             return []
@@ -175,7 +175,7 @@ class PostgresIndex(ScanIndex):
         subset: SqlFragment | None = None,
         effort: Effort = USUAL,
     ) -> list[Found]:
-        """The nearest rows, by the graph where one exists and is worth it; StoreMismatch after a switch of model."""
+        """Find the nearest rows, by the graph where there is one and it pays; StoreMismatch after a model switch."""
         by_graph = not effort.is_exact and not subset
         is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
         if not is_known:
@@ -202,14 +202,14 @@ class PostgresIndex(ScanIndex):
     # -- by words
 
     def _fill(self, sql: str, *, subset: str = "") -> str:
-        """The statement for this collection; how rare a word is, is counted over all of it."""
+        """Fill the statement for this collection; how rare a word is, is counted over all of it."""
         number = self.collection.number
         many = _COUNTED_ALL if self._is_limited else _COUNTED.format(number=number)
         some = _COUNTED_SOME_OF_ALL if self._is_limited else _COUNTED_SOME.format(number=number)
         return sql.format(number=number, many=many, some=some, subset=subset)
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k chunks of greatest BM25 score."""
+        """Find the k chunks of greatest BM25 score."""
         words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
 
         def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Row]:
@@ -235,7 +235,7 @@ class PostgresIndex(ScanIndex):
         return [(row, score / UNIT) for score, _, row in self._search(where, search)]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """How many chunks have each of the terms, counted up to `at_most`."""
+        """Count the chunks that have each of the terms, up to `at_most`."""
         params = binary.encode_bigints(hashes), at_most or ALL
 
         def count(connection: Connection) -> list[int]:
@@ -246,7 +246,7 @@ class PostgresIndex(ScanIndex):
 
 
 def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[Found]:
-    """The nearest of all rows, or of a subset, with their cosines."""
+    """Search all rows, or a subset, for the nearest, with their cosines."""
     pool.use_custom_plans(connection)
     source, params = f"{query.table.name} s", tuple[Any, ...]()
     if subset:
@@ -271,7 +271,7 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
 def search_graph(
     connection: Connection, query: NearestQuery, collection: OpenCollection, breadth: int | None
 ) -> list[Found] | None:
-    """The nearest rows that the graph finds; None if it found too few, or the collection is of another model now."""
+    """Search the graph for the nearest rows; None if it found too few, or the collection is of another model now."""
     vector = binary.encode_vector(query.vector)
     params = (vector, *query.conditions.params, collection.embedder, vector)
     limit, read = 2 * query.k + HALF_SPARE, query.k + READ_SPARE
@@ -287,7 +287,7 @@ def search_graph(
 
 
 def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
-    """A query for `limit` candidates of the graph, reordered in full precision, with the ids of the first `read`.
+    """Build a query for `limit` candidates of the graph, reordered in full precision, with the ids of the first `read`.
 
     The model is compared once and first; if it is another, there are no candidates.
     """
@@ -305,13 +305,13 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
 
 
 def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
-    """Whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
+    """Return whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
     distances = sorted(columns[0] for columns in found)
     return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else scan.SLACK))
 
 
 def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
-    """The k nearest: id, row and cosine in full precision."""
+    """Rescore the k nearest: id, row and cosine in full precision."""
     if not found:
         return []
     read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))

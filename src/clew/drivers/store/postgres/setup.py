@@ -30,7 +30,7 @@ class OpenCollection:
 
 
 def check_model_unchanged(collection: OpenCollection, embedder: str) -> None:
-    """ModelSwitched if `embedder`, as read now, is not the one with which the collection was opened."""
+    """Raise ModelSwitched if `embedder`, as read now, is not the one with which the collection was opened."""
     if embedder != collection.embedder:
         raise model_switched_error(collection.place, embedder, collection.embedder)
 
@@ -58,7 +58,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_ha
 
 
 def read_stored_embedder_name(url: str, collection: str, _: str = "") -> str | None:
-    """The name of the embedder that a collection was filled with; None if there is no such collection."""
+    """Read the name of the embedder that a collection was filled with; None if there is no such collection."""
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
         if not has_right_format(connection, place):
@@ -68,7 +68,7 @@ def read_stored_embedder_name(url: str, collection: str, _: str = "") -> str | N
 
 
 def make_app_role(url: str) -> None:
-    """Creates the role `clew_app`, which can do no more than a store needs, or grants it what it lacks.
+    """Create the role `clew_app`, which can do no more than a store needs, or grant it what it lacks.
 
     It has no password; `ALTER ROLE clew_app PASSWORD '…'` gives it one.
     """
@@ -101,12 +101,12 @@ def prepare_tables(connection: Connection, place: str) -> None:
 
 
 def read_schema() -> str:
-    """The SQL that creates the tables in an empty database."""
+    """Read the SQL that creates the tables in an empty database."""
     return (files("clew.drivers.store.postgres") / "schema.sql").read_text("utf-8")
 
 
 def read_format(connection: Connection) -> int:
-    """The format of the tables; 0 if there are none."""
+    """Read the format of the tables; 0 if there are none."""
     for table in ("format", "migrations"):  # an earlier Clew numbered its migrations
         if pool.fetch_rows(connection, "SELECT to_regclass(%s)::text", (f"clew.{table}",))[0][0]:
             ((number,),) = pool.fetch_rows(connection, f"SELECT coalesce(max(number), 0) FROM clew.{table}")
@@ -115,7 +115,7 @@ def read_format(connection: Connection) -> int:
 
 
 def has_right_format(connection: Connection, place: str) -> bool:
-    """Whether the tables have been created; StoreMismatch if another version of Clew did so."""
+    """Return whether the tables have been created; StoreMismatch if another version of Clew did so."""
     number = read_format(connection)
     if number not in (0, FORMAT):
         raise other_format_error(place, number, FORMAT, target="database")
@@ -123,7 +123,7 @@ def has_right_format(connection: Connection, place: str) -> bool:
 
 
 def _make_collection(connection: Connection, name: str, embedder: str, dim: int, *, is_half: bool) -> None:
-    """Makes a collection and its partition, unless another program has just made it."""
+    """Make a collection and its partition, unless another program has just made it."""
     statement = (
         "INSERT INTO collections(name, embedder, dim, is_half) VALUES(%s, %s, %s, %s)"
         " ON CONFLICT DO NOTHING RETURNING 1"
@@ -134,14 +134,14 @@ def _make_collection(connection: Connection, name: str, embedder: str, dim: int,
 
 
 def _find_collection(connection: Connection, name: str) -> tuple[int, str, int, bool] | None:
-    """The number, embedder and width of a collection, and whether it keeps vectors in half precision."""
+    """Find the number, embedder and width of a collection, and whether it keeps vectors in half precision."""
     statement = "SELECT number, embedder, dim, is_half FROM collections WHERE name = %s"
     found = pool.fetch_rows(connection, statement, (name,))
     return (found[0][0], found[0][1], found[0][2], found[0][3]) if found else None
 
 
 def _ensure_pgvector(connection: Connection, place: str) -> tuple[int, ...]:
-    """The version of pgvector, which is enabled if it is not."""
+    """Enable pgvector if it is not; return its version."""
     server = connection.info.server_version // 10000
     if server < MIN_SERVER:
         raise DriverFailed(f"{place}: PostgreSQL {server} is too old; Clew needs {MIN_SERVER} or later")

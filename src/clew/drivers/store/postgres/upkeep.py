@@ -43,7 +43,7 @@ DROP_TIMEOUT = "500ms"  # for which searches of other collections may have to wa
 
 
 def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig) -> None:
-    """Builds the graphs of a collection that are due."""
+    """Build the graphs of a collection that are due."""
     state = pool.run_read(lambda connection: read_graph_state(connection, collection.number))
     due = [(table, rows) for table, rows, exists in state.graphs if rows >= config.exact_below and not exists]
     if due and collection.dim <= MAX_DIM:
@@ -53,7 +53,7 @@ def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig
 
 
 def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> list[str]:
-    """Builds graphs that are due or mostly deleted rows, and vacuums the tables; what was done.
+    """Build graphs that are due or mostly deleted rows, and vacuum the tables; return what was done.
 
     Others search and write meanwhile. The tables are those of all collections of the database, so there is one
     upkeep of it at a time: two would wait for each other.
@@ -78,7 +78,7 @@ def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> lis
 
 
 def _rebuild(connection: Connection, collection: OpenCollection, table: str, rows: int) -> list[str]:
-    """Builds a graph anew that takes far more than its vectors need; what was done."""
+    """Build a graph anew that takes far more than its vectors need; return what was done."""
     name = f"{table}_graph_{collection.number}"
     ((size,),) = fetch_rows(connection, "SELECT pg_relation_size(to_regclass(%s))", (f"clew.{name}",))
     needed = MAX_GRAPH_GROWTH * max(rows, 1) * (2 * collection.dim + GRAPH_ROW_BYTES)
@@ -118,7 +118,7 @@ class GraphState:
 
 
 def read_graph_state(connection: Connection, number: int) -> GraphState:
-    """The counts and embedder of a collection now, and which of its HNSW graphs exist."""
+    """Read the counts and embedder of a collection now, and which of its HNSW graphs exist."""
     has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
     found = fetch_rows(
         connection,
@@ -129,7 +129,7 @@ def read_graph_state(connection: Connection, number: int) -> GraphState:
 
 
 def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:
-    """Builds the graph over a table's vectors, unless another program is building it or has built it."""
+    """Build the graph over a table's vectors, unless another program is building it or has built it."""
     name = f"{table}_graph_{collection.number}"
     if not try_lock(connection, name):
         return
@@ -157,7 +157,7 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
 
 
 def drop_graph(connection: Connection, table: str, number: int) -> None:
-    """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
+    """Drop the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
     while not try_lock(connection, name):  # a statement that waits would stop the builder, which waits for it
         sleep(LOCK_SECONDS)
@@ -174,7 +174,7 @@ def drop_graph(connection: Connection, table: str, number: int) -> None:
 
 
 def drop_leftovers(connection: Connection, table: str, number: int) -> int:
-    """Drops what rebuilds of a graph that were cut off have left, which takes vectors of one width; how many."""
+    """Drop what rebuilds of a graph that were cut off have left, which takes vectors of one width; return how many."""
     left = _list_leftovers(connection, f"{table}_graph_{number}")
     for name in left:
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
@@ -190,20 +190,20 @@ def _list_leftovers(connection: Connection, name: str) -> list[str]:
 
 
 def is_owner(connection: Connection, table: str | None = None) -> bool:
-    """Whether the role owns a table that there is, or all of them, or may act for who does."""
+    """Return whether the role owns a table that there is, or all of them, or may act for who does."""
     which = "relnamespace = to_regnamespace('clew') AND relkind = 'r'" if table is None else "oid = to_regclass(%s)"
     sql = f"SELECT bool_and(pg_has_role(current_user, relowner, 'USAGE')) FROM pg_class WHERE {which}"
     return bool(fetch_rows(connection, sql, () if table is None else (f"clew.{table}",))[0][0])
 
 
 def try_lock(connection: Connection, name: str) -> bool:
-    """Whether the lock of a name could be taken, which is then held until the connection is closed."""
+    """Try to take the lock of a name, held until the connection is closed; return whether it was taken."""
     key = xxh3_64_intdigest(name.encode()) - (1 << 63)
     return bool(fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0])
 
 
 def rewrite_tables(pool: Pool, number: int) -> Purge:
-    """Rewrites the tables of a collection without dead rows, and their statistics, as far as the role may."""
+    """Rewrite the tables of a collection without dead rows, and their statistics, as far as the role may."""
     with translate_errors(pool.place), pool.open_connection() as connection:
         ((role,),) = fetch_rows(connection, "SELECT current_user::text")
         tables = [name for (name,) in fetch_rows(connection, _TABLES, (f"postings_{number}",))]
@@ -221,14 +221,14 @@ def rewrite_tables(pool: Pool, number: int) -> Purge:
 
 
 def rewrite_named(pool: Pool) -> None:
-    """Removes the dead rows of what is kept by name, where the role may."""
+    """Remove the dead rows of what is kept by name, where the role may."""
     with translate_errors(pool.place), pool.open_connection() as connection:
         if is_owner(connection):
             _rewrite(connection, ("named",))
 
 
 def _rewrite(connection: Connection, tables: Sequence[str]) -> list[str]:
-    """Rewrites tables, their indexes and statistics without what was deleted; which were in use for too long.
+    """Rewrite tables, their indexes and statistics without what was deleted; return which were in use for too long.
 
     Every table is locked while it is rewritten, so other programs wait.
     """
@@ -247,7 +247,7 @@ def _rewrite(connection: Connection, tables: Sequence[str]) -> list[str]:
 
 
 def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
-    """Removes the statistics before the last ones, which hold samples of the values of every column."""
+    """Remove the statistics before the last ones, which hold samples of the values of every column."""
     ((allowed,),) = fetch_rows(
         connection,
         "SELECT r.rolsuper OR pg_has_role(current_user, d.datdba, 'USAGE') FROM pg_roles r, pg_database d"
@@ -267,13 +267,13 @@ def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
 
 
 def empty_partition(connection: Connection, number: int) -> None:
-    """Empties the partition of a collection, in a transaction; other roles than its owner delete row by row."""
+    """Empty the partition of a collection, in a transaction; other roles than its owner delete row by row."""
     if is_owner(connection, f"postings_{number}"):
         connection.execute(f"TRUNCATE clew.postings_{number}")
 
 
 def drop_partition(connection: Connection, number: int) -> bool:
-    """Drops the partition of a collection that is gone, outside of a transaction; False if that must wait."""
+    """Drop the partition of a collection that is gone, outside of a transaction; False if that must wait."""
     if not is_owner(connection, f"postings_{number}"):
         return False
     try:
@@ -286,7 +286,7 @@ def drop_partition(connection: Connection, number: int) -> bool:
 
 
 def drop_left_partitions(connection: Connection) -> int:
-    """Drops partitions of collections that are gone; how many. For the owner of the tables."""
+    """Drop partitions of collections that are gone; return how many. For the owner of the tables."""
     with connection.transaction():
         connection.execute("SELECT set_config('clew.collection', %s, true)", (ALL_COLLECTIONS,))
         found = fetch_rows(
@@ -299,7 +299,7 @@ def drop_left_partitions(connection: Connection) -> int:
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
-    """The collections of a database, by name; DriverFailed if the role may not see which there are."""
+    """List the collections of a database, by name; DriverFailed if the role may not see which there are."""
     place = describe_address(url)
     with translate_errors(place), connect(url, ALL_COLLECTIONS) as connection:
         if not has_right_format(connection, place):
@@ -314,7 +314,7 @@ def list_collections(url: str) -> list[CollectionRecord]:
 
 
 def drop_collection(url: str, name: str) -> CollectionRecord:
-    """Removes a collection with every row and graph of it, whole or not at all; what it was, or NotFound."""
+    """Remove a collection with every row and graph of it, whole or not at all; return what it was, or NotFound."""
     place = describe_address(url)
     with translate_errors(place), connect(url, name) as connection:
         found = (
@@ -338,7 +338,7 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
 
 
 def _may_list(connection: Connection) -> bool:
-    """Whether row security lets this role see all collections: it owns the tables, or is free of it."""
+    """Return whether row security lets this role see all collections: it owns the tables, or is free of it."""
     ((may,),) = fetch_rows(
         connection,
         "SELECT r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, c.relowner, 'USAGE') FROM pg_roles r, pg_class c"
@@ -348,7 +348,7 @@ def _may_list(connection: Connection) -> bool:
 
 
 def _read_record(connection: Connection, name: str) -> CollectionRecord:
-    """What the tables say of a collection; the connection then sees its rows and no others."""
+    """Read what the tables say of a collection; the connection then sees its rows and no others."""
     connection.execute("SELECT set_config('clew.collection', %s, false)", (name,))
     ((number, documents, chunks, embedder, created),) = fetch_rows(
         connection, "SELECT number, documents, chunks, embedder, created FROM collections WHERE name = %s", (name,)
@@ -359,7 +359,7 @@ def _read_record(connection: Connection, name: str) -> CollectionRecord:
 
 
 def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
-    """About how many bytes of the server's disk a collection takes: its partition, and its share of the other tables.
+    """Estimate the bytes of the server's disk that a collection takes: its partition, and its share of other tables.
 
     The share is by its chunks.
     """

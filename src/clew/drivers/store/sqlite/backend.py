@@ -43,17 +43,17 @@ class SqliteBackend(BaseBackend):
         self.index: SqliteIndex = SqliteIndex(database, self._folder, self._config)
 
     def head(self) -> Head:
-        """What is said of the whole."""
+        """Return what is said of the whole."""
         return self._database.read_state()
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[SqliteSnapshot]:
-        """One state for several reads."""
+        """Return one state for several reads."""
         with self._database.read() as db:
             yield SqliteSnapshot(self._database, db)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """The result of a transaction; SQLite lets one process write at a time, so it is decided once."""
+        """Run a transaction; SQLite lets one process write at a time, so it is decided once."""
         with self._database.write_transaction() as (db, state):
             result, head = self._write(db, state, decide, is_change=is_change)
         if head is not None and head.last > state.last:
@@ -71,11 +71,11 @@ class SqliteBackend(BaseBackend):
         return result, head
 
     def named(self, kind: str) -> "SqliteNamed":
-        """The values of a kind."""
+        """Return the values of a kind."""
         return SqliteNamed(self._database, kind)
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchanges the vectors in use with the staged ones; the collection gets a new id, so that no index is taken
+        """Exchange the vectors in use with the staged ones; the collection gets a new id, so that no index is taken
         for one of the new vectors.
         """
         with self._database.write_transaction() as (db, state):
@@ -112,14 +112,14 @@ class SqliteBackend(BaseBackend):
         return True
 
     def reopen(self, embedder: Embedder) -> "SqliteBackend":
-        """The same collection for the model that it has by now."""
+        """Open the same collection for the model that it has by now."""
         other = copy(self)
         other._use_database(self._database.reopen_for_model_in_use(embedder))
         self.index.close()
         return other
 
     def compact(self) -> Purge:
-        """Takes what was deleted from the disk: tombstones, the index, free pages, the log."""
+        """Take what was deleted from the disk: tombstones, the index, free pages, the log."""
         with self._database.write_transaction() as (db, state):
             db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
             schema.write_meta(db, change=state.change + 1, pruned=state.change + 1)
@@ -133,13 +133,13 @@ class SqliteBackend(BaseBackend):
         return Purge(done, again=(*index, *database))
 
     def notes(self) -> list[str]:
-        """What is beyond the folder."""
+        """Return what is beyond the folder."""
         if self._folder is None:
             return []
         return ["backups and exports of the collection, and the free blocks of the disk, are beyond this erasure"]
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Rewrites the database without free pages, where these are such a share of it; what could not be done."""
+        """Rewrite the database without free pages if these are such a share of it; return what could not be done."""
         if self._folder is None:
             return None
         with self._database.reader as db:
@@ -147,13 +147,13 @@ class SqliteBackend(BaseBackend):
         return rewrite_database(self._folder) if share >= min_share else None
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Returns when all that was put is safe on disk and the index is in its best shape."""
+        """Return when all that was put is safe on disk and the index is in its best shape."""
         if self.index.flush(with_graph=with_graph):
             self._prune_tombstones()
         self._database.flush()
 
     def _prune_tombstones(self) -> None:
-        """Deletes the oldest tombstones; an index that is further behind is rebuilt."""
+        """Delete the oldest tombstones; an index that is further behind is rebuilt."""
         with self._database.write_transaction() as (db, _):
             sql = "SELECT change FROM gone ORDER BY change DESC LIMIT 1 OFFSET ?"
             oldest = db.execute(sql, (MAX_TOMBSTONES,)).fetchone()
@@ -162,24 +162,24 @@ class SqliteBackend(BaseBackend):
                 schema.write_meta(db, pruned=oldest[0])
 
     def maintain(self) -> list[str]:
-        """Brings the index into its best shape; nothing else needs it: SQLite uses freed pages again."""
+        """Bring the index into its best shape; nothing else needs it: SQLite uses freed pages again."""
         self.index.flush(is_thorough=True)
         self._prune_tombstones()
         self._database.flush()
         return [f"index kept up: {self.describe()[0]}"]
 
     def describe(self) -> tuple[str, int]:
-        """The kind of the index that searches, and the bytes on disk."""
+        """Return the kind of the index that searches, and the bytes on disk."""
         return self.index.get_name(), measure_disk_usage(self._folder) if self._folder else 0
 
     def inspect(self, *, is_quick: bool) -> Iterator[Defect]:
-        """What is wrong with the file and the index."""
+        """Yield what is wrong with the file and the index."""
         with self._database.read_transaction() as (db, _):
             yield from inspect.inspect_file(db, is_quick=is_quick)
         yield from inspect_while_unchanged(lambda: self.head().change, lambda: self.index.inspect(is_quick=is_quick))
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mends the tables; every index is then too far behind, and is built again by the next search."""
+        """Mend the tables; every index is then too far behind, and is built again by the next search."""
         self.index.discard()
         if any(each.remedy == "copy" for each in defects):
             with self._database.reader as db:
@@ -190,7 +190,7 @@ class SqliteBackend(BaseBackend):
             self._write(db, state, mend, is_change=False)
 
     def close(self) -> None:
-        """Closes the index and the database."""
+        """Close the index and the database."""
         self.index.close()
         self._database.close()
 
@@ -202,7 +202,7 @@ class SqliteNamed(NamedTexts):
         self._database, self._kind = database, kind
 
     def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """The texts of these names that exist, or all."""
+        """Load the texts of these names that exist, or all."""
         with self._database.reader as db:
             return self._load(db, names)
 
@@ -214,7 +214,7 @@ class SqliteNamed(NamedTexts):
         return check_texts(self._kind, db.execute(sql, params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """The result of a transaction that changes the values in place; what is deleted is overwritten."""
+        """Run a transaction that changes the values in place; what is deleted is overwritten."""
         with self._database.reader as db:
             db.execute("PRAGMA secure_delete = ON")
             try:
@@ -236,13 +236,13 @@ class SqliteNamed(NamedTexts):
         return result
 
     def purge(self) -> None:
-        """Empties the log: what is deleted is overwritten in the database itself."""
+        """Empty the log: what is deleted is overwritten in the database itself."""
         with self._database.reader as db:
             truncate_log(db)
 
 
 def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:
-    """The share of the database's file that it does not use: free pages, and what a rewrite could not cut off yet."""
+    """Measure the share of the database's file that it does not use: free pages, and what no rewrite could cut off."""
     pages, free, size = (
         int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
     )
@@ -251,7 +251,7 @@ def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:
 
 
 def rewrite_database(folder: Path) -> list[str]:
-    """Rewrites the database without free pages and empties its log; what could not be done, as sentences."""
+    """Rewrite the database without free pages and empty its log; return what could not be done, as sentences."""
     file = folder / schema.FILE
     try:
         with closing(schema.connect(folder)) as db:
@@ -265,7 +265,7 @@ def rewrite_database(folder: Path) -> list[str]:
 
 
 def truncate_log(db: sqlite3.Connection) -> bool:
-    """Copies the whole log into the database and empties it; False if a reader did not let it for too long."""
+    """Copy the whole log into the database and empty it; False if a reader did not let it for too long."""
     deadline = time.monotonic() + schema.WRITE_TIMEOUT
     while True:
         ((is_blocked, _, _),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -49,7 +49,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """The checkpoint in a folder; None if there is none of this format."""
+    """Read the checkpoint in a folder; None if there is none of this format."""
     try:
         checkpoint = Checkpoint(**json.loads((folder / FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError, AttributeError):
@@ -58,7 +58,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Replaces the checkpoint in a folder, atomically."""
+    """Replace the checkpoint in a folder, atomically."""
     new = folder / f"{FILE}.new"
     with new.open("w", encoding="utf-8") as file:
         json.dump(asdict(checkpoint), file)
@@ -75,12 +75,12 @@ class Seal:
         self._folder, self._file = folder, folder / SEAL
 
     def break_(self) -> None:
-        """Removes the seal of a shard that is about to be changed."""
+        """Remove the seal of a shard that is about to be changed."""
         self.breaks += 1
         self._file.unlink(missing_ok=True)
 
     def write(self, lock: AbstractContextManager[object], breaks: int) -> None:
-        """Seals a shard that was saved when its seal had been broken so often; one that is sealed stays as it is.
+        """Seal a shard that was saved when its seal had been broken so often; one that is sealed stays as it is.
 
         The lock is not held while the files are read, which takes seconds where they are large. A shard that was
         changed since is not sealed.
@@ -93,7 +93,7 @@ class Seal:
                 self._save(made)
 
     def renew(self) -> None:
-        """Makes a seal that was right right again, after the shard was opened: opening may have rewritten a file."""
+        """Make a seal that was right right again, after the shard was opened: opening may have rewritten a file."""
         sealed = json.loads(self._file.read_text("utf-8"))
         now = {name: value for name, value in _list_sums(self._folder, only=_REWRITTEN) if name in sealed}
         if sealed != sealed | now:
@@ -106,7 +106,7 @@ class Seal:
 
 
 def has_right_seal(folder: Path, *, only: str | None = None) -> bool:
-    """Whether a shard is sealed and every file of it, or the one of this name, is as it was then."""
+    """Return whether a shard is sealed and every file of it, or the one of this name, is as it was then."""
     try:
         sealed = json.loads((folder / SEAL).read_text("utf-8"))
         wanted = {only: sealed[only]} if only else sealed
@@ -116,7 +116,7 @@ def has_right_seal(folder: Path, *, only: str | None = None) -> bool:
 
 
 def _list_sums(folder: Path, *, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """The path and checksum of each file, or of those with one of these names."""
+    """List the path and checksum of each file, or of those with one of these names."""
     buffer = bytearray(BLOCK)  # for all files: a new one for each block takes longer
     for place, folders, names in os.walk(folder):
         folders.sort()
@@ -128,7 +128,7 @@ def _list_sums(folder: Path, *, only: Sequence[str] = ()) -> Iterator[tuple[str,
 
 
 def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
-    """The checksum of the blocks of a file that are not all zeros, with their places, and of its size."""
+    """Hash the blocks of a file that are not all zeros, with their places, and its size."""
     hasher = xxh3_64()
     for at, block in read_blocks(file, buffer):
         hasher.update(at.to_bytes(8, "little"))

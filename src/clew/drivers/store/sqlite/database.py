@@ -49,11 +49,11 @@ class FrozenFile:
         self._seen = _describe_file(file)
 
     def has_changed(self) -> bool:
-        """Whether another process, which may write, has opened it since."""
+        """Return whether another process, which may write, has opened it since."""
         return not schema.is_frozen(self._file) or _describe_file(self._file) != self._seen
 
     def reopen(self, old: sqlite3.Connection) -> tuple[sqlite3.Connection, "FrozenFile | None"]:
-        """A new connection in place of an old one, and the frozen file if it is one still."""
+        """Open a new connection in place of an old one, and the frozen file if it is one still."""
         frozen = FrozenFile(self._file, self._prepare) if schema.is_frozen(self._file) else None
         opened = schema.open_read_only_connection(self._file)
         self._prepare(opened)
@@ -95,7 +95,7 @@ class CheckedRows(dict[int, int]):
     """The checksums of signals that matched when they were first read, by row."""
 
     def add(self, row: int, stored: int) -> None:
-        """Remembers a row, and forgets all others when there are too many."""
+        """Remember a row, and forget all others when there are too many."""
         if len(self) >= MAX_CHECKED:
             self.clear()
         self[row] = stored
@@ -138,12 +138,12 @@ class Database:
         schema.prepare_tables(opened, self.place, embedder=self.embedder, dim=self.dim, collection_id=uuid.uuid4().hex)
 
     def read_state(self) -> CollectionState:
-        """The state now; StoreMismatch after a switch to another model."""
+        """Read the state now; StoreMismatch after a switch to another model."""
         with self.reader as db:
             return self.check_model_unchanged(db)
 
     def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
-        """The state inside a transaction; StoreMismatch if it was switched to another model since it was opened."""
+        """Return the state inside a transaction; StoreMismatch if it was switched to another model meanwhile."""
         state = self.read_any_state(db)
         if state.collection_id != self.collection_id:
             (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
@@ -152,7 +152,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction: several reads that see the same state, whatever the model."""
+        """Open a read transaction: several reads that see the same state, whatever the model."""
         with self.reader as db:
             is_outer = not db.in_transaction
             try:
@@ -165,13 +165,13 @@ class Database:
 
     @contextmanager
     def read_transaction(self) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
-        """A read transaction and its state; StoreMismatch after a switch to another model."""
+        """Open a read transaction and return its state; StoreMismatch after a switch to another model."""
         with self.read() as db:
             yield db, self.check_model_unchanged(db)
 
     @contextmanager
     def write_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
-        """A write transaction: committed as a whole, or rolled back where anything raises.
+        """Open a write transaction: committed as a whole, or rolled back where anything raises.
 
         `any_model`: also of a collection that was switched to another model, for what has nothing to do with vectors.
         """
@@ -190,7 +190,7 @@ class Database:
                 write_last_change(self._folder, birth, change)
 
     def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
-        """A copy of this on the same connection for the model it has by now; this one raises StoreMismatch then."""
+        """Copy this on the same connection for the model in use by now; this one raises StoreMismatch then."""
         with self.reader as db:
             name, dim, collection_id = db.execute("SELECT embedder, dim, birth FROM meta").fetchone()
         check_model_in_use(self.place, embedder, name, dim)
@@ -199,17 +199,17 @@ class Database:
         return other
 
     def flush(self) -> None:
-        """Copies the write-ahead log into the database as far as readers allow."""
+        """Copy the write-ahead log into the database as far as readers allow."""
         with self.reader as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         with self.reader as db:
             schema.close_connection(db, self._folder)
 
     def read_any_state(self, db: sqlite3.Connection) -> CollectionState:
-        """The state in the record of the collection; CollectionDamaged if that is not as written."""
+        """Read the state in the record of the collection; CollectionDamaged if that is not as written."""
         found = db.execute(_STATE).fetchone()
         if found is None:
             raise checksums.damaged_error(f"{self.place}: the record of the collection")
@@ -228,7 +228,7 @@ class Database:
 
 
 def read_stored_embedder_name(folder: Path) -> str | None:
-    """The name of the embedder that a folder's collection was filled with; None if there is no collection."""
+    """Read the name of the embedder that a folder's collection was filled with; None if there is no collection."""
     check_database_exists(folder)
     file = folder / schema.FILE
     if not file.exists():

@@ -204,7 +204,7 @@ class View:
 
 
 class ExactIndex:
-    """Follows a database in memory. Several threads may search while one follows."""
+    """Follows a database in memory. Several threads may search while one thread applies changes."""
 
     name = "exact, in memory"
 
@@ -221,18 +221,18 @@ class ExactIndex:
     # -- searches; each takes the view once
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k rows of greatest cosine; always exact."""
+        """Find the k rows of greatest cosine; always exact."""
         view = self._get_whole_view()
         return view.to_rows(view.find_nearest(vector, k, view.admit(where)))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k rows of greatest BM25 score, with the collection's counts as of a head."""
+        """Find the k rows of greatest BM25 score, with the collection's counts as of a head."""
         view = self._get_whole_view()
         (scored,) = view.score_terms(head, [terms])
         return view.to_rows(view.find_matching(view.sum_up(scored), k, view.admit(where)))
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """What the rankings of each query find; every vector is compared once, as one product of matrices."""
+        """Find what the rankings of each query find; every vector is compared once, as one product of matrices."""
         vectors, terms, rankings, chunk_ids, _ = queries
         with self._lock:
             view = self._get_whole_view()
@@ -260,14 +260,14 @@ class ExactIndex:
         return found
 
     def _get_whole_view(self) -> View:
-        """The view to search; Gone if it lacks chunks, which the next state has."""
+        """Return the view to search; Gone if it lacks chunks, which the next state has."""
         view = self._view
         if not view.is_whole:
             raise Gone("a row that was removed while it was followed")
         return view
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
-        """The vectors of those of the chunks that exist; None if this is not the index of that head."""
+        """Return the vectors of those of the chunks that exist; None if this is not the index of that head."""
         with self._lock:
             view, known = self._view, self._view.find_slots(chunk_ids)
             if view.change != head.change:
@@ -276,14 +276,14 @@ class ExactIndex:
         return {each: vector for each, vector in zip(known, found, strict=True) if not np.isnan(vector[0])}
 
     def count_having(self, hashes: Hashes) -> list[int]:
-        """How many chunks have each of the words."""
+        """Count the chunks that have each of the words."""
         view = self._view
         return view.count_having(view.postings.find(hashes))
 
     # -- following
 
     def catch_up(self, state: CollectionState) -> None:
-        """Applies every change of the database up to a state."""
+        """Apply every change of the database up to a state."""
         with self._lock:
             was_torn, self._is_torn = self._is_torn, self._is_torn or self._view.change < state.change
             if not self._is_torn:
@@ -298,7 +298,7 @@ class ExactIndex:
             self._view, self._is_torn = replace(view, is_whole=is_whole), False
 
     def _apply_changes(self, view: View, state: CollectionState) -> View | None:
-        """Adds and removes chunks up to a state; None if tombstones that this would need have been pruned."""
+        """Add and remove chunks up to a state; None if tombstones that this would need have been pruned."""
         gone = np.empty(0, np.int64)
         if view.used:
             found = signals.read_tombstones(self._database, view.change, view.row, state)
@@ -323,7 +323,7 @@ class ExactIndex:
 
 
 def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:
-    """Adds the chunks of a batch without their terms."""
+    """Add the chunks of a batch without their terms."""
     first, used, terms = view.used, view.used + len(batch.facets), batch.terms
     for slot, facets in enumerate(batch.facets, first):
         for facet in facets:
@@ -343,7 +343,7 @@ def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:
 
 
 def _remove_rows(view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Forgets the ids of removed rows; the slots of all that were removed."""
+    """Forget the ids of removed rows; return the slots of all that were removed."""
     rows = view.rows[: view.used]
     slots = np.searchsorted(rows, gone)
     known = slots < len(rows)

@@ -21,7 +21,7 @@ _TAKEN = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)  # of a 
 
 
 def make_private_folder(folder: Path) -> None:
-    """Creates a folder, and those above it that are missing, for their owner alone; existing ones stay as they are."""
+    """Create a folder, and those above it that are missing, for their owner alone; existing ones stay as they are."""
     if not folder.is_dir():
         if folder.parent != folder:
             make_private_folder(folder.parent)
@@ -29,12 +29,12 @@ def make_private_folder(folder: Path) -> None:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """An opener for `open`: a file that is created is its owner's alone."""
+    """Open as an opener for `open`: a file that is created is its owner's alone."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
 def list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Every file in a folder and below, by path, with what the system says of it; without those that disappear."""
+    """List every file in a folder and below, by path, with what the system says of it; without those that disappear."""
     for place, folders, names in os.walk(folder):  # it skips folders that disappear
         folders.sort()
         for name in sorted(names):
@@ -44,7 +44,7 @@ def list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def delete_folder(folder: Path) -> None:
-    """Deletes a folder as far as that is possible."""
+    """Delete a folder as far as that is possible."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -53,7 +53,7 @@ class LockRefused(OSError):
 
 
 def try_lock(file: Path) -> BinaryIO | None:
-    """The locked file, which the caller closes to unlock it; None if it is locked already.
+    """Lock a file and return it; the caller closes it to unlock it. None if it is locked already.
 
     LockRefused where the file system does not lock, as some network folders do not.
     """
@@ -83,7 +83,7 @@ else:
 
 
 def read_blocks(file: FileIO, buffer: bytearray) -> Iterator[tuple[int, bytearray]]:
-    """The blocks of a file that are not all zeros, each with its place; holes are not read.
+    """Read the blocks of a file that are not all zeros, each with its place; holes are not read.
 
     A block stands in the buffer, which has the size of one, until the next is asked for.
     """
@@ -99,7 +99,7 @@ def read_blocks(file: FileIO, buffer: bytearray) -> Iterator[tuple[int, bytearra
 
 
 def copy_file(source: str, target: str) -> str:
-    """Copies a file with its holes; the target."""
+    """Copy a file with its holes; return the target."""
     with FileIO(source) as read, FileIO(target, "w") as written:
         for at, block in read_blocks(read, bytearray(BLOCK)):
             os.pwrite(written.fileno(), block, at)
@@ -108,7 +108,7 @@ def copy_file(source: str, target: str) -> str:
 
 
 def _fill_buffer(buffer: bytearray, file: FileIO) -> int:
-    """Reads on into the buffer until it is full or the file ends; how much was read."""
+    """Read on into the buffer until it is full or the file ends; return how much was read."""
     size, view = 0, memoryview(buffer)
     while size < len(buffer) and (more := file.readinto(view[size:])):
         size += more
@@ -116,7 +116,7 @@ def _fill_buffer(buffer: bytearray, file: FileIO) -> int:
 
 
 def _find_data(file: FileIO, at: int, end: int) -> int:
-    """Where a file has data from `at` on, not a hole; its end if nowhere."""
+    """Find where a file has data from `at` on, not a hole; its end if nowhere."""
     if not hasattr(os, "SEEK_DATA"):
         return at
     try:

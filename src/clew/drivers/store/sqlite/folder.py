@@ -29,7 +29,7 @@ _NOTE = "The documents of this collection are in clew.db; everything else here c
 
 
 def check_database_exists(folder: Path) -> None:
-    """Raises CollectionLost if there is no database, or an empty file, in a folder that had one; names a folder there.
+    """Raise CollectionLost if a folder that had a database has none, or an empty file; name a folder there.
 
     Opening such a folder would make a new, empty collection, and SQLite would delete the log of the old one.
     """
@@ -46,7 +46,7 @@ def check_database_exists(folder: Path) -> None:
 
 
 def denied_error(error: PermissionError) -> DriverFailed:
-    """The error for a folder or file of a collection that this user may not read."""
+    """Make the error for a folder or file of a collection that this user may not read."""
     return DriverFailed(
         f"{error.filename}: this user may not read it ({error.strerror}); give the user the rights to the folder of "
         "the collection and the files in it, run Clew as their owner, or give another folder with --path"
@@ -54,7 +54,7 @@ def denied_error(error: PermissionError) -> DriverFailed:
 
 
 def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
-    """The error for a folder whose database is gone, empty or without tables."""
+    """Make the error for a folder whose database is gone, empty or without tables."""
     return CollectionLost(
         f"{folder / schema.FILE} {what}, but this was a collection (still there: {', '.join(left)}), and its documents "
         f"were in that file; put it back from a backup, or give the collection up with "
@@ -63,7 +63,7 @@ def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
 
 
 def write_marker(folder: Path) -> None:
-    """Marks a folder as one that has a database, once; a folder that cannot be written stays without."""
+    """Mark a folder as one that has a database, once; a folder that cannot be written stays without."""
     if not (folder / MARKER).exists():
         made = {"made": to_iso(datetime.now(UTC)), "note": _NOTE}
         with suppress(OSError), open(folder / MARKER, "w", encoding="utf-8", opener=open_private) as file:
@@ -71,7 +71,7 @@ def write_marker(folder: Path) -> None:
 
 
 def write_last_change(folder: Path, collection_id: str, change: int) -> None:
-    """Notes the number of the last change after its commit; it may come late, and is never ahead of the database."""
+    """Note the number of the last change after its commit; it may come late, and is never ahead of the database."""
     text = f"{collection_id} {change:020}"
     with suppress(OSError):
         handle = open_private(folder / LAST_CHANGE, os.O_WRONLY | os.O_CREAT)
@@ -82,7 +82,7 @@ def write_last_change(folder: Path, collection_id: str, change: int) -> None:
 
 
 def read_last_change(folder: Path) -> tuple[str, int] | None:
-    """The id of the collection and the number of the last change that were noted; None if there are none."""
+    """Read the id of the collection and the number of the last change that were noted; None if there are none."""
     try:
         collection_id, change, stored = (folder / LAST_CHANGE).read_text("utf-8").split()
         if int(stored) == checksums.hash_values(f"{collection_id} {change}"):
@@ -93,7 +93,7 @@ def read_last_change(folder: Path) -> tuple[str, int] | None:
 
 
 def is_foreign_log(folder: Path, collection_id: str) -> bool:
-    """Whether the log makes the collection another than the one whose last change was noted in this folder.
+    """Return whether the log makes the collection another than the one whose last change was noted in this folder.
 
     SQLite applies any log, and what comes of it may look whole. A switch of model gives the collection another id too,
     which is noted a moment after: the file then has the other model. Files that were put here together agree with each
@@ -113,7 +113,7 @@ def is_foreign_log(folder: Path, collection_id: str) -> bool:
 
 
 def _read_identity(file: Path, *, with_log: bool) -> tuple[Any, ...] | None:
-    """The id of the collection and its model; None if they cannot be read."""
+    """Read the id of the collection and its model; None if they cannot be read."""
     try:
         if with_log:
             opened = open_read_only_connection(file)
@@ -127,12 +127,12 @@ def _read_identity(file: Path, *, with_log: bool) -> tuple[Any, ...] | None:
 
 
 def has_marker(folder: Path) -> bool:
-    """Whether a database was completed in this folder before."""
+    """Return whether a database was completed in this folder before."""
     return (folder / MARKER).exists()
 
 
 def list_collections(root: Path) -> list[CollectionRecord]:
-    """The collections in a folder of collections, by name; one that cannot be read says why."""
+    """List the collections in a folder of collections, by name; one that cannot be read says why."""
     found = []
     for folder in sorted(root.iterdir()):
         try:
@@ -146,18 +146,18 @@ def list_collections(root: Path) -> list[CollectionRecord]:
 
 
 def is_collection(folder: Path) -> bool:
-    """Whether a folder is a collection, whole or not."""
+    """Return whether a folder is a collection, whole or not."""
     return (folder / schema.FILE).exists() or bool(_list_traces(folder))
 
 
 def _list_traces(folder: Path) -> list[str]:
-    """What an opened collection leaves in its folder besides the database."""
+    """List what an opened collection leaves in its folder besides the database."""
     left = [name for name in (MARKER, LOCK, *_LOGS) if (folder / name).exists()]
     return [*left, HOME] if list_own_shards(folder / HOME) else left
 
 
 def list_own_shards(home: Path) -> list[Path]:
-    """The folders in `index/` that Clew made: by their name and what is in them; nothing else there is ever touched."""
+    """List the folders in `index/` that Clew made: by name and what is in them; nothing else there is touched."""
     found = [each for each in home.iterdir() if _SHARD.fullmatch(each.name)] if home.is_dir() else []
     return sorted(each for each in found if not each.is_symlink() and each.is_dir() and _is_own_shard(each))
 
@@ -171,7 +171,7 @@ def _is_own_shard(folder: Path) -> bool:
 
 
 def read_record(folder: Path) -> CollectionRecord:
-    """What the database says of the collection; DriverFailed if it is lost or damaged."""
+    """Read what the database says of the collection; DriverFailed if it is lost or damaged."""
     check_database_exists(folder)
     file = folder / schema.FILE
     with schema.translate_errors(str(file)), closing(open_read_only_connection(file)) as db:
@@ -187,7 +187,7 @@ def read_record(folder: Path) -> CollectionRecord:
 
 
 def remove_collection(folder: Path) -> tuple[str, ...]:
-    """Removes what is Clew's in a collection's folder, and the folder if nothing else is in it; what is left.
+    """Remove what is Clew's in a collection's folder, and the folder if it is empty then; return what is left.
 
     DriverFailed, and nothing is removed, while another process or engine has the collection open.
     """
@@ -221,7 +221,7 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
 
 
 def _is_unused(file: Path) -> bool:
-    """Whether no other connection has the database open; a damaged or missing one counts as unused."""
+    """Return whether no other connection has the database open; a damaged or missing one counts as unused."""
     if not file.exists() or not file.stat().st_size:
         return True
     with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as db:
@@ -237,5 +237,5 @@ def _is_unused(file: Path) -> bool:
 
 
 def measure_disk_usage(folder: Path) -> int:
-    """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
+    """Measure the bytes of the disk that a folder takes; a shard's files are mostly holes, which take none."""
     return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for _, stat in list_files(folder))

@@ -73,11 +73,11 @@ class SqliteIndex(ScanIndex):
     # -- searches
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k chunks of greatest cosine."""
+        """Find the k chunks of greatest cosine."""
         return self._search(head, lambda own: own.nearest(head, vector, k, where, effort))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k chunks of greatest BM25 score."""
+        """Find the k chunks of greatest BM25 score."""
         return self._search(head, lambda own: own.matching(head, terms, k, where))
 
     def _search(self, head: Head, search: Callable[[Follower], T]) -> T:
@@ -94,7 +94,7 @@ class SqliteIndex(ScanIndex):
         raise AssertionError
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """How many chunks have each of the terms; where all are counted, no index is opened for it."""
+        """Count the chunks that have each of the terms; where all are counted, no index is opened for it."""
         state = _get_state(head)
         if at_most is None and not (self._shard or self._exact):
             saved = self._home.find_word_counts(state) if self._home else None
@@ -103,20 +103,20 @@ class SqliteIndex(ScanIndex):
         return having if at_most is None else [min(count, at_most) for count in having]
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those of the chunks that exist."""
+        """Return the vectors of those of the chunks that exist."""
         if (exact := self._exact) and (known := exact.vectors(head, chunk_ids)) is not None:
             return known
         made = [each for each in self._rows.load_chunks(head, chunk_ids) if each[signals.VECTOR]]
         return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """What the rankings of each query find, and more chunks."""
+        """Find what the rankings of each query find, and more chunks."""
         return self._search(head, lambda own: own.candidates(head, queries))
 
     # -- the index in use
 
     def _get_index(self, head: Head) -> Follower:
-        """The index to search, in memory or on disk, caught up with the database at least to a state."""
+        """Return the index to search, in memory or on disk, caught up with the database at least to a state."""
         state = _get_state(head)
         with self._lock:
             home = self._home
@@ -150,18 +150,18 @@ class SqliteIndex(ScanIndex):
         return self._shard
 
     def _needs_shard(self, state: CollectionState) -> bool:
-        """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""
+        """Return whether a collection needs the shard; one that shrinks keeps it for a while, so as not to switch."""
         limit = self._config.exact_below // 2 if self._shard else self._config.exact_below
         return self._home is not None and state.chunks > limit
 
     def _serves_until_built(self, state: CollectionState) -> bool:
-        """Whether the index in memory is searched on until a shard is built: to fill one now would take seconds."""
+        """Return whether to search the index in memory until a shard is built: to fill one now would take seconds."""
         if not self._home or not self._exact or self._shard or state.chunks <= shards.MIN_ROWS:
             return False
         return state.chunks <= EXACT_LIMIT and not self._home.list_usable(state)
 
     def _discard_broken(self, index: Follower, error: Exception) -> None:
-        """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""
+        """Delete a shard that broke, unless it has been replaced already; the next search builds another."""
         with self._lock:
             if isinstance(index, ShardIndex) and index is self._shard:
                 self._shard = None
@@ -170,7 +170,7 @@ class SqliteIndex(ScanIndex):
                 delete_folder(index.folder)
 
     def _close_shard(self) -> None:
-        """Saves and closes the shard, and releases its lock."""
+        """Save and close the shard, and release its lock."""
         shard, self._shard = self._shard, None
         try:
             if shard:
@@ -185,7 +185,7 @@ class SqliteIndex(ScanIndex):
         return DriverFailed(f"{self._folder}: the index cannot be built ({error}); check the free space on the disk")
 
     def get_name(self) -> str:
-        """The name of the index that searches now, or would, in memory or on disk; takes no lock to tell."""
+        """Return the name of the index that searches now, or would, in memory or on disk; takes no lock to tell."""
         state = self._database.read_state()
         with self._lock:
             home = self._home if self._needs_shard(state) else None
@@ -194,7 +194,7 @@ class SqliteIndex(ScanIndex):
             return f"{name}; a new one is being built" if is_built else name
 
     def discard(self) -> list[str]:
-        """Deletes the index with all its files; the next search builds another. What could not be deleted, if anything.
+        """Delete the index with all its files; the next search builds another. Return what could not be deleted.
 
         If another process has it open, it loses the names of its files, not the files: it searches on, and at its next
         search finds itself too far behind and builds a new one.
@@ -218,7 +218,7 @@ class SqliteIndex(ScanIndex):
             return [f"{path}: another process has it open; end it and run the erasure again" for path in left]
 
     def inspect(self, *, is_quick: bool) -> list[Defect]:
-        """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over.
+        """Find what is wrong with the index on disk: files, chunks, words. One that another process holds is left out.
 
         Quickly, the words are not counted.
         """
@@ -254,7 +254,7 @@ class SqliteIndex(ScanIndex):
         return defects
 
     def close(self) -> None:
-        """Ends a build in the thread, of which nothing is left, and closes the index."""
+        """End a build in the thread, of which nothing is left, and close the index."""
         self._builder.stop()
         with self._starting:
             thread = self._thread
@@ -267,7 +267,7 @@ class SqliteIndex(ScanIndex):
     # -- upkeep
 
     def keep_up(self, head: Head) -> None:
-        """Builds the graph in a thread if that is due in a process that searches; returns at once."""
+        """Build the graph in a thread if that is due in a process that searches; return at once."""
         state = _get_state(head)
         with self._starting:
             if self._thread is not None and self._thread.is_alive():
@@ -279,13 +279,13 @@ class SqliteIndex(ScanIndex):
                 self._thread.start()
 
     def _look(self, head: Head) -> None:
-        """As `keep_up`, now and then, in a process that goes on searching: another may have left a build due."""
+        """Look as `keep_up`, now and then, in a process that goes on searching: another may have left a build due."""
         if (now := monotonic()) >= self._looks_at:
             self._looks_at = now + REST
             self.keep_up(head)
 
     def _is_build_due(self, state: CollectionState) -> bool:
-        """Whether this process searches the collection, would much faster with another shard, and may build it."""
+        """Return whether this process searches, would be much faster with another shard, and may build it."""
         shard = self._shard
         if not self._home or not (shard or self._exact) or not self._needs_shard(state):
             return False
@@ -293,7 +293,7 @@ class SqliteIndex(ScanIndex):
             return shards.is_rebuild_due(shard.checkpoint if shard else None, state) and self._home.lock()
 
     def flush(self, *, with_graph: bool = True, is_thorough: bool = False) -> bool:
-        """Returns when the index is safe on disk, with a new graph if one is due and asked for.
+        """Return when the index is safe on disk, with a new graph if one is due and asked for.
 
         False where little was added since the last flush by a process that searches: a graph that is due is then built
         in a thread, so that who adds a page to a large collection does not wait for it. Not if it `is_thorough`.
@@ -316,7 +316,7 @@ class SqliteIndex(ScanIndex):
                 log.warning("the index was not kept up while the collection grew: %s", error)
 
     def _build_and_save(self, state: CollectionState, *, with_graph: bool = True) -> None:
-        """Builds a shard if one is due and saves the one in use; searches continue meanwhile."""
+        """Build a shard if one is due and save the one in use; searches continue meanwhile."""
         with self._upkeep:
             with self._lock:
                 home = self._home
@@ -341,7 +341,7 @@ class SqliteIndex(ScanIndex):
                     self._discard_broken(index, error)
 
     def _build_shard(self, home: ShardHome, target: Path, newest: Checkpoint | None, state: CollectionState) -> bool:
-        """Builds a shard from a copy of the one in use, or anew, and uses it; False, and it is deleted, if it fails.
+        """Build a shard from a copy of the one in use, or anew, and use it; False, and it is deleted, if it fails.
 
         It is opened and caught up while the old index is searched.
         """
@@ -365,7 +365,7 @@ class SqliteIndex(ScanIndex):
         return is_built
 
     def _copy_shard(self, target: Path) -> Checkpoint | None:
-        """Copies the shard in use, to be extended; None if it cannot be copied: another is made without it."""
+        """Copy the shard in use, to be extended; None if it cannot be copied: another is made without it."""
         index = self._get_index(self._database.read_state())
         try:
             return index.copy_to(target) if isinstance(index, ShardIndex) else None

@@ -46,7 +46,7 @@ _LOOSE: tuple[tuple[Area, str, str, str], ...] = (
 
 
 def inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]:
-    """What is wrong with the file, and with rows that nothing else reads; quickly, without comparing indexes."""
+    """Yield what is wrong with the file, and with rows that nothing else reads; quickly, without comparing indexes."""
     check = "quick_check" if is_quick else "integrity_check"
     for (problem,) in db.execute(f"PRAGMA {check}({MAX_PROBLEMS})").fetchall():
         if problem != "ok":
@@ -66,7 +66,7 @@ def inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]:
 
 
 def prepare_repair(db: sqlite3.Connection, ids: Sequence[str], change: int) -> None:
-    """Deletes what can be done without, and lets the chunks of documents be written anew by the next put."""
+    """Delete what can be done without, and let the chunks of documents be written anew by the next put."""
     for _, _, table, condition in _LOOSE:
         db.execute(f"DELETE FROM {table} WHERE {condition}")
     db.execute("DELETE FROM gone")
@@ -220,7 +220,7 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
 
 
 def _find_embedder(db: sqlite3.Connection, place: str, stored: str, given: str, known: Sequence[str]) -> str:
-    """The embedder by the calibration, by the damaged record where that is a known name, or as it is given."""
+    """Find the embedder by the calibration, by the damaged record where that is a known name, or as it is given."""
     with suppress(DriverFailed, ValueError, KeyError, TypeError):  # it is damaged too
         found = db.execute(
             f"SELECT value FROM named WHERE kind = 'calibration' AND sum = {schema.FIXED['named']}"

@@ -84,7 +84,7 @@ class SqliteSnapshot:
         return self._head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """The columns of the rows that are meant."""
+        """Find the columns of the rows that are meant."""
         kind, filters = wanted.kind, ""
         if wanted.alternatives == ():
             return []
@@ -128,12 +128,12 @@ class SqliteSnapshot:
             self._db.text_factory = before
 
     def _derive_facets(self, number: int) -> str:
-        """The facets of a document by its record, where those that are stored are damaged."""
+        """Derive the facets of a document from its record, where those that are stored are damaged."""
         sql = f"SELECT {', '.join(schema.RECORD)} FROM documents WHERE row = ?"
         return record_to_facets(self._fetch(sql, (number,))[0])
 
     def _parse(self, kind: int, rows: Iterable[Row], *, is_read: bool) -> Iterator[Row]:
-        """Compares rows with the checksum of what they are found by, and makes arrays of bytes.
+        """Compare rows with the checksum of what they are found by, and make arrays of bytes.
 
         Where a document is only filtered by it (not `is_read`), facets that are damaged are made again.
         """
@@ -154,7 +154,7 @@ class SqliteSnapshot:
 
 
 def _check_signal(row: Row) -> None:
-    """CollectionDamaged unless what a chunk is found by is as written."""
+    """Raise CollectionDamaged unless what a chunk is found by is as written."""
     if row["found_sum"] is None:
         raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
     checksums.check_signal(_get_signal(row), row["found_sum"])
@@ -171,7 +171,7 @@ def _make_query(
     order: str,
     limit: int | None,
 ) -> tuple[tuple[str, ...], str]:
-    """The statement that reads columns of the rows that are meant, and the names of what it reads.
+    """Make the statement that reads columns of the rows that are meant, and the names of what it reads.
 
     There are no names if it reads nothing else than the columns: rows are then not found by what is read of them.
     """
@@ -203,7 +203,7 @@ def _make_query(
 
 
 def _name_column(kind: int, name: str) -> str:
-    """A column of the table `t` of a kind of rows, or of the signal `s` of a chunk."""
+    """Name a column of the table `t` of a kind of rows, or of the signal `s` of a chunk."""
     if kind == CHUNK and (name in _OF_SIGNAL or name in ("signal_id", "signal_length", "found_sum")):
         return "s.sum" if name == "found_sum" else f"s.{name.removeprefix('signal_')}"
     return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
@@ -212,7 +212,7 @@ def _name_column(kind: int, name: str) -> str:
 
 
 def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
-    """A condition of a filter on a chunk `t` and its signal `s`, and its parameters."""
+    """Write as SQL a condition of a filter on a chunk `t` and its signal `s`; return it and its parameters."""
     parts, params = ["s.row IS NOT NULL"], list[object]()
     for group in condition.groups:
         if get_facet_field(group) == "document":  # by the index of ids
@@ -229,7 +229,7 @@ def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
 
 
 def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: Head) -> None:
-    """Writes what a transaction decided."""
+    """Write what a transaction decided."""
     removed, added = _group(tx.removed), _group(tx.added)
     gone = [key[1] for key in removed[CHUNK] if key not in tx.added]
     if gone:
@@ -267,7 +267,7 @@ def _write_tombstones(db: sqlite3.Connection, rows: Sequence[int], change: int) 
 
 
 def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mapping[Key, Row]) -> None:
-    """Inserts rows; of a chunk that stays in its row, the signal is the one that is there."""
+    """Insert rows; of a chunk that stays in its row, the signal is the one that is there."""
     names, vectors = _STORED[kind], dict[int, bytes]()
     has_vector = [row for row in rows if row.get("vector") is not None]
     if has_vector:
@@ -291,7 +291,7 @@ def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mappin
 
 
 def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -> None:
-    """Gives rows their vectors; an index learns of those of chunks by tombstones."""
+    """Give rows their vectors; an index learns of those of chunks by tombstones."""
     packed = pack_vectors(np.stack([row["vector"] for row in rows]))
     vectors = [(vector, row["row"]) for vector, row in zip(packed, rows, strict=True)]
     if kind == DOCUMENT:

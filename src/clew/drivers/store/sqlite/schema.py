@@ -109,7 +109,7 @@ class translate_errors:  # noqa: N801
 
 
 def raise_if_sqlite_error(place: str, error: BaseException) -> None:
-    """Raises DriverFailed with advice for an error of SQLite; returns for any other."""
+    """Raise DriverFailed with advice for an error of SQLite; return for any other."""
     if isinstance(error, (sqlite3.Error, UnicodeError)):
         code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
         kind = ReadOnlyStore if code == sqlite3.SQLITE_READONLY else DriverFailed
@@ -120,7 +120,7 @@ def raise_if_sqlite_error(place: str, error: BaseException) -> None:
 
 
 def has_tables(connection: sqlite3.Connection, place: str) -> bool:
-    """Whether a database has the tables of a collection, of any version."""
+    """Return whether a database has the tables of a collection, of any version."""
     with translate_errors(place):
         return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
 
@@ -144,7 +144,7 @@ def read_meta(connection: sqlite3.Connection, place: str, *names: str) -> tuple[
 
 
 def record_gone_error(place: str) -> CollectionDamaged:
-    """The error for a collection without its record."""
+    """Make the error for a collection without its record."""
     return CollectionDamaged(
         f"{place}: the record of the collection is gone; restore a backup of the file, or an export into a new "
         "collection, or add the sources to a new one"
@@ -152,7 +152,7 @@ def record_gone_error(place: str) -> CollectionDamaged:
 
 
 def check_record(place: str, stored: int, columns: Sequence[Any]) -> None:
-    """CollectionDamaged unless the checksum of the record of the collection is that of its columns."""
+    """Raise CollectionDamaged unless the checksum of the record of the collection is that of its columns."""
     if stored not in (checksums.UNCHECKED, checksums.hash_values(*columns)):
         raise _record_damaged_error(place)
 
@@ -165,7 +165,7 @@ def _record_damaged_error(place: str) -> CollectionDamaged:
 
 
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
-    """Creates the tables of a new collection; StoreMismatch if another version or another model filled it."""
+    """Create the tables of a new collection; StoreMismatch if another version or another model filled it."""
     with translate_errors(place):
         if not read_version(connection):
             _create_tables(connection, place, (embedder, dim, collection_id))
@@ -175,7 +175,7 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
 
 
 def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, int, str]) -> None:
-    """Creates the tables in an empty file, unless another process has done so; StoreMismatch for another program's."""
+    """Create the tables in an empty file, unless another process has done so; StoreMismatch for another program's."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = read_version(connection)
@@ -199,7 +199,7 @@ def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, 
 
 
 def read_version(connection: sqlite3.Connection) -> int:
-    """The version of the tables; 0 where there are none."""
+    """Read the version of the tables; 0 where there are none."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
@@ -260,7 +260,7 @@ FIXED = {
 
 
 def register_functions(connection: sqlite3.Connection) -> None:
-    """Gives a connection the functions that compute checksums."""
+    """Give a connection the functions that compute checksums."""
     functions = {
         "row_sum": (checksums.hash_values, -1),
         "signal_sum": (lambda *columns: checksums.hash_signal(columns), 8),
@@ -270,7 +270,7 @@ def register_functions(connection: sqlite3.Connection) -> None:
 
 
 def write_meta(db: sqlite3.Connection, **columns: Any) -> None:
-    """Changes columns of the record of the collection, and its checksum."""
+    """Change columns of the record of the collection, and its checksum."""
     db.execute(_update_meta(tuple(columns)), tuple(columns.values()))
 
 
@@ -286,7 +286,7 @@ PAGE_SIZE = 8192  # a row with a vector of 384 and its terms takes 2.5 kB
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:
-    """A connection to the collection in a folder, created if missing (None: one in memory)."""
+    """Connect to the collection in a folder, created if missing (None: one in memory)."""
     if folder is None:
         connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         register_functions(connection)
@@ -319,17 +319,17 @@ def connect(folder: Path | None) -> sqlite3.Connection:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether a collection can be changed: False on a read-only disk, a snapshot or a folder without permission."""
+    """Return whether a collection can be changed: not on a read-only disk, in a snapshot or without permission."""
     return os.access(folder, os.W_OK)
 
 
 def is_frozen(file: Path) -> bool:
-    """Whether a database that cannot be written has no log: SQLite then reads the file alone, and without locks."""
+    """Return whether an unwritable database has no log: SQLite then reads the file alone, and without locks."""
     return not is_writable(file.parent) and not file.with_name(LOG).exists()
 
 
 def open_read_only_connection(file: Path) -> sqlite3.Connection:
-    """A connection that only reads, with the log that a writer keeps beside the file."""
+    """Open a connection that only reads, with the log that a writer keeps beside the file."""
     with translate_errors(str(file)):
         connection = sqlite3.connect(
             f"{file.as_uri()}?mode=ro{'&immutable=1' if is_frozen(file) else ''}",
@@ -361,7 +361,7 @@ class _ReadOnlyConnection(sqlite3.Connection):
 
 
 def close_connection(connection: sqlite3.Connection, folder: Path | None) -> None:
-    """Closes a connection. The log is emptied and kept: without it, who may only read could not follow a writer."""
+    """Close a connection. The log is emptied and kept: without it, who may only read could not follow a writer."""
     with suppress(sqlite3.Error, OSError, UnicodeDecodeError):
         if folder and is_writable(folder) and not connection.in_transaction:
             connection.execute("PRAGMA busy_timeout = 0")  # whoever else has it open does this later
@@ -373,7 +373,7 @@ def close_connection(connection: sqlite3.Connection, folder: Path | None) -> Non
 
 
 def _enable_wal(connection: sqlite3.Connection) -> None:
-    """Turns the write-ahead log on; SQLite does not wait for this lock, so we retry."""
+    """Turn the write-ahead log on; SQLite does not wait for this lock, so we retry."""
     deadline = time.monotonic() + WRITE_TIMEOUT
     while True:
         try:

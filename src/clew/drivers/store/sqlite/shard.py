@@ -63,7 +63,7 @@ class BrokenIndex(Exception):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turns what the shard raises into BrokenIndex: a plain Exception, or a panic, which is not even that."""
+    """Turn what the shard raises into BrokenIndex: a plain Exception, or a panic, which is not even that."""
     try:
         yield
     except (OSError, ValueError, EOFError) as error:
@@ -100,7 +100,7 @@ class ShardIndex:
         rows: RowCache | None = None,
         is_copy: bool = False,
     ) -> None:
-        """Opens the shard in a folder, or one that was copied there, or creates one if the checkpoint is a new one."""
+        """Open the shard in a folder, or one that was copied there, or create one if the checkpoint is a new one."""
         self.checkpoint = self._saved = checkpoint
         self.folder = folder
         self._database, self._rows = database, rows or RowCache(database)
@@ -133,7 +133,7 @@ class ShardIndex:
     # -- following
 
     def catch_up(self, state: CollectionState) -> None:
-        """Applies every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
+        """Apply every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
         if self._has_followed(state):
             return
         with self._lock, translate_errors():
@@ -171,7 +171,7 @@ class ShardIndex:
             self._shard.update(edge.UpdateOperation.upsert_points(make_points(batch, self.checkpoint.average)))
 
     def _advance_checkpoint(self, changed: int, row: int, change: int) -> None:
-        """Moves the checkpoint after so many rows were added or removed, and saves it now and then."""
+        """Move the checkpoint after so many rows were added or removed, and save it now and then."""
         unindexed = self.checkpoint.unindexed + changed
         self.checkpoint = replace(self.checkpoint, row=row, change=change, unindexed=unindexed)
         if unindexed - self._saved.unindexed > SAVE_EVERY:
@@ -182,7 +182,7 @@ class ShardIndex:
         self._known.clear()
 
     def _check_room(self, size: int = 0) -> None:
-        """Raises DriverFailed if the disk has no room for so many bytes."""
+        """Raise DriverFailed if the disk has no room for so many bytes."""
         free = shutil.disk_usage(self.folder).free
         if free < MIN_FREE + size:
             raise DriverFailed(
@@ -193,7 +193,7 @@ class ShardIndex:
     # -- searches
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """The k rows of greatest cosine that the shard finds."""
+        """Find the k rows of greatest cosine in the shard."""
         limit = k + SPARE
         while True:
             near = self._find(request_nearest(vector, limit, where, effort))
@@ -207,7 +207,7 @@ class ShardIndex:
         return scan.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """The k rows of greatest BM25 score, with the collection's counts as of a head.
+        """Find the k rows of greatest BM25 score, with the collection's counts as of a head.
 
         The stored weights were computed with the average length of their time. With a longer average a score can be
         greater than the shard's, by no more than the ratio of the two; so when the k-th score is above what the last
@@ -229,7 +229,7 @@ class ShardIndex:
         return [(row, score) for row, score in best if score]
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """What the rankings of each query find; the shard is asked for all of it in one pass."""
+        """Find what the rankings of each query find; the shard is asked for all of it in one pass."""
         found, given = list[RowCandidates](), [each[0] for each in self._rows.load_chunks(head, queries.chunk_ids)]
         self._search_ahead(head, queries)
         for vector, words in zip(queries.vectors, queries.terms, strict=True):
@@ -262,32 +262,32 @@ class ShardIndex:
             self._known.put(request.key, self._how(request, version), request.limit, points)
 
     def count_having(self, hashes: Hashes) -> list[int]:
-        """How many chunks have each of the words."""
+        """Count the chunks that have each of the words."""
         return self.counts.count(hashes)
 
     def _measure(self, head: Head, terms: PackedTerms, read: Sequence[StoredRow]) -> tuple[Floats, Floats]:
-        """The share and the strength of rows."""
+        """Measure the share and the strength of rows."""
         joined, weights = join_terms(read), self._weigh_terms(terms, head)
         scored = joined.score(joined.find_terms(terms.hashes), weights, head.average_length)
         return scored.measure(len(read))
 
     def _weigh_terms(self, terms: PackedTerms, head: Head) -> Floats:
-        """The weight of each term of a query."""
+        """Weigh each term of a query."""
         return bm25.weigh_terms(terms.counts, self.count_having(terms.hashes), head.chunks)
 
     def _measure_growth(self, head: Head) -> float:
-        """By how much a score can be greater than the shard's."""
+        """Measure by how much a score can be greater than the shard's."""
         return max(1.0, head.average_length / self.checkpoint.average) * 1.0001
 
     def _request_matching(self, head: Head, terms: PackedTerms, weights: Floats, k: int, where: Filter) -> Request:
-        """A request for the points of greatest weight by words; with one word, many are equal."""
+        """Request the points of greatest weight by words; with one word, many are equal."""
         is_precise = self._measure_growth(head) < SMALL_GROWTH and len(weights) > 1
         limit = k + SPARE if is_precise else max(2 * k, k + 50)
         nearest = edge.Query.Nearest(make_sparse_vector(terms.hashes, weights.tolist()), using=TERMS)
         return Request(terms.hashes.tobytes() + weights.tobytes(), nearest, limit, where)
 
     def _find(self, request: Request) -> list[edge.ScoredPoint]:
-        """The points for a request, best first."""
+        """Find the points for a request, best first."""
         how = self._how(request, self._version)
         found = self._known.get(request.key, how, request.limit)
         if found is None:
@@ -296,11 +296,11 @@ class ShardIndex:
         return found
 
     def _how(self, request: Request, version: int) -> tuple[object, ...]:
-        """What has to be equal for the first points to be the same: filters by what they admit, since True == 1."""
+        """Say what has to be equal for the first points to be the same: filters by what they admit: True == 1."""
         return version, expand_filter(request.where), request.breadth, request.is_exact
 
     def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
-        """The points for requests, none where a filter admits nothing; Gone while rows are missed, and what is new."""
+        """Query the points for requests, none where a filter admits nothing; Gone while rows are missed."""
         if self._missed:
             raise Gone("a row that was removed while it was followed")
         alternatives = [expand_filter(each.where) for each in requests]
@@ -315,18 +315,18 @@ class ShardIndex:
     # -- upkeep
 
     def count_chunks(self) -> int:
-        """How many chunks are in the shard."""
+        """Count the chunks in the shard."""
         with translate_errors():
             return self._shard.count(edge.CountRequest(exact=True))
 
     def has_chunks(self, number: int) -> bool:
-        """Whether so many chunks are in the shard."""
+        """Return whether so many chunks are in the shard."""
         with translate_errors():
             known = self._shard.info().points_count  # at once; one that a kill left in two segments is in it twice
         return known == number or self.count_chunks() == number
 
     def build_graph(self) -> None:
-        """Builds the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
+        """Build the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
         with self._lock, translate_errors():
             self._check_room(measure_disk_usage(self.folder))
             self._seal.break_()
@@ -336,7 +336,7 @@ class ShardIndex:
             self._saved = replace(self._saved, change=-1)
 
     def save(self) -> None:
-        """Saves the shard and its checkpoint; returns when both are safe on disk.
+        """Save the shard and its checkpoint; return when both are safe on disk.
 
         Changes may go on while its seal is made; then the next saving seals it.
         """
@@ -358,7 +358,7 @@ class ShardIndex:
                 (self.folder / old).unlink(missing_ok=True)
 
     def copy_to(self, target: Path) -> Checkpoint:
-        """Copies the saved shard to another folder and returns its checkpoint, which the copy has not.
+        """Copy the saved shard to another folder and return its checkpoint, which the copy has not.
 
         So nobody takes the copy for a shard that is finished. Searches and changes go on meanwhile; if there
         were changes, it is copied once more, and they wait.
@@ -387,12 +387,12 @@ class ShardIndex:
             raise OSError(reason) from error
 
     def close_without_saving(self) -> None:
-        """Closes the shard without saving."""
+        """Close the shard without saving."""
         with self._lock, suppress(Exception):
             self._shard.close()
 
     def save_and_close(self) -> None:
-        """Saves and closes the shard."""
+        """Save and close the shard."""
         with self._lock:
             try:
                 self.save()
@@ -404,7 +404,7 @@ class ShardIndex:
 
 
 def _check_none_gone(read: int, near: Sequence[edge.ScoredPoint], k: int) -> None:
-    """Gone where fewer rows than were found, and than are wanted, are still there."""
+    """Raise Gone where fewer rows than were found, and than are wanted, are still there."""
     if read < min(k, len(near)):
         raise Gone("a row that was found")
 
@@ -413,7 +413,7 @@ def _check_none_gone(read: int, near: Sequence[edge.ScoredPoint], k: int) -> Non
 
 
 def make_config(dim: int, *, is_half: bool) -> edge.EdgeConfig:
-    """The settings of a shard for vectors of this width; in half precision where they are stored so."""
+    """Make the settings of a shard for vectors of this width; in half precision where they are stored so."""
     kind = edge.VectorStorageDatatype.Float16 if is_half else edge.VectorStorageDatatype.Float32
     # Everything is mapped, not read into memory: searches take as long, and a shard opens in half the time.
     return edge.EdgeConfig(
@@ -428,7 +428,7 @@ def make_config(dim: int, *, is_half: bool) -> edge.EdgeConfig:
 
 
 def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
-    """The points of chunks; the weights of words are computed with this average length."""
+    """Make the points of chunks; the weights of words are computed with this average length."""
     terms, made, end = batch.terms, list[edge.Point](), 0
     weights = bm25.saturate(terms.counts.astype(np.float32), bm25.length_norm(terms.lengths, average)[terms.owners])
     words, sizes = terms.hashes & LOW_BITS, np.bincount(terms.owners, minlength=len(batch.facets)).tolist()
@@ -446,7 +446,7 @@ def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
 
 @lru_cache(32)
 def make_filter(alternatives: tuple[Condition, ...]) -> edge.Filter | None:
-    """The filter that admits a point where one of the conditions does; None if that is every point."""
+    """Make the filter that admits a point where one of the conditions does; None if that is every point."""
     if any(each.is_empty for each in alternatives):
         return None
     made = [_make_condition_filter(each) for each in alternatives]
@@ -463,13 +463,13 @@ def _make_condition_filter(condition: Condition) -> edge.Filter:
 
 
 def request_nearest(vector: Vector, limit: int, where: Filter, effort: Effort) -> Request:
-    """A request for the nearest points."""
+    """Request the nearest points."""
     nearest = edge.Query.Nearest(vector.tolist(), using=DENSE)
     return Request(vector.tobytes(), nearest, limit, where, max(effort.breadth or BREADTH, limit), effort.is_exact)
 
 
 def make_query(request: Request, where: edge.Filter | None) -> edge.QueryRequest:
-    """The request as the shard takes it."""
+    """Make the request as the shard takes it."""
     params = None
     if request.breadth is not None:
         params = edge.SearchParams(hnsw_ef=request.breadth, exact=request.is_exact, acorn=FILTERED)
@@ -477,7 +477,7 @@ def make_query(request: Request, where: edge.Filter | None) -> edge.QueryRequest
 
 
 def make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
-    """The weights of words by the low half of their hashes; two words that share it add their weights."""
+    """Make the weights of words by the low half of their hashes; two words that share it add their weights."""
     low = (hashes & LOW_BITS).tolist()
     merged = dict.fromkeys(low, 0.0)
     for word, weight in zip(low, weights, strict=True):

@@ -105,7 +105,7 @@ class ShardHome:
         return None
 
     def is_built_elsewhere(self) -> bool:
-        """Whether another process builds a shard: until it is saved, it is there without a checkpoint or a seal."""
+        """Return whether another process builds a shard: until it is saved, it has no checkpoint and no seal."""
         if self._lock_file:
             return False
         try:
@@ -160,7 +160,7 @@ class ShardHome:
         return None
 
     def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
-        """Whether a shard has as many chunks as the database, once it has caught up."""
+        """Return whether a shard has as many chunks as the database, once it has caught up."""
         for _ in range(CHECK_ATTEMPTS):
             index.catch_up(state)
             has_all, now = index.has_chunks(state.chunks), self._database.read_state()
@@ -171,7 +171,7 @@ class ShardHome:
 
 
 def is_rebuild_due(checkpoint: Checkpoint | None, state: CollectionState) -> bool:
-    """Whether a new shard would be searched much faster than the one of a checkpoint (None: there is no shard)."""
+    """Return whether a new shard would be much faster than the one of a checkpoint (None: there is no shard)."""
     if checkpoint is None:
         return state.chunks > MIN_ROWS
     is_scattered = _count_unindexed(checkpoint, state) > max(MIN_ROWS, state.chunks // UNINDEXED_SHARE)
@@ -179,7 +179,7 @@ def is_rebuild_due(checkpoint: Checkpoint | None, state: CollectionState) -> boo
 
 
 def is_worth_extending(checkpoint: Checkpoint, state: CollectionState) -> bool:
-    """Whether to add to the graph of a shard takes less time than to build another."""
+    """Return whether to add to the graph of a shard takes less time than to build another."""
     is_mostly_indexed = EXTENDED_SHARE * _count_unindexed(checkpoint, state) <= state.chunks
     return is_mostly_indexed and _has_right_weights(checkpoint, state)
 
@@ -189,17 +189,17 @@ def _count_unindexed(checkpoint: Checkpoint, state: CollectionState) -> int:
 
 
 def _has_right_weights(checkpoint: Checkpoint, state: CollectionState) -> bool:
-    """Whether the average length is still about that of the stored weights."""
+    """Return whether the average length is still about that of the stored weights."""
     return 1 / MAX_DRIFT < max(1.0, state.average_length) / checkpoint.average < MAX_DRIFT
 
 
 def make_shard_path(home: Path) -> Path:
-    """The path of a folder for a new shard."""
+    """Make the path of a folder for a new shard."""
     return home / f"shard-{uuid.uuid4().hex[:12]}"
 
 
 def make_empty_checkpoint(state: CollectionState, dim: int) -> Checkpoint:
-    """The checkpoint of an empty shard of a collection."""
+    """Make the checkpoint of an empty shard of a collection."""
     return Checkpoint(state.collection_id, dim, max(1.0, state.average_length), change=state.change)
 
 
@@ -212,7 +212,7 @@ class Builder:
         self.is_stopped = False
 
     def build(self, collection: Path, target: Path, database: Database, copied: Checkpoint | None = None) -> bool:
-        """Builds a shard with its graph; whether it succeeded. A failure is logged.
+        """Build a shard with its graph; return whether it succeeded. A failure is logged.
 
         `copied` is the checkpoint of the shard that was copied to `target`, if one was.
         """
@@ -235,7 +235,7 @@ class Builder:
         return False
 
     def stop(self) -> None:
-        """Ends the build that runs, and those that another thread is about to start."""
+        """End the build that runs, and those that another thread is about to start."""
         with self._lock:
             self.is_stopped = True
             if self._process:
@@ -252,7 +252,7 @@ class Builder:
 
 
 def build_shard(collection: Path, target: Path, *, embedder: str, dim: int, copied: Checkpoint | None) -> None:
-    """Extends the shard that was copied to `target`, or fills a new one from the database, and builds its graph."""
+    """Extend the shard that was copied to `target`, or fill a new one from the database, and build its graph."""
     with closing(Database(collection, embedder=embedder, dim=dim)) as database:
         state = database.read_state()
         index = _open_copy(target, database, copied, state) if copied else None
@@ -264,7 +264,7 @@ def build_shard(collection: Path, target: Path, *, embedder: str, dim: int, copi
 
 
 def _open_copy(target: Path, database: Database, copied: Checkpoint, state: CollectionState) -> ShardIndex | None:
-    """The shard that was copied there, as far as the state; None, and nothing is there, if it is not sound."""
+    """Open the shard that was copied there, as far as the state; None, and nothing is there, if it is not sound."""
     with suppress(BrokenIndex):  # it was changed while it was copied
         index = ShardIndex(target, database, copied, is_copy=True)
         index.catch_up(state)

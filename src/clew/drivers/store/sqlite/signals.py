@@ -28,13 +28,13 @@ from clew.drivers.store.sqlite.database import CollectionState, Database
 
 
 def stores_half(db: sqlite3.Connection, dim: int) -> bool:
-    """Whether the first vector is stored in two bytes a number."""
+    """Return whether the first vector is stored in two bytes a number."""
     found = db.execute("SELECT length(vector) FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone()
     return found is not None and found[0] == 2 * dim
 
 
 def pack_vectors(vectors: Matrix) -> list[bytes]:
-    """The rows as bytes."""
+    """Pack the rows as bytes."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     half = matrix.astype(np.float16)
     fits = (half == matrix).all(axis=1)
@@ -42,7 +42,7 @@ def pack_vectors(vectors: Matrix) -> list[bytes]:
 
 
 def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
-    """Stored vectors of this width as a matrix, nan for an empty one; CollectionDamaged if one has another width."""
+    """Unpack vectors to a matrix of this width, nan for an empty one; CollectionDamaged if a width differs."""
     data, count = b"".join(stored), len(stored)
     if len(data) == 4 * count * dim and all(len(each) == 4 * dim for each in stored):
         return np.frombuffer(data, np.float32).reshape(count, dim)
@@ -54,7 +54,7 @@ def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
 
 
 def find_width(stored: bytes) -> int:
-    """The width at which a stored vector has unit length; 0 if there is none."""
+    """Find the width at which a stored vector has unit length; 0 if there is none."""
     for form in (np.float32, np.float16):
         if len(stored) % np.dtype(form).itemsize == 0:
             numbers = np.frombuffer(stored, form).astype(np.float64)
@@ -64,7 +64,7 @@ def find_width(stored: bytes) -> int:
 
 
 def unpack_vector(stored: bytes, dim: int) -> Vector:
-    """A stored vector of this width."""
+    """Unpack a stored vector of this width."""
     if len(stored) not in (4 * dim, 2 * dim):
         raise damaged_error("a vector")
     return np.frombuffer(stored, np.float32 if len(stored) == 4 * dim else np.float16).astype(np.float32, copy=False)
@@ -95,7 +95,7 @@ class ChunkSignals:
 def read_rows_in_batches(
     database: Database, row: int, upto: CollectionState
 ) -> Iterator[tuple[int, ChunkSignals, list[Tombstone]]]:
-    """The signals of all rows after one that existed at a state, in batches: the last row, those that still exist, and
+    """Read the signals of all rows after one at a state, in batches: the last row, those that still exist, and
     those removed since.
     """
     while row < upto.last:
@@ -112,7 +112,7 @@ def read_rows_in_batches(
 def read_tombstones(
     database: Database, change: int, row: int, upto: CollectionState
 ) -> tuple[list[Tombstone], ChunkSignals] | None:
-    """The rows that were removed after a change up to a state, and the signals of those up to `row` that were filled.
+    """Read rows that were removed after a change up to a state, and the signals of those up to `row` that were filled.
 
     None if some of these tombstones have been pruned.
     """
@@ -129,7 +129,7 @@ def read_tombstones(
 
 
 def count_having(database: Database, hashes: Hashes) -> list[int]:
-    """How many chunks have each of the terms; for a count or two, as an index takes far longer to fill."""
+    """Count the chunks that have each of the terms; for a count or two, as an index takes far longer to fill."""
     counts = [0] * len(hashes)
     with database.read_transaction() as (db, _):
         found = db.execute(f"SELECT {COLUMNS} FROM signals")
@@ -141,7 +141,7 @@ def count_having(database: Database, hashes: Hashes) -> list[int]:
 
 
 def _read_by_row(db: sqlite3.Connection, rows: Sequence[int], condition: str = "", *params: object) -> list[StoredRow]:
-    """The signals of rows; question marks are faster than a JSON list, which SQLite would have to parse and sort."""
+    """Read the signals of rows by question marks: SQLite would have to parse and sort a JSON list."""
     read = list[StoredRow]()
     for start in range(0, len(rows), BATCH):
         some = rows[start : start + BATCH]
@@ -151,7 +151,7 @@ def _read_by_row(db: sqlite3.Connection, rows: Sequence[int], condition: str = "
 
 
 def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) -> list[Tombstone]:
-    """The tombstones that meet a condition; CollectionDamaged if one is not as written."""
+    """Read the tombstones that meet a condition; CollectionDamaged if one is not as written."""
     found = []
     for change, row, terms, stored in db.execute(f"SELECT change, row, terms, sum FROM gone WHERE {condition}", params):
         check("the record of a removed chunk", stored, change, row, terms)
@@ -160,7 +160,7 @@ def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) ->
 
 
 def _check_signals(database: Database, read: Iterable[StoredRow], *, is_anew: bool = True) -> None:
-    """CollectionDamaged if a row is not as written; not `is_anew`, those that were checked before are not again."""
+    """Raise CollectionDamaged if a row is not as written; unless `is_anew`, those checked before are not again."""
     for columns in read:
         if is_anew or database.checked.get(columns[0]) != columns[-1]:
             check_signal(columns[:-1], columns[-1])
@@ -179,12 +179,12 @@ def _parse_signals(read: Sequence[StoredRow], dim: int) -> ChunkSignals:
 
 
 def stack_vectors(read: Sequence[StoredRow], dim: int) -> Matrix:
-    """The vectors of rows as a matrix."""
+    """Stack the vectors of rows to a matrix."""
     return unpack_vectors([each[VECTOR] for each in read], dim)
 
 
 def join_terms(read: Sequence[StoredRow]) -> Signals:
-    """The terms of rows, one after the other."""
+    """Join the terms of rows, one after the other."""
     return Signals(
         np.array([each[0] for each in read], np.int64),
         [each[1] for each in read],
@@ -210,7 +210,7 @@ class RowCache:
         self._cached_at = (-1, -1)
 
     def load_rows(self, head: Head, rows: Sequence[int]) -> list[StoredRow]:
-        """Those of the rows that still exist; none after a switch of model."""
+        """Load those of the rows that still exist; none after a switch of model."""
         with self._lock:
             self._clear_if_changed(head)
             known = self._rows
@@ -218,7 +218,7 @@ class RowCache:
             return [found for row in rows if (found := known.get(row))]
 
     def load_chunks(self, head: Head, chunk_ids: Sequence[str]) -> list[StoredRow]:
-        """The rows of those of the chunks that exist, each once."""
+        """Load the rows of those of the chunks that exist, each once."""
         with self._lock:
             self._clear_if_changed(head)
             known = self._by_id
@@ -231,7 +231,7 @@ class RowCache:
             self._cached_at = head.change, head.version
 
     def _read(self, column: str, missing: Sequence[Any], known: dict[Any, StoredRow]) -> None:
-        """Reads the rows of chunks by their row or id; CollectionDamaged if one is there and its signal is not."""
+        """Read the rows of chunks by their row or id; CollectionDamaged if one is there and its signal is not."""
         if not missing:
             return
         database, values = self._database, json.dumps(missing)
@@ -302,7 +302,7 @@ class WordCounts:
 
 
 def load_word_counts(file: Path) -> WordCounts:
-    """The counts in a file; ValueError or OSError if they cannot be read."""
+    """Load the counts in a file; ValueError or OSError if they cannot be read."""
     try:
         with file.open("rb") as source:
             words, numbers = np.load(source, allow_pickle=False)

@@ -89,7 +89,7 @@ def chat(
     strategy: o.Strategy = None,
     as_json: o.Json = False,
 ) -> None:
-    """Chat with the collection; each question is understood in the context of the conversation."""
+    """Return chat with the collection; each question is understood in the context of the conversation."""
     with open_engine(ctx) as engine:
         console = ChatConsole(engine, engine.chat(session), agent=agent, as_json=as_json)
         if strategy is not None:
@@ -122,7 +122,7 @@ class ChatConsole:
     strategy: str | None = None
 
     def handle_line(self, line: str) -> None:
-        """Answers a question or runs a command."""
+        """Answer a question or run a command."""
         if not line.startswith("/"):
             self.answer_question(line)
             return
@@ -138,7 +138,7 @@ class ChatConsole:
         commands[word](" ".join(rest))
 
     def answer_question(self, question: str) -> None:
-        """Prints the answer to a question; a failed or interrupted one is not added to the conversation."""
+        """Print the answer to a question; a failed or interrupted one is not added to the conversation."""
         from clew.surface.to_json import answer_to_json
 
         printer = answer_output.SentencePrinter()
@@ -155,7 +155,7 @@ class ChatConsole:
             print(flush=True)
 
     def choose_strategy(self, name: str) -> None:
-        """Searches with another strategy from now on; without a name, lists them."""
+        """Search with another strategy from now on; without a name, list them."""
         known = ", ".join(self.engine.strategies)
         if not name:
             render.print_line((f"current: {self.strategy or 'from the settings'}; available: {known}", ""))
@@ -168,7 +168,7 @@ class ChatConsole:
         render.print_line((f"strategy: {name}", "dim"), err=True)
 
     def print_sources(self, _: str) -> None:
-        """Lists the numbered documents."""
+        """List the numbered documents."""
         numbers = self.session.numbers
         found = self.engine.list(Filter(documents=frozenset(numbers))) if numbers else ()
         records = {record.id: record for record in found}
@@ -181,7 +181,7 @@ class ChatConsole:
             render.print_line(("no documents shown yet", "dim"))
 
     def print_document(self, words: str) -> None:
-        """Prints a document by its number, or the parts of it that answer a question."""
+        """Print a document by its number, or the parts of it that answer a question."""
         from clew.query.context.format.messages import format_document_text
 
         number, *question = words.split(maxsplit=1) or [""]
@@ -194,12 +194,12 @@ class ChatConsole:
             render.print_text(format_document_text(tools.find_document_by_number(int(number))[1])[0])
 
     def print_help(self, _: str) -> None:
-        """Prints the commands."""
+        """Print the commands."""
         render.print_text(HELP)
 
 
 def read_input_lines() -> Iterator[str]:
-    """The lines of stdin that are not empty; on a terminal with a prompt, where an interrupt discards the line."""
+    """Yield the lines of stdin that are not empty; on a terminal with a prompt; an interrupt discards the line."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())
         return

@@ -107,7 +107,7 @@ def doctor(ctx: typer.Context, *, repair: Repair = False, full: Full = False, as
 
 
 def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
-    """The report of a collection, also of one that cannot be opened."""
+    """Examine a collection, also one that cannot be opened, and return the report."""
     from dataclasses import replace
 
     from clew.core.doctor import Defect, DoctorReport
@@ -129,7 +129,7 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
 
 
 def _print_report(report: "DoctorReport", *, repair: bool) -> None:
-    """Prints each defect with what becomes of it, and how much was checked."""
+    """Print each defect with what becomes of it, and how much was checked."""
     from clew.core.doctor import AREAS, SEVERITIES
 
     colours = {"damage": "bold red", "warning": "yellow", "advice": "cyan"}
@@ -252,7 +252,7 @@ def reembed(
 
 
 def _describe_vectors(report: "Report") -> str:
-    """What was done to have the vectors of the other embedder."""
+    """Describe what was done to have the vectors of the other embedder."""
     made = report.embedded
     if not made and not report.stopped:
         return "all vectors were there, none embedded" if report.chunks else "there was nothing to embed"

@@ -15,7 +15,7 @@ from clew.surface.settings.template import make_settings_file
 
 
 def write_settings_file(options: ProgramOptions, *, force: bool) -> Path:
-    """The file that was written: that of --config, or clew.toml here; SettingsError if it is there, unless forced."""
+    """Write the settings file, that of --config or clew.toml here; SettingsError if it exists, unless forced."""
     file = options.config or Path(FILE)
     chosen = {
         "path": options.path,

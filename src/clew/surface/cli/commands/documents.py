@@ -117,7 +117,7 @@ def _add_in_background(
     max_cost: float | None,
     as_json: bool,
 ) -> None:
-    """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
+    """Queue the job and start a worker for it; SourceError, and nothing is queued, if a path does not exist."""
     for source in sources:
         if not _is_there(source):
             raise SourceError(source, "does not exist; nothing was queued")
@@ -134,7 +134,7 @@ def _add_in_background(
 
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:
-    """Dry run of add: what it would read, embed and drop, how long it would take and what it would cost."""
+    """Show what add would read, embed and drop, how long it would take and what it would cost."""
     with open_engine_for_plan(ctx, options.to_setting_overrides()) as engine, progress.report_progress() as on_progress:
         planned = engine.plan(*sources, sync=options.sync, on_progress=on_progress)
     if as_json:

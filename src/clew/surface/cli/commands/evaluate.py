@@ -24,14 +24,19 @@ class EvaluateGroup(TyperGroup):
     """The group of `clew evaluate`: what is not the name of a part is the questions of a run."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, with `run` in front if they name no part."""
+        """Parse the arguments, with `run` in front if they name no part."""
         first = args[0] if args else ""
         if args and first not in self.commands and first not in ("--help", "-h"):
             args = [RUN, *args]
         return super().parse_args(ctx, args)
 
 
-evaluate_app = typer.Typer(cls=EvaluateGroup, add_completion=False, no_args_is_help=True)
+evaluate_app = typer.Typer(
+    cls=EvaluateGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Measure strategies and settings on judged questions: `clew evaluate QUESTIONS`, or one of the parts below.",
+)
 Questions = Annotated[
     Path, typer.Argument(metavar="QUESTIONS", help="Judged questions: a JSON Lines file or a BEIR folder.")
 ]
@@ -78,11 +83,6 @@ Sources = Annotated[
 ]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="At most so many questions.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the random choice where there are more.")]
-
-
-@evaluate_app.callback()
-def evaluate() -> None:
-    """Measure strategies and settings on judged questions: `clew evaluate QUESTIONS`, or one of the parts below."""
 
 
 def run(

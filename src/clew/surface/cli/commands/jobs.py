@@ -131,7 +131,7 @@ def work(
 
 
 def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
-    """A callback that shows how far each job is."""
+    """Make a callback that shows how far each job is."""
 
     def report(job: "Job") -> None:
         if job.state != "queued":
@@ -141,7 +141,7 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
 
 
 def _follow_jobs(ctx: typer.Context, engine: "Engine", ids: Sequence[str], on_job: "OnJob") -> None:
-    """Returns when the jobs are finished."""
+    """Follow the jobs; return when they are finished."""
     hinted = False
     while True:
         now = [engine.job(each) for each in ids]
@@ -167,7 +167,7 @@ def _to_row(job: "Job") -> tuple[str, ...]:
 
 
 def _describe_outcome(job: "Job") -> str:
-    """Why a job failed, or the counts of its report, the id of its run, or what was done."""
+    """Describe why a job failed, or the counts of its report, the id of its run, or what was done."""
     report = job.result
     if job.error or not report:
         return job.error

@@ -93,7 +93,7 @@ def _describe_keys(valid: int | None, place: str) -> str:
 
 
 def _describe_new_collection(start: "Invocation") -> str:
-    """That the collection to be served is not there yet, and which are; empty if it is there."""
+    """Say that the collection to be served is not there yet, and which are; empty if it is there."""
     from clew.engine import Engine
 
     try:
@@ -206,7 +206,7 @@ def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
 
 
 def _build_filter(seen: Seen) -> "Filter":
-    """The filter of a key; documents by id or address, as the collection may not be there yet."""
+    """Build the filter of a key; documents by id or address, as the collection may not be there yet."""
     from pathlib import Path
 
     from clew.index.walk.uri import resolve_document_ids
@@ -225,7 +225,7 @@ def _build_filter(seen: Seen) -> "Filter":
 
 
 def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:
-    """A sentence for each collection, channel, author or kind of a new key that is not there, or not yet."""
+    """Write a sentence for each collection, channel, author or kind of a new key that is not there, or not yet."""
     from clew.engine import Engine
 
     start = resolve_invocation(ctx)
@@ -251,7 +251,7 @@ def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> 
 
 
 def _parse_expiry(text: str | None) -> datetime | None:
-    """The time of --expires: a date or time (UTC), or a span from now."""
+    """Parse the time of --expires: a date or time (UTC), or a span from now."""
     if text is None:
         return None
     units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

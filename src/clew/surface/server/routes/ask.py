@@ -56,13 +56,13 @@ class Conversation:
         self._arguments = {"settings": settings, **list_arguments(plain, q.Agent if agent else q.Ask)}
 
     def answer(self) -> Answer:
-        """The answer, which is added to the chat."""
+        """Answer, and add the answer to the chat."""
         made: Answer = getattr(self.engine, self._verb)(**self._list_arguments())
         self.keep(made)
         return made
 
     def stream(self) -> EventStream:
-        """The events of the answer; whoever reads them keeps the last."""
+        """Yield the events of the answer; whoever reads them keeps the last."""
         made: EventStream = getattr(self.engine, f"{self._verb}_stream")(**self._list_arguments())
         return made
 
@@ -107,7 +107,7 @@ async def _stream_answer(caller: Caller, asked: Conversation) -> AsyncIterator[s
 
 
 def check(engine: Engine, asked: q.Check) -> dict[str, Any]:
-    """Whether all citations stand, and each of them."""
+    """Check whether all citations stand, and each of them."""
     checked = call_verb(engine, asked)
     return {"stands": all(each.standing == "stands" for each in checked), "citations": checked}
 
@@ -131,13 +131,13 @@ async def add_feedback(caller: Caller, build: Build[q.Feedback]) -> Response:
 
 
 async def list_feedback(caller: Caller, _: Build[q.ListFeedback]) -> Response:
-    """The judgements quote questions, so this needs the right to write."""
+    """List the judgements; they quote questions, so this needs the right to write."""
     kept = await caller.call(lambda engine: engine.list_feedback(), write=True)
     return reply_json({"feedback": [{**each, "collection": caller.choose_collection()} for each in kept]})
 
 
 def read_session(engine: Engine, asked: q.Session) -> dict[str, Any]:
-    """The messages of a chat, and the numbers of its documents."""
+    """Read the messages of a chat, and the numbers of its documents."""
     check_session(engine, asked.session)
     return {
         "session": asked.session,
@@ -147,7 +147,7 @@ def read_session(engine: Engine, asked: q.Session) -> dict[str, Any]:
 
 
 def describe_messages(engine: Engine, name: str) -> list[dict[str, str]]:
-    """What was said in a chat, in order."""
+    """Return what was said in a chat, in order."""
     return [{"role": each.role, "text": each.text} for each in engine.sessions.get_messages(name)]
 
 
@@ -158,7 +158,7 @@ def drop_session(engine: Engine, asked: q.DropSession) -> dict[str, Any]:
 
 
 def check_session(engine: Engine, name: str) -> None:
-    """Raises NotFound if no chat of that name is kept."""
+    """Raise NotFound if no chat of that name is kept."""
     if name not in engine.sessions.list_sessions():
         raise NotFound(f"there is no chat {name!r}; GET /v1/sessions lists them")
 

@@ -69,7 +69,7 @@ async def plan(caller: Caller, build: Build[q.Plan]) -> Response:
 
 
 async def list_documents(caller: Caller, build: Build[q.List], *, limit: int, cursor: str | None) -> Response:
-    """A part of the list."""
+    """Return a part of the list."""
 
     def call(engine: Engine) -> dict[str, Any]:
         asked = build(engine)
@@ -83,7 +83,7 @@ async def list_documents(caller: Caller, build: Build[q.List], *, limit: int, cu
 
 
 async def list_chunks(caller: Caller, build: Build[q.Chunks], *, limit: int, cursor: str | None) -> Response:
-    """A part of the chunks."""
+    """Return a part of the chunks."""
 
     def call(engine: Engine) -> dict[str, Any]:
         found = engine.opened.store.chunks(resolve_document(engine.opened, build(engine).document))
@@ -94,7 +94,7 @@ async def list_chunks(caller: Caller, build: Build[q.Chunks], *, limit: int, cur
 
 
 def cut_part(name: str, found: list[Any], start: int, limit: int) -> dict[str, Any]:
-    """The rows of one part of a list, of which one more was looked for, and the cursor of the next part."""
+    """Cut one part of a list, of which one more row was looked for; return its rows and the cursor of the next part."""
     return {name: found[:limit], "cursor": str(start + limit) if len(found) > limit else None}
 
 
@@ -111,7 +111,7 @@ async def drop(caller: Caller, build: Build[q.Drop], *, dry_run: bool) -> Respon
 
 
 def find_records(opened: Opened, asked: q.Drop) -> list[DocumentRecord]:
-    """The records of what is to be removed; NotFound where a folder or pattern is given and not said to be one."""
+    """Find the records of what is to be removed; NotFound where a folder or pattern is given and not said to be one."""
     records = find_named_records(opened, [asked.document])
     if not asked.pattern:
         try:
@@ -125,7 +125,7 @@ def find_records(opened: Opened, asked: q.Drop) -> list[DocumentRecord]:
 
 
 async def refuse_drop() -> Response:
-    """Chunks and links are no documents: the path of a document would take them for one."""
+    """Refuse to drop chunks and links, which are no documents: the path of a document would take them for one."""
     raise HTTPException(405, headers={"allow": "GET"})
 
 

@@ -23,7 +23,7 @@ router = APIRouter(tags=["evaluations"], responses=document_replies(404, 409))
 
 
 def read(engine: Engine, asked: q.ReadRun) -> dict[str, Any]:
-    """One evaluation; where it lies is nobody's business here."""
+    """Return one evaluation; where it lies is nobody's business here."""
     return {**evaluation_to_json(score_run(read_run(engine, asked.run))), "file": None}
 
 

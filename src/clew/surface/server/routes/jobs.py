@@ -23,13 +23,13 @@ Follow = Annotated[bool, Query(description="Send the job as server-sent events u
 
 
 async def list_jobs(caller: Caller, _: Build[q.Jobs]) -> Response:
-    """The jobs, by the names that were sent."""
+    """List the jobs, by the names that were sent."""
     found = await caller.call(lambda engine: engine.jobs(), write=True)
     return reply_json({"jobs": [job_to_reply(each, caller.server.places) for each in found]})
 
 
 async def show_job(caller: Caller, build: Build[Any], *, follow: bool = False) -> Response:
-    """A job as it is now, or once it is cancelled; with `follow`, live, an event for each change."""
+    """Return a job as it is now, or once it is cancelled; with `follow`, live, an event for each change."""
 
     async def look() -> dict[str, Any]:
         found = await caller.call(lambda engine: call_verb(engine, build(engine)), write=True)
@@ -55,7 +55,7 @@ async def show_job(caller: Caller, build: Build[Any], *, follow: bool = False) -
 
 
 async def collections(caller: Caller, _: Build[q.Collections]) -> Response:
-    """The collections that the key opens."""
+    """Return the collections that the key opens."""
     return reply_json({"collections": await caller.run(lambda: list_collections(caller))})
 
 
@@ -69,7 +69,7 @@ async def drop_collection(caller: Caller, build: Build[q.DropCollection]) -> Res
 
 
 async def status(caller: Caller, _: Build[q.Status]) -> Response:
-    """The counts of a collection, as far as the key sees it; where the store is, is not told."""
+    """Return the counts of a collection, as far as the key sees it; where the store is, is not told."""
     start = caller.server.start
 
     def call(engine: Engine) -> dict[str, Any]:
@@ -81,7 +81,7 @@ async def status(caller: Caller, _: Build[q.Status]) -> Response:
 
 
 def list_collections(caller: Caller) -> list[dict[str, Any]]:
-    """The collections of the server that a caller may open."""
+    """List the collections of the server that a caller may open."""
     access = caller.access
     try:
         found = Engine.collections(caller.server.start.path)

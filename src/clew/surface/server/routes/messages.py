@@ -15,8 +15,8 @@ from clew.surface.verbs import call_verb
 router = APIRouter(tags=["conversations"], responses=document_replies(404, 409))
 
 
-def describe_style(engine: Engine, asked: q.Profile | q.StylePrompt) -> Any:
-    """A style; one that cannot be told from so few messages is no fault of the request, but of what is stored."""
+def run_style_verb(engine: Engine, asked: q.Profile | q.StylePrompt) -> Any:
+    """Return a style; too few messages to tell it is no fault of the request, but of what is stored."""
     try:
         found = call_verb(engine, asked)
     except SettingsError as error:
@@ -36,5 +36,5 @@ serve(router, q.ReadMessage, path="/v1/messages/{message:path}")
 serve(router, q.DropMessages, path="/v1/messages/{message:path}", run=drop_message, write=True)
 serve(router, q.Channels)
 serve(router, q.Window)
-serve(router, q.Profile, path="/v1/profile/{person:path}", run=describe_style, pool="answers")
-serve(router, q.StylePrompt, run=describe_style, pool="answers")
+serve(router, q.Profile, path="/v1/profile/{person:path}", run=run_style_verb, pool="answers")
+serve(router, q.StylePrompt, run=run_style_verb, pool="answers")

@@ -55,13 +55,13 @@ class ChatMessage(OpenBody):
     name: ShortText | None = None
 
     def read_text(self) -> str:
-        """The text of the message."""
+        """Read the text of the message."""
         if isinstance(self.content, list):
             return "\n".join(part.text for part in self.content)
         return self.content or ""
 
     def build(self) -> Message:
-        """The Message."""
+        """Build the Message."""
         return Message(self.read_text(), author=self.name or "", role=self.role)
 
 
@@ -195,13 +195,13 @@ async def embeddings(body: EmbeddingsBody, caller: Calling) -> Response:
 
 @router.get("/models", responses=_document(MODELS_REPLY))
 async def models(caller: Calling) -> Response:
-    """The collections that the key opens, as models to chat with, and the embedders of them."""
+    """List the collections that the key opens, as models to chat with, and the embedders of them."""
     return reply_json({"object": "list", "data": [_model_to_json(name) for name in await _list_models(caller)]})
 
 
 @router.get("/models/{model:path}", responses=_document(MODEL_REPLY))
 async def model(model: ModelPath, caller: Calling) -> Response:
-    """One of the models."""
+    """Return one of the models."""
     if model not in await _list_models(caller):
         raise NotFound(f"there is no model {model!r}; GET /v1/models lists them")
     return reply_json(_model_to_json(model))
@@ -218,7 +218,7 @@ def _model_to_json(name: str) -> dict[str, Any]:
 
 
 def choose_model_collection(model: str, caller: Caller) -> str | None:
-    """The collection that a model stands for; None for the one that the request or the key names."""
+    """Choose the collection that a model stands for; None for the one that the request or the key names."""
     name, _, collection = model.partition(":")
     if name != MODEL:
         raise NotFound(f"there is no model {model!r}; `clew` or `clew:COLLECTION` are")
@@ -228,7 +228,7 @@ def choose_model_collection(model: str, caller: Caller) -> str | None:
 
 
 def split_conversation(body: ChatBody) -> tuple[str, list[Message]]:
-    """The last message of the user, and what users and assistants said before it."""
+    """Split a conversation into the last message of the user, and what users and assistants said before it."""
     said = [each for each in body.messages if each.role in ("user", "assistant") and each.read_text().strip()]
     last = max((place for place, each in enumerate(said) if each.role == "user"), default=None)
     if last is None:
@@ -237,19 +237,19 @@ def split_conversation(body: ChatBody) -> tuple[str, list[Message]]:
 
 
 def sources_to_json(answer: Answer) -> dict[str, Any]:
-    """What an answer cites, and how sure it is, beside OpenAI's own fields."""
+    """Return what an answer cites, and how sure it is, beside OpenAI's own fields."""
     shown = to_json(answer_to_json(answer, trace=Trace("ask")))
     kept = ("found", "confidence", "reason", "fault", "parts", "sentences")
     return {"sources": shown["citations"], "clew": {name: shown[name] for name in kept}}
 
 
 def finish_of(answer: Answer) -> str:
-    """OpenAI's word for how an answer ended: `length` where it is incomplete, whatever the fault."""
+    """Return OpenAI's word for how an answer ended: `length` where it is incomplete, whatever the fault."""
     return "length" if answer.fault else "stop"
 
 
 def usage_to_json(answer: Answer, engine: Engine) -> dict[str, int]:
-    """The tokens of the language model; without one, those of the question and the passages, and of the answer."""
+    """Return the tokens of the language model; without one, those of the question, the passages and the answer."""
     prompt, completion = answer.usage.input_tokens, answer.usage.output_tokens
     if not answer.usage.calls:
         asked, completion = engine.opened.embedder.count([answer.question, answer.text])

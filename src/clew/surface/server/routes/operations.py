@@ -21,13 +21,13 @@ _POLICY = {
 
 @router.get("/health", responses={200: {"model": HealthReply}})
 async def health() -> Response:
-    """Whether the server runs."""
+    """Return whether the server runs."""
     return reply_json({"status": "ok", "version": version("clew")})
 
 
 @router.get("/ready", responses={200: {"model": HealthReply}, 503: {"model": ErrorReply}})
 async def ready(request: Request) -> Response:
-    """Whether the store and the keys can be read; a collection that nobody has filled yet is no fault."""
+    """Return whether the store and the keys can be read; a collection that nobody has filled yet is no fault."""
     server: Server = request.app.state.server
 
     def check() -> None:
@@ -44,26 +44,26 @@ async def ready(request: Request) -> Response:
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
 async def metrics(request: Request) -> Response:
-    """Counters, as Prometheus reads them."""
+    """Return counters, as Prometheus reads them."""
     server: Server = request.app.state.server
     return Response(server.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
 @router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
-    """The page of the interface; it loads nothing from elsewhere."""
+    """Return the page of the interface; it loads nothing from elsewhere."""
     return _read_static("docs.html", "text/html")
 
 
 @router.get("/docs/page.js", include_in_schema=False)
 async def docs_script() -> Response:
-    """The script of the page."""
+    """Return the script of the page."""
     return _read_static("docs.js", "text/javascript")
 
 
 @router.get("/docs/page.css", include_in_schema=False)
 async def docs_style() -> Response:
-    """The style of the page."""
+    """Return the style of the page."""
     return _read_static("docs.css", "text/css")
 
 

@@ -19,19 +19,19 @@ COLLECTION_ONLY = Filter(any_of=(Filter(),))
 
 
 def search_many(engine: Engine, asked: q.SearchMany) -> dict[str, Any]:
-    """The hits of each question."""
+    """Return the hits of each question."""
     return {"results": [{"hits": hits_to_json(hits)} for hits in call_verb(engine, asked)]}
 
 
 def make_context(engine: Engine, asked: q.Context, *, settings: Settings | None = None) -> dict[str, Any]:
-    """A context with its trace."""
+    """Make a context with its trace."""
     with record("context") as trace:
         found = call_verb(engine, asked, settings=settings)
     return context_to_json(found, trace=trace)
 
 
 def explain_missing(engine: Engine, asked: q.WhyNot, *, settings: Settings | None = None) -> Any:
-    """Why a document was not found; nothing is told of the files of this machine."""
+    """Explain why a document was not found; nothing is told of the files of this machine."""
     return call_verb(engine.within(COLLECTION_ONLY), asked, settings=settings)
 
 

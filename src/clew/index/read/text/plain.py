@@ -261,7 +261,8 @@ def _read_directive(lines: Sequence[str], *, depth: int) -> Iterator[SourceBlock
     if name == "list-table":
         rows = list(_read_list_table(_dedent(body).split("\n")))
     elif name == "csv-table":
-        rows = _read_csv_table([value for key, value in map(_get_pair, options) if key == "header"] + body)
+        head = [value for key, value in map(_get_pair, options) if key == "header"]
+        rows = _read_csv_table([*head, *body])
     if rows:
         yield from split_large_table(rows)
     elif has_body:

@@ -56,7 +56,7 @@ copybutton_prompt_text = "$ "  # copies the commands of a block, not what they p
 
 
 def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:  # noqa: ARG001
-    """Gives the start page a table of contents: a part for each bold line, with the pages of the list below it."""
+    """Give the start page a table of contents: a part for each bold line, with the pages of the list below it."""
     if page != root_doc:
         return
     parts = re.split(r"^\*\*(.+)\*\*$", source[0], flags=re.MULTILINE)[1:]
@@ -67,6 +67,6 @@ def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:  # noqa: 
 
 
 def setup(app: Sphinx) -> None:
-    """Connects what is above."""
+    """Connect what is above."""
     app.connect("source-read", add_navigation)
     app.add_lexer("jsonl", JsonLexer)

@@ -55,7 +55,7 @@ def ask(
     on_event: OnEvent | None = None,
     settings: Settings | None = None,
 ) -> Answer:
-    """The answer of the collection, every sentence with a citation that was checked against the stored text.
+    """Return the answer of the collection, every sentence with a citation that was checked against the stored text.
 
     With a language model it is prose, in the style of a `person` if one is named; without one it is the best passage
     verbatim, and `parts` tells what was chosen in it. `on_sentence` is called with each sentence once it is checked,
@@ -112,7 +112,7 @@ def ask_stream(
     person: str | None = None,
     settings: Settings | None = None,
 ) -> EventStream:
-    """The events of `ask` as they happen; a FinalEvent is the last.
+    """Return the events of `ask` as they happen; a FinalEvent is the last.
 
     With a language model TokenEvents are its reply as it comes, then a SentenceEvent and a VerdictEvent tell each
     sentence and its verdict. Without one there are SentenceEvents only.
@@ -160,7 +160,7 @@ class FoundContext:
 
 
 def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
-    """The settings of the context that is answered from."""
+    """Return the settings of the context that is answered from."""
     tokens = settings.context.tokens if tokens is None else check_positive_count("tokens", tokens)
     return replace(
         settings, context=replace(settings.context, render="numbered", wrap="xml", order="score", tokens=tokens)
@@ -170,7 +170,7 @@ def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
 def find_context(
     opened: Opened, query: Query, strategy: str, settings: Settings, *, session: str | None = None
 ) -> FoundContext:
-    """The context of what was found, by the same floor as that of `context`."""
+    """Return the context of what was found, by the same floor as that of `context`."""
     hits, left_out = find_relevant_hits(opened, query, strategy, settings)
     is_covered = bool(hits) or (settings.answer.min_confidence == 0 and bool(left_out))
     context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
@@ -180,12 +180,12 @@ def find_context(
 
 
 def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
-    """What checks a model's sentences against these passages."""
+    """Return what checks a model's sentences against these passages."""
     return Checker(passages, question, opened.get_verifier(settings))
 
 
 def build_model_answer(found: FoundContext, made: WrittenAnswer, *, usage: Usage, reason: str) -> Answer:
-    """The Answer made of a model's checked sentences; its confidence is the mean chance of those that are shown."""
+    """Return the Answer of a model's checked sentences; its confidence is the mean chance of those that are shown."""
     return Answer(
         question=found.asked,
         text=made.display_text,
@@ -251,7 +251,7 @@ def find_newer(
     passages: Sequence[NumberedPassage],
     settings: Settings,
 ) -> NewerMessage | None:
-    """The later message that most likely changes a quoted one; None where none does, and where no reader can tell."""
+    """Return the later message that most likely changes a quoted one; None if none does, or no reader can tell."""
     message = find_quoted_message(quoted, passages)
     if message is None:
         return None
@@ -266,7 +266,7 @@ def find_newer(
 
 
 def _number_documents(opened: Opened, parts: Sequence[AnswerPart], found: FoundContext) -> Mapping[str, int]:
-    """The numbers in a session of the documents of a context and of the quoted passages."""
+    """Return the numbers in a session of the documents of a context and of the quoted passages."""
     if found.session is None:
         return found.numbers
 
@@ -278,14 +278,14 @@ def _number_documents(opened: Opened, parts: Sequence[AnswerPart], found: FoundC
 
 
 def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> QuestionReader:
-    """What reads a question with its passages: the reranker, and the reader where it knows the language."""
+    """Return what reads a question with its passages: the reranker, and the reader where it knows the language."""
     hits, text = [hit for passage in found.context.passages for hit in passage.chunks], found.query.text
     reranker = opened.get_reranker_or_overlap(settings, text)
     return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), found.asked)
 
 
 def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:
-    """The text of the quoted passages, each with its citation mark; tells each as it is written."""
+    """Return the text of the quoted passages, each with its citation mark; tells each as it is written."""
     lines: list[str] = []
     if parts and not is_answer:
         lines.append(CLOSEST)
@@ -301,7 +301,7 @@ def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_
 
 
 def _emit_tokens(pieces: Iterator[str], emit: OnEvent) -> Generator[str, None, None]:
-    """The pieces of a reply, each told as a TokenEvent first; closing it ends the reply."""
+    """Yield the pieces of a reply, each told as a TokenEvent first; closing it ends the reply."""
     try:
         for piece in pieces:
             emit(TokenEvent(piece))

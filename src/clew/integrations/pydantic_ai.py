@@ -47,7 +47,7 @@ def make_toolset(
         return _read(found, "text") or f"nothing found: {_read(found, 'reason')}"
 
     async def read_document(document: str, start: int = 0) -> str:
-        """The text of a document by its id or uri, from a position on."""
+        """Return the text of a document by its id or uri, from a position on."""
         text = _read(await _call(lambda: seen.read(document)), "text")
         return text[max(start, 0) : max(start, 0) + MAX_CHARS]
 

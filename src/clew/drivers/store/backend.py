@@ -262,7 +262,7 @@ class Transaction:
         return self._last
 
     def number_from(self, last: int) -> None:
-        """Number new rows after this one, if it is not before the last."""
+        """Let new rows be numbered after this one, if it is not before the last."""
         self._last = max(self._last, last)
 
     def fill(self, rows: Iterable[Row]) -> None:

@@ -103,7 +103,7 @@ def _has_lines_of_file(document: Document) -> bool:
 
 
 def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Number the chunks of one document from 0, with their total and ids made from their embedded text."""
+    """Give the chunks of one document their numbers from 0, their total, and ids made from their embedded text."""
     ids = make_chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
     return [
         Chunk(chunk_id, c.doc_id, index, len(ids), c.text, c.start, c.end, c.headings, c.context, c.at, c.meta)
@@ -199,7 +199,7 @@ def get_component_name(component: Chunker | Enricher) -> str:
 
 
 def validate_chunks(document: Document, chunks: Sequence[Chunk], *, made_by: str) -> list[Chunk]:
-    """Number the chunks and give them their ids; a SettingsError where they break the rules of spans.
+    """Give the chunks their numbers and ids; a SettingsError where they break the rules of spans.
 
     A chunk is a span of its document (`document.text[chunk.start:chunk.end] == chunk.text`), none is empty, and they
     are in the order of the document.

@@ -115,11 +115,11 @@ class Checker:
     verifier: Verifier | None = None
 
     def check(self, sentence: str) -> CheckedSentence:
-        """The sentence with the verdict on it; see `check_sentence`."""
+        """Return the sentence with the verdict on it; see `check_sentence`."""
         return check_sentence(sentence, self.passages, question=self.question, verifier=self.verifier)
 
     def find_place(self, citation: Citation) -> tuple[str, int, str]:
-        """What a citation is of: the document, where the stretch of the passage begins, and the message."""
+        """Tell what a citation is of: the document, where the stretch of the passage begins, and the message."""
         starts = [
             at
             for each in self.passages
@@ -142,7 +142,7 @@ class Checker:
 def check_sentence(
     sentence: str, passages: Sequence[NumberedPassage], *, question: str = "", verifier: Verifier | None = None
 ) -> CheckedSentence:
-    """The sentence with the verdict on it and its verified citations; without any, the reason."""
+    """Return the sentence with the verdict on it and its verified citations; without any, the reason."""
     sentence = _PARENTHESISED.sub(r" [\1]", sentence)
     code = FENCED.match(sentence)
     at = code.end() if code else 0  # an index in a code block is no citation
@@ -174,7 +174,7 @@ def check_sentence(
 def judge_support(
     body: str, cited: Sequence[NumberedPassage], question: str, *, verifier: Verifier | None = None
 ) -> Judgement:
-    """Whether the passages together support a sentence, and why not: the one place where a sentence is judged."""
+    """Judge whether the passages together support a sentence, and say why not; no other place judges it."""
     if not cited:
         return Judgement("unsupported", UNCITED, 0.0)
     if code := FENCED.fullmatch(body):
@@ -202,7 +202,7 @@ def judge_support(
 
 
 def _judge_by_rules(body: str, cited: Sequence[NumberedPassage], question: str, *, is_read: bool) -> Judgement:
-    """What words alone tell; of a language that the verifier does not read, a sentence is at most unsure.
+    """Judge by words alone; of a language that the verifier does not read, a sentence is at most unsure.
 
     There false sentences that change a word share more words with a passage than true ones that say it otherwise.
     """
@@ -214,7 +214,7 @@ def _judge_by_rules(body: str, cited: Sequence[NumberedPassage], question: str, 
 
 
 def can_read(languages: Set[str], text: str) -> bool:
-    """Whether a text is in one of the languages, as far as its letters and function words tell."""
+    """Return whether a text is in one of the languages, as far as its letters and function words tell."""
     letters = [sign for sign in text if sign.isalpha()]
     if not letters or 2 * sum(sign > LATIN_END for sign in letters) > len(letters):
         return False
@@ -226,7 +226,7 @@ def can_read(languages: Set[str], text: str) -> bool:
 
 
 def stands_verbatim(body: str, cited: Sequence[NumberedPassage]) -> bool:
-    """Whether a sentence stands word for word in one of the passages, with its negations; nothing need then be read."""
+    """Return whether a sentence stands word for word in a passage, with its negations: no model need then read it."""
     spans = [(each, span) for each in cited if (span := each.find_quote(body.strip()))]
     return any(not each.omits_negation(span) for each, span in spans)
 
@@ -270,7 +270,7 @@ def explain_missing_fact(
 
 
 def find_quotes(body: str) -> list[str]:
-    """The quotes in a sentence."""
+    """Return the quotes in a sentence."""
     tail = _TAIL.match(body)
     if tail and tail[0].endswith('"') and body.count('"') % 2 == 0:
         tail = None
@@ -283,7 +283,7 @@ def find_quotes(body: str) -> list[str]:
 def _find_others(
     body: str, passages: Sequence[NumberedPassage], known: Sequence[NumberedPassage], verifier: Verifier | None
 ) -> list[NumberedPassage]:
-    """The passages in which to look for what a sentence cites wrongly; the rules alone would find lies there too."""
+    """Return the passages to look in for what a sentence cites wrongly; the rules alone would find lies there too."""
     wanted = _extract_content_terms(body)
     is_read = verifier is not None and can_read(verifier.languages, body)
     if not is_read:
@@ -298,7 +298,7 @@ def _find_others(
 
 
 def _write_passage(passage: NumberedPassage) -> str:
-    """A passage as a verifier reads it, after a line of the document's title and the headings."""
+    """Return a passage as a verifier reads it, after a line of the document's title and the headings."""
     headings = [heading for hit in passage.passage.chunks for heading in hit.chunk.headings]
     line = " > ".join(filter(None, dict.fromkeys([passage.record.title, *headings])))
     return f"{line}\n{passage.text_with_authors}" if line else passage.text_with_authors
@@ -323,37 +323,37 @@ def _explain_strange_address(body: str, cited: Sequence[NumberedPassage], questi
 
 
 def _says_only_quotes(body: str) -> bool:
-    """Whether a sentence says nothing beside its quotes but where they stand."""
+    """Return whether a sentence says nothing beside its quotes but where they stand."""
     quotes = find_quotes(body)
     return bool(quotes) and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys()
 
 
 def _remove_quotes(body: str) -> str:
-    """A sentence without its quotes."""
+    """Return a sentence without its quotes."""
     for quote in find_quotes(body):
         body = body.replace(quote, " ", 1)
     return body
 
 
 def _is_exact(fact: Fact) -> bool:
-    """Whether a fact is one that has no other words: a code, or a number with its unit."""
+    """Return whether a fact is one that has no other words: a code, or a number with its unit."""
     return fact.kind == "code" or bool(fact.unit)
 
 
 def _is_value(fact: Fact) -> bool:
-    """Whether a fact is a number, a date or a code, and not a name."""
+    """Return whether a fact is a number, a date or a code, and not a name."""
     return fact.kind != "name"
 
 
 def _may_be_paraphrase(body: str, cited: Sequence[NumberedPassage]) -> bool:
-    """Whether the passages have enough of a sentence's terms that it may say the same in other words."""
+    """Return whether the passages have enough of a sentence's terms that it may say the same in other words."""
     wanted = _extract_content_terms(body)
     texts = [part for each in cited for part in (each.text_with_authors, each.title_and_headings)]
     return len(wanted & _extract_terms("\n".join(texts))) >= MIN_PARAPHRASE * len(wanted)
 
 
 def _has_nearly_all_terms(body: str, passage: NumberedPassage) -> bool:
-    """Whether two sentences of a passage, with its titles and the quotes, have nearly all terms of a sentence."""
+    """Return whether two sentences of a passage, with its titles and the quotes, have nearly all terms of another."""
     support = map(passage.read_span, passage.find_supporting_sentences(body))
     present = extract_terms(" ".join([*support, passage.title_and_headings, *find_quotes(body)])).keys()
     wanted = _extract_content_terms(body)
@@ -361,7 +361,7 @@ def _has_nearly_all_terms(body: str, passage: NumberedPassage) -> bool:
 
 
 def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[list[Fact], list[Fact]]:
-    """The facts of a sentence outside of quotes, and those of them that the question or the headings have."""
+    """Return the facts of a sentence outside of quotes, and those of them that the question or the headings have."""
     quotes, titles = find_quotes(body), " ".join(each.title_and_headings for each in cited)
     lowercase = frozenset(re.findall(r"\w+", " ".join([*(each.text_with_authors for each in cited), titles, question])))
     stated = [
@@ -374,12 +374,12 @@ def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> 
 
 
 def _is_common_word(fact: Fact, written: Set[str]) -> bool:
-    """Whether what looks like a name begins a sentence alone, and is written in lower case elsewhere."""
+    """Return whether what looks like a name begins a sentence alone, and is written in lower case elsewhere."""
     return fact.kind == "name" and fact.start == 0 and fact.text.lower() in written
 
 
 def _text_states_fact(fact: Fact, text: str, *, as_is: bool = False) -> bool:
-    """Whether a text has a fact anywhere; `as_is`: with the same unit or counted noun."""
+    """Return whether a text has a fact anywhere; `as_is`: with the same unit or counted noun."""
     if fact.kind == "name":
         return _extract_terms(text).issuperset(fact.key) or set(tokenize_words(text)).issuperset(
             tokenize_words(fact.text)
@@ -394,20 +394,20 @@ def _extract_terms(text: str) -> frozenset[str]:
 
 
 def _extract_content_terms(body: str) -> Set[str]:
-    """The content terms of a sentence, without negations, function words and words that introduce a quote."""
+    """Return the content terms of a sentence, without negations, function words and words that introduce a quote."""
     reporting = _REPORTING_TERMS - extract_terms(" ".join(find_quotes(body))).keys()
     return extract_terms(body).keys() - NEGATIONS - MEANINGFUL_FUNCTION_WORDS - reporting
 
 
 def _extract_fact_terms(stated: Sequence[Fact]) -> Set[str]:
-    """The terms of numbers, dates and units, which a passage may write differently."""
+    """Return the terms of numbers, dates and units, which a passage may write differently."""
     units = {each.unit for each in stated if each.unit}
     words = [word for word, unit in UNITS.items() if unit in units]
     return extract_terms(" ".join([*words, *(each.text for each in stated if each.kind != "name")])).keys()
 
 
 def _covers_enough_terms(wanted: Set[str], present: Set[str]) -> bool:
-    """Whether enough of a sentence's terms are present that the others may be paraphrases."""
+    """Return whether enough of a sentence's terms are present that the others may be paraphrases."""
     missing = len(wanted - present)
     if len(wanted) <= SHORT_TERMS:
         return missing <= (len(wanted) > VERY_SHORT_TERMS)
@@ -415,12 +415,12 @@ def _covers_enough_terms(wanted: Set[str], present: Set[str]) -> bool:
 
 
 def _is_word_of_question(quote: str, question: str) -> bool:
-    """Whether a quote is a single word of the question."""
+    """Return whether a quote is a single word of the question."""
     return len(quote.split()) == 1 and quote.strip(".,;:!?").casefold() in question.casefold()
 
 
 def _cite_nearest(body: str, cited: Sequence[NumberedPassage]) -> tuple[Citation, ...]:
-    """The citation of what the passages say that is most like a sentence, and no question; none where nothing is."""
+    """Return the citation of what the passages say that is most like a sentence, and no question, or None."""
     found = [
         (_count_shared(body, each.read_span(span)), each, span)
         for each in cited
@@ -436,7 +436,7 @@ def _count_shared(body: str, text: str) -> int:
 
 
 def _parse_citation_numbers(mark: str) -> list[int]:
-    """The passage numbers in a citation mark; of a range that is too long, its ends."""
+    """Return the passage numbers in a citation mark; of a range that is too long, its ends."""
     found: list[int] = []
     for first, last in _NUMBERS.findall(mark.partition("†")[0]):
         low, high = int(first), int(last or first)
@@ -445,7 +445,7 @@ def _parse_citation_numbers(mark: str) -> list[int]:
 
 
 def _cite_support(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[Citation, ...]:
-    """The citations of each quote, else of each passage that supports it alone, else of those that do together."""
+    """Return the citations of each quote, else of each passage that supports it alone, else of all that do together."""
     spans: list[tuple[NumberedPassage, Span]] = []
     code = FENCED.fullmatch(body)
     for quote in [code["code"]] if code else find_quotes(body):

@@ -43,15 +43,15 @@ class QuestionReader:
     asked: str = ""
 
     def read(self, texts: Sequence[str]) -> list[float]:
-        """The log-odds that each text answers."""
+        """Return the log-odds that each text answers."""
         return self._score(self.reader or self.reranker, self.question, texts)
 
     def read_as_asked(self, texts: Sequence[str]) -> list[float]:
-        """The log-odds that each text answers the question as it was asked; by the reranker the one searched for."""
+        """Return the log-odds that each text answers the question as asked; by the reranker the one searched for."""
         return self._score(self.reader, self.asked or self.question, texts) if self.reader else self.read(texts)
 
     def read_topics(self, texts: Sequence[str]) -> list[float]:
-        """The log-odds by the reranker beside a reader; 0 where it reads alone."""
+        """Return the log-odds by the reranker beside a reader; 0 where it reads alone."""
         return self._score(self.reranker, self.question, texts) if self.reader else [0.0] * len(texts)
 
     def _score(self, model: Reranker, question: str, texts: Sequence[str]) -> list[float]:
@@ -96,7 +96,7 @@ def choose_passages(reader: QuestionReader, passages: Sequence[NumberedPassage],
 def find_best_spans(
     reader: QuestionReader, passages: Sequence[NumberedPassage], *, count: int
 ) -> list[tuple[int, int]]:
-    """The spans of the parts that answer best, of whichever passage, and not far behind the first."""
+    """Return the spans of the parts that answer best, of whichever passage, and not far behind the first."""
     parts = [part for passage in passages for part in list_parts(passage)]
     odds = reader.read([part.text for part in parts])
     least = max(odds, default=0.0) - MAX_PART_LAG
@@ -105,13 +105,13 @@ def find_best_spans(
 
 
 def to_log_odds(chance: float) -> float:
-    """The log-odds of a chance, clipped so that they are finite."""
+    """Return the log-odds of a chance, clipped so that they are finite."""
     clipped = min(max(chance, MIN_CHANCE), 1 - MIN_CHANCE)
     return math.log(clipped / (1 - clipped))
 
 
 def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) -> list[_ReadPassage]:
-    """The passages by the log-odds of their best hits, of which only the most relevant are read."""
+    """Return the passages by the log-odds of their best hits, of which only the most relevant are read."""
     pairs = [(each, hit) for each in passages for hit in each.passage.chunks if not math.isnan(hit.relevance)]
     pairs = pairs or [(each, each.passage.chunks[0]) for each in passages]  # of a strategy that tells no relevance
     pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:READ_HITS]
@@ -126,7 +126,7 @@ def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) 
 
 
 def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, float] | None:
-    """The part that answers best and its log-odds, of those in the best hit or of the messages nearest to it."""
+    """Return the part that answers best and its log-odds, of those in the best hit or of the messages nearest to it."""
     chunk = read.hit.chunk
     parts = list_parts(read.passage, (chunk.start, chunk.end)) or list_parts(read.passage)
     parts = sorted(parts, key=lambda part: _measure_distance(part, chunk))[:READ_PARTS]
@@ -154,7 +154,7 @@ def _measure_distance(part: Part, chunk: Chunk) -> int:
 
 
 def _estimate_confidence(reader: QuestionReader, read: _ReadPassage, part: float) -> float:
-    """The chance that a passage answers, by what orders the passages and by the reader on the marked part."""
+    """Return the chance that a passage answers, by what orders the passages and by the reader on the marked part."""
     if reader.reader is None:
         odds = read.odds if math.isnan(read.hit.relevance) else read.odds / 2
     else:

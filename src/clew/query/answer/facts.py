@@ -84,7 +84,7 @@ class Fact:
         return tuple(part * times if isinstance(part, int) else part for part in self.key), unit
 
     def agrees_with(self, other: "Fact") -> bool:
-        """Whether the other says the same, or the same with more detail."""
+        """Return whether the other says the same, or the same with more detail."""
         if self.kind == "year" and other.kind == "date":
             return self.key[0] == other.key[0]
         if self.kind != other.kind and not {self.kind, other.kind} <= _NUMERIC:
@@ -99,7 +99,7 @@ class Fact:
 
 @lru_cache(maxsize=2048)  # every sentence of an answer is checked against the same few passages
 def find_facts(text: str) -> tuple[Fact, ...]:
-    """The numbers, dates, codes and names of a text in order; the first word of a sentence is not taken for a name."""
+    """Return the numbers, dates, codes and names of a text in order; a sentence's first word is taken for no name."""
     found: list[Fact] = []
     for find in (_find_dates, _find_codes, _find_numbers, _find_number_words, _find_names):
         found += [fact for fact in find(text) if all(fact.end <= one.start or one.end <= fact.start for one in found)]
@@ -107,14 +107,14 @@ def find_facts(text: str) -> tuple[Fact, ...]:
 
 
 def find_sentence_facts(sentence: str) -> tuple[Fact, ...]:
-    """The facts of a sentence, including its first word if that looks like a name."""
+    """Return the facts of a sentence, including its first word if that looks like a name."""
     first = find_opening_name(sentence)
     is_label = first is not None and sentence.startswith(":", first.end)  # "Deadline: 15 minutes"
     return (first, *find_facts(sentence)) if first and not is_label else find_facts(sentence)
 
 
 def find_opening_name(text: str, low: int = 0, high: int | None = None) -> Fact | None:
-    """The first word of a sentence if it looks like a name: no known word, and without the ending of a common one."""
+    """Return a sentence's first word if it looks like a name: no known word, and without the ending of a common one."""
     found = _NAME.search(text, low, len(text) if high is None else high)
     if found is None or not found[0][0].isupper() or not _starts_sentence(text, found.start()):
         return None
@@ -143,7 +143,7 @@ def _find_dates(text: str) -> list[Fact]:
 
 
 def _find_other_day(text: str, match: re.Match[str]) -> re.Match[str] | None:
-    """The other day of a range in one month: that before the date ("18–21 May") or after it ("May 18 to 21")."""
+    """Return the other day of a range in one month: that before the date ("18–21 May") or after it ("May 18 to 21")."""
     if match["d2"]:
         return _DAY_BEFORE.search(text, max(0, match.start() - 8), match.start())
     return _DAY_AFTER.match(text, match.end()) if match["d3"] and not match["y3"] else None
@@ -174,7 +174,7 @@ def _find_numbers(text: str) -> list[Fact]:
 
 
 def _parse_time(digits: str, meridiem: re.Match[str] | None) -> float | str | None:
-    """The time of day on the 24-hour clock (6 am is 06:00); None where it is not a time."""
+    """Return the time of day on the 24-hour clock (6 am is 06:00); None where it is not a time."""
     found = _TIME.fullmatch(digits)
     if found is None or (meridiem is None and found["minute"] is None):
         return None
@@ -187,7 +187,7 @@ def _parse_time(digits: str, meridiem: re.Match[str] | None) -> float | str | No
 
 
 def _parse_number(digits: str) -> float | str:
-    """The value of digits; a version number stays a string."""
+    """Return the value of digits; a version number stays a string."""
     plain = re.sub(r",(?=\d{3}(?!\d))", "", digits)
     if ":" in plain or plain.count(".") + plain.count(",") > 1:
         return plain.lstrip("0")
@@ -212,7 +212,7 @@ def _find_number_words(text: str) -> list[Fact]:
 
 
 def _sum_number_words(parts: Sequence[str]) -> int:
-    """The value of a sequence of number words."""
+    """Return the value of a sequence of number words."""
     total = part_of = 0
     for part in parts:
         if part in SCALES:
@@ -225,7 +225,7 @@ def _sum_number_words(parts: Sequence[str]) -> int:
 
 
 def _find_unit_after(text: str, at: int) -> str:
-    """The unit after a number, with at most one word between ("90 calendar days"); empty for counted nouns."""
+    """Return the unit after a number, with at most one word between ("90 calendar days"); empty for counted nouns."""
     match = _UNIT.match(text, at)
     if match is None:
         return ""
@@ -237,13 +237,13 @@ def _find_unit_after(text: str, at: int) -> str:
 
 
 def _find_range_unit(text: str, at: int) -> str:
-    """The unit of the first number of a range, which is written after the second."""
+    """Return the unit of the first number of a range, which is written after the second."""
     match = _RANGE.match(text, at)
     return _find_unit_after(text, match.end()) if match else ""
 
 
 def _find_counted_noun(text: str, at: int) -> str:
-    """The noun after a number; empty for a function word."""
+    """Return the noun after a number; empty for a function word."""
     match = _NOUN.match(text, at)
     return "" if match is None or match[1] in _COMMON or match[1] == "per" else match[1]
 
@@ -276,7 +276,7 @@ def _find_names(text: str) -> list[Fact]:
 
 
 def _starts_sentence(text: str, at: int) -> bool:
-    """Whether a sentence, a quote or a list item begins there."""
+    """Return whether a sentence, a quote or a list item begins there."""
     before = text[max(0, at - 12) : at]
     return (at >= 12 and "\n" in before) or _SENTENCE_START.search(before) is not None
 

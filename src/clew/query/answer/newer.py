@@ -41,7 +41,7 @@ class NewerMessage:
         )
 
     def put_beside(self, parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ...]:
-        """The quoted passages with it after the first, without another one that shows it."""
+        """Return the quoted passages with it after the first, without another one that shows it."""
         return parts[0], self.part, *(part for part in parts[1:] if self.line not in part.passage)
 
 
@@ -88,11 +88,11 @@ def choose_newer(
 
 
 def _is_found(hit: Hit, part: Part) -> bool:
-    """Whether a part is of a message that was found, and not of one beside it."""
+    """Return whether a part is of a message that was found, and not of one beside it."""
     return hit.chunk.start <= part.start < hit.chunk.end and NEIGHBOUR not in hit.scores
 
 
 def _read_message(passage: NumberedPassage, part: Part) -> str:
-    """The part of a message after its author, without the question that it answers: that one may be of another time."""
+    """Return the part of a message after its author, without the question before it, which may be of another time."""
     author, text = passage.passage.messages[part.message].author, passage.read_span((part.start, part.end))
     return f"{author}: {text}" if author else text

@@ -61,7 +61,7 @@ class NumberedPassage:
         return " ".join([self.record.title, *headings])
 
     def find_quote(self, quote: str) -> Span | None:
-        """The span of a quote in the document, ignoring white space, variants of signs and ellipses.
+        """Return the span of a quote in the document, ignoring white space, variants of signs and ellipses.
 
         An ellipsis may omit the rest of a sentence or whole sentences, but no negation.
         """
@@ -76,12 +76,12 @@ class NumberedPassage:
         return None
 
     def omits_negation(self, span: Span) -> bool:
-        """Whether a span leaves out a negation of the clause that it is part of."""
+        """Return whether a span leaves out a negation of the clause that it is part of."""
         at, text = next((at, text) for at, text in self.pieces if at <= span[0] < at + len(text))
         return omits_negation(text, span[0] - at, span[1] - at)
 
     def find_supporting_sentences(self, claim: str, *, max_sentences: int = 2) -> list[Span]:
-        """The sentences that together have most terms of a claim, the best first; each further one must add enough."""
+        """Return the sentences that together have most terms of a claim, best first; each further one adds enough."""
         wanted = set(extract_terms(claim))
         min_added = max(2.0, 0.3 * len(wanted))
         spans = [
@@ -97,15 +97,15 @@ class NumberedPassage:
         return taken
 
     def read_span(self, span: Span) -> str:
-        """The text of a span of the document, as far as the passage has it."""
+        """Return the text of a span of the document, as far as the passage has it."""
         return next(text[span[0] - at : span[1] - at] for at, text in self.pieces if at <= span[0] < at + len(text))
 
     def cite_span(self, span: Span) -> Citation:
-        """The citation of a span of the passage."""
+        """Return the citation of a span of the passage."""
         return make_citation(self._find_chunk_of_span(span), self.record, span[0], self.read_span(span))
 
     def _find_message_authors(self, low: int, high: int) -> list[tuple[int, str]]:
-        """The start and author of each message between two positions."""
+        """Return the start and author of each message between two positions."""
         chunks = [hit.chunk for hit in self.passage.chunks]
         found = {max(low, each.start): str(each.meta.get("author") or "") for each in chunks if each.start < high}
         return sorted((at, author) for at, author in found.items() if author and low <= at)
@@ -116,12 +116,12 @@ class NumberedPassage:
 
 
 def has_negation(text: str) -> bool:
-    """Whether a text has a negation."""
+    """Return whether a text has a negation."""
     return bool(NEGATIONS.intersection(tokenize_words(text))) or "n't" in text or "n’t" in text
 
 
 def omits_negation(text: str, low: int, high: int) -> bool:
-    """Whether a span of a text leaves out a negation of the clauses that it is part of."""
+    """Return whether a span of a text leaves out a negation of the clauses that it is part of."""
     for start, end in split_sentences(text):
         if start >= high or end <= low:
             continue
@@ -134,7 +134,7 @@ def omits_negation(text: str, low: int, high: int) -> bool:
 
 
 def number_passages(context: Context, read: Read) -> list[NumberedPassage]:
-    """The passages of a context numbered from 1, their text read again from the store."""
+    """Return the passages of a context numbered from 1, their text read again from the store."""
     records = {record.id: record for record in context.documents}
     texts = {doc_id: read(doc_id).text for doc_id in {each.chunks[0].chunk.doc_id for each in context.passages}}
     found: list[NumberedPassage] = []
@@ -152,7 +152,7 @@ def _get_passage_spans(passage: MergedChunk) -> Sequence[Span]:
 
 @lru_cache(maxsize=256)  # a quote is searched in every passage
 def compile_quote_pattern(quote: str) -> "re.Pattern[str] | None":
-    """A pattern for the whole words of a quote in order, ignoring white space and variants of signs.
+    """Return a pattern for the whole words of a quote in order, ignoring white space and variants of signs.
 
     None for a quote without words.
     """
@@ -166,7 +166,7 @@ def compile_quote_pattern(quote: str) -> "re.Pattern[str] | None":
 
 @lru_cache(maxsize=256)
 def compile_elided_quote_pattern(quote: str) -> "re.Pattern[str] | None":
-    """A pattern for the parts of a quote with ellipses, with a group for each omitted text.
+    """Return a pattern for the parts of a quote with ellipses, with a group for each omitted text.
 
     None for a quote without an ellipsis.
     """
@@ -176,7 +176,7 @@ def compile_elided_quote_pattern(quote: str) -> "re.Pattern[str] | None":
 
 
 def _can_quote_omit(text: str, low: int, high: int) -> bool:
-    """Whether a quote may omit a span: within one sentence, or whole sentences, and no negation."""
+    """Return whether a quote may omit a span: within one sentence, or whole sentences, and no negation."""
     if has_negation(text[low:high]):
         return False
     spans = split_sentences(text)

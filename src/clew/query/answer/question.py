@@ -51,12 +51,12 @@ _MONEY = re.compile(
 
 
 def is_statement(text: str) -> bool:
-    """Whether a text states something: it ends with a full stop and asks for nothing."""
+    """Return whether a text states something: it ends with a full stop and asks for nothing."""
     return text.rstrip().endswith(".") and not is_question(text) and not _REQUEST.match(text)
 
 
 def is_question(text: str) -> bool:
-    """Whether a sentence asks something, with a question mark or, if it is short, by how it begins."""
+    """Return whether a sentence asks something, with a question mark or, if it is short, by how it begins."""
     bare = text.strip()
     if _MARK.search(bare) is not None:
         return True
@@ -64,7 +64,7 @@ def is_question(text: str) -> bool:
 
 
 def explain_missing(question: str, texts: Sequence[str]) -> str:
-    """What is asked for that none of the texts has: a code whose like they have, an amount, a price; or empty."""
+    """Find what is asked for that none of the texts has: a code whose like they have, an amount, a price; or empty."""
     dates = [fact for fact in find_facts(question) if fact.kind in ("date", "year")]
     for pattern in (_CODE, _NUMBERED):
         for asked in pattern.finditer(question):
@@ -98,11 +98,11 @@ def explain_unnamed(question: str, texts: Sequence[str]) -> str:
 
 
 def _states_amount(text: str) -> bool:
-    """Whether a text has a number, or a word that says how much or how often."""
+    """Return whether a text has a number, or a word that says how much or how often."""
     counts = any(map(str.isdigit, text)) or any(each.kind == "number" for each in find_facts(text))
     return counts or _QUANTITY_WORDS.search(text) is not None
 
 
 def _list_name_words(text: str) -> set[str]:
-    """The stems of a text, and its words as they are written but for case and diacritics, without function words."""
+    """Return the stems of a text, and its words without case and diacritics, function words left out."""
     return {*extract_terms(text), *filterfalse(is_function_word, tokenize_words(text))}

@@ -69,7 +69,7 @@ class Block:
 
 
 def list_parts(passage: NumberedPassage, within: Span = EVERYWHERE) -> list[Part]:
-    """The parts of a passage in order, of a page those of the blocks that share text with a span of the document.
+    """Return the parts of a passage in order, of a page those of the blocks that share text with a span of it.
 
     A row has the names of its columns, a message its author and what it answers.
     """
@@ -106,7 +106,7 @@ def quote_part(passage: NumberedPassage, part: Part, within: Span) -> AnswerPart
 
 
 def _remove_markup(text: str, start: int, end: int) -> tuple[str, str, str]:
-    """What comes before a span of a text, the span, and what comes after it, without markup."""
+    """Return what comes before a span of a text, the span, and what comes after it, without markup."""
     cuts = [found.span() for found in _MARKUP.finditer(text) if not found["code"]]
     kept = list(zip([0, *(high for _, high in cuts)], [*(low for low, _ in cuts), len(text)], strict=True))
     before, chosen, after = (
@@ -123,7 +123,7 @@ def count_words(text: str) -> int:
 
 
 def _label_row(passage: NumberedPassage, text: str, low: int, high: int) -> str:
-    """A part as it is read: a row of a table with the names of its columns."""
+    """Return a part as it is read: a row of a table with the names of its columns."""
     part = text[low:high]
     if not is_table_row(part) or "\n" in part:
         return part
@@ -131,7 +131,7 @@ def _label_row(passage: NumberedPassage, text: str, low: int, high: int) -> str:
 
 
 def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
-    """The parts of messages; each is read after its author and the question that it follows."""
+    """Yield the parts of messages; each is read after its author and the question that it follows."""
     messages = passage.passage.messages
     places = {each.id: place for place, each in enumerate(messages)}
     for hit in sorted(passage.passage.chunks, key=lambda hit: hit.chunk.start):
@@ -150,7 +150,7 @@ def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
 
 
 def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
-    """The question that a message answers: the one that it replies to, or of another person shortly before it."""
+    """Return the question that a message answers: the one it replies to, or of another person shortly before it."""
     message = messages[place]
     replied = [each for each in messages[:place] if each.id == message.reply_to]
     before = [each for each in messages[max(0, place - MESSAGES_BEFORE) : place] if each.author != message.author]
@@ -158,12 +158,12 @@ def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
 
 
 def _asks(text: str) -> bool:
-    """Whether a message asks something, in any of its sentences."""
+    """Return whether a message asks something, in any of its sentences."""
     return any(is_question(text[low:high]) for low, high in split_sentences(text))
 
 
 def _list_message_spans(text: str) -> list[Span]:
-    """A short message as a whole, without questions around it; else its sentences that are no questions."""
+    """Return a short message as a whole, without questions around it; else its sentences that are no questions."""
     spans = split_sentences(text)
     said = [not is_question(text[low:high]) and bool(_WORD.search(text[low:high])) for low, high in spans]
     kept = [span for span, says in zip(spans, said, strict=True) if says]
@@ -176,12 +176,12 @@ def _list_message_spans(text: str) -> list[Span]:
 
 
 def _is_one_word(text: str) -> bool:
-    """Whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
+    """Return whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
     return count_words(text) == 1 and not any(map(str.isdigit, text))
 
 
 def _list_page_spans(text: str, within: Span) -> Iterator[Span]:
-    """The spans that can be marked of the blocks of a page's text that share text with a span of it."""
+    """Yield the spans that can be marked of the blocks of a page's text that share text with a span of it."""
     blocks = split_blocks(text)
     for place, block in enumerate(blocks):
         if block.end <= within[0] or within[1] <= block.start:
@@ -197,7 +197,7 @@ def _list_page_spans(text: str, within: Span) -> Iterator[Span]:
 
 
 def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Span]:
-    """The sentences of a block; the last with what it introduces, a sentence before code with the code."""
+    """Yield the sentences of a block; the last with what it introduces, a sentence before code with the code."""
     spans = [(block.start + low, block.start + high) for low, high in split_sentences(text[block.start : block.end])]
     for place, (low, high) in enumerate(spans):
         sentence = text[low:high]
@@ -227,13 +227,13 @@ def _find_end_of_run(text: str, after: Block) -> int:
 
 
 def _cut_lines(text: str, start: int, end: int) -> int:
-    """The end of a block, or of its first lines if it is long."""
+    """Return the end of a block, or of its first lines if it is long."""
     lines = text[start:end].splitlines(keepends=True)
     return start + len("".join(lines[:MAX_BLOCK_LINES]).rstrip())
 
 
 def _list_rows(text: str, block: Block) -> Iterator[Span]:
-    """The rows of a table, without its header and delimiter."""
+    """Yield the rows of a table, without its header and delimiter."""
     rows = [row.span() for row in re.finditer(r"[^\s][^\n]*", text[block.start : block.end])]
     lines = [text[block.start + low : block.start + high] for low, high in rows]
     for (low, _), line, below in zip(rows, lines, [*lines[1:], ""], strict=True):
@@ -242,7 +242,7 @@ def _list_rows(text: str, block: Block) -> Iterator[Span]:
 
 
 def split_blocks(text: str) -> list[Block]:
-    """The blocks of a text, in order, without the blank lines between them."""
+    """Return the blocks of a text, in order, without the blank lines between them."""
     found: list[Block] = []
     is_fenced, at = False, 0
     for line in text.splitlines(keepends=True):
@@ -274,7 +274,7 @@ def _classify_line(line: str) -> str:
 
 
 def _quote_messages(messages: Sequence[PassageMessage], at: int, quote: str) -> tuple[str, Span]:
-    """The message at a place with those before and after it, and where the quote stands in what is shown."""
+    """Return the message at a place with those before and after it, and where the quote stands in what is shown."""
     lines = [format_message_line(each) for each in messages]
     text, quote = messages[at].text.strip(), quote.strip()
     name, place = lines[at].rfind(text), text.find(quote)
@@ -311,7 +311,7 @@ def _trim(text: str, part: Span, near: Span | None = None) -> Span:
 
 
 def _find_units(units: Sequence[Block], span: Span) -> list[int]:
-    """The places of the units that share text with a span."""
+    """Return the places of the units that share text with a span."""
     return [place for place, unit in enumerate(units) if unit.start < span[1] and span[0] < unit.end]
 
 

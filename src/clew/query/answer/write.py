@@ -103,7 +103,7 @@ class WrittenAnswer:
 
 
 def build_answer_prompt(question: str, context: str, *, history: str = "", style: str = "") -> str:
-    """The prompt for a model: the passages, the conversation so far, the style, the question."""
+    """Return the prompt for a model: the passages, the conversation so far, the style, the question."""
     conversation = f"\n\nThe conversation so far:\n{history}" if history else ""
     manner = f"\n\n{style}" if style else ""
     return f"{context}{conversation}{manner}\n\nQuestion: {question}\nAnswer:"
@@ -117,7 +117,7 @@ def write_answer(
     numbers: Mapping[str, int] | None = None,
     unsupported: Literal["mark", "remove", "raise"] = "mark",
 ) -> WrittenAnswer:
-    """The checked answer from a streamed reply; `on_event` is called with each checked sentence and its verdict.
+    """Return the checked answer from a streamed reply; `on_event` is called with each checked sentence and its verdict.
 
     Citations are numbered in order of appearance, or by the `numbers` of their documents. A sentence that is not
     supported is marked, removed, or raises UnsupportedAnswer. The text is empty where the model replies that the
@@ -174,11 +174,11 @@ class _AnswerWriter:
         self._places: dict[tuple[object, ...], int] = {}  # the number of a cited passage or message
 
     def defer(self, sentence: AnswerSentence, after: str) -> None:
-        """Keeps a sentence that claims nothing until a claim is written."""
+        """Keep a sentence that claims nothing until a claim is written."""
         self._deferred.append((sentence, after))
 
     def write(self, sentence: str, checked: CheckedSentence, after: str) -> None:
-        """Writes a checked sentence with its citation marks, or with its verdict."""
+        """Write a checked sentence with its citation marks, or with its verdict."""
         text = checked.text.strip()
         if not text:
             return
@@ -216,7 +216,7 @@ class _AnswerWriter:
         self._emit_verdict(judged)
 
     def _number(self, citation: Citation) -> int:
-        """The number of a citation: one for all that is cited of a passage, and of a message."""
+        """Return the number of a citation: one for all that is cited of a passage, and of a message."""
         place = self._checker.find_place(citation)
         if place not in self._places:
             self.cited.append([])
@@ -225,7 +225,7 @@ class _AnswerWriter:
         return self._numbers.get(citation.document, self._places[place])
 
     def end(self) -> None:
-        """Writes what was kept, if a claim is supported; a reply that only declines is no answer."""
+        """Write what was kept, if a claim is supported; a reply that only declines is no answer."""
         self._write_deferred(bool(self.cited))
 
     def _write_deferred(self, is_shown: bool) -> None:
@@ -248,12 +248,12 @@ class _AnswerWriter:
 
 
 def remove_marks(sentence: str) -> str:
-    """A sentence without its citation marks."""
+    """Return a sentence without its citation marks."""
     return _MARKS.sub("", sentence).strip()
 
 
 def _find_marks(sentence: str) -> str:
-    """The citation marks of a sentence; an index in a code block is none."""
+    """Return the citation marks of a sentence; an index in a code block is none."""
     return "".join(_MARKS.findall(FENCED.sub("", sentence)))
 
 
@@ -278,7 +278,7 @@ class ModelStream:
 
 
 def _iter_sentences(stream: ModelStream) -> Iterator[tuple[str, str]]:
-    """Yields each sentence with its citation marks once the next has begun, and the white space after it."""
+    """Yield each sentence with its citation marks once the next has begun, and the white space after it."""
     waiting = ""
     for piece in stream:
         waiting += piece
@@ -293,7 +293,7 @@ def _iter_sentences(stream: ModelStream) -> Iterator[tuple[str, str]]:
 
 
 def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The sentences, those that begin with a lead-in as two."""
+    """Yield the sentences, those that begin with a lead-in as two."""
     for sentence, after in sentences:
         head, rest = split_lead_in(sentence)
         if head:
@@ -302,7 +302,7 @@ def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str,
 
 
 def _share_citations(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """The sentences with the citation that they share: that of the next sentence of the paragraph that has one.
+    """Yield the sentences with the citation that they share: that of the next sentence of the paragraph that has one.
 
     A sentence without a citation waits for it until its line ends.
     """
@@ -317,13 +317,13 @@ def _share_citations(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str
 
 
 def _ends_in_quoted_ellipsis(text: str) -> bool:
-    """Whether a text ends with an ellipsis inside a quote, which does not end a sentence."""
+    """Return whether a text ends with an ellipsis inside a quote, which does not end a sentence."""
     inside = text.count("“") > text.count("”") or text.count("«") > text.count("»") or text.count('"') % 2 == 1
     return inside and text.rstrip(" ]").endswith(("…", "..."))
 
 
 def _split_reply_sentences(text: str) -> list[tuple[str, str]]:
-    """The text as sentences with their citation marks, and the white space after each; nothing is lost.
+    """Return the text as sentences with their citation marks, and the white space after each; nothing is lost.
 
     A fenced code block is one sentence.
     """
@@ -348,7 +348,7 @@ def _split_reply_sentences(text: str) -> list[tuple[str, str]]:
 
 
 def declines_to_answer(sentence: str) -> bool:
-    """Whether a sentence says that the passages hold no answer, in the words asked for or in the model's own."""
+    """Return whether a sentence says that the passages hold no answer, in the words asked for or in the model's own."""
     bare = " ".join(_DECORATION.sub(" ", sentence).split())
     if _NOT_FOUND.match(bare):
         return True
@@ -356,13 +356,13 @@ def declines_to_answer(sentence: str) -> bool:
 
 
 def introduces(sentence: str) -> bool:
-    """Whether a sentence claims nothing: it ends in a colon and states no fact, or is a phrase of courtesy."""
+    """Return whether a sentence claims nothing: it ends in a colon and states no fact, or is a phrase of courtesy."""
     bare = " ".join(_DECORATION.sub(" ", sentence).split())
     return (bare.endswith(":") and not find_facts(bare)) or _FILLER.match(bare) is not None
 
 
 def split_lead_in(sentence: str) -> tuple[str, str]:
-    """The words that only introduce a sentence, with their colon and their citation, and the sentence; or none."""
+    """Return the words that only introduce a sentence, with colon and citation, and the sentence; or none."""
     found = re.match(r"[^:\n]{1,120}:(?:\s*[\[【][^\]】\n]{1,20}[\]】])*\s+(?=[^\s\[【])", sentence)
     if found is None:
         return "", sentence

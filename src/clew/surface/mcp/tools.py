@@ -67,7 +67,7 @@ def _describe_hit(hit: Hit) -> r.SearchResult:
 
 
 def fetch(engine: Engine, *, id: str, start: int | None) -> r.FetchedDocument:  # noqa: A002 (so it must be named)
-    """The whole text of a document, by the id of a search result or its address; from `start` on, a part of it."""
+    """Return the whole text of a document, by the id of a search result or its address, or a part from `start` on."""
     document = engine.read(id)
     kept: dict[str, Any] = {**document.meta, "kind": document.kind}
     text = format_document_text(document)[0]
@@ -129,7 +129,7 @@ def ask(engine: Engine, *, query: str, **given: Any) -> r.AskedAnswer:
 
 
 def list_documents(engine: Engine, *, start: int, limit: int, **given: Any) -> r.DocumentList:
-    """The documents of the collection by address, a part at a time."""
+    """List the documents of the collection by address, a part at a time."""
     sets: dict[str, Any] = {name: frozenset(names) for name, names in given.items() if names}
     where = Filter(**sets)
     found = list(islice(engine.list(where), start, start + limit + 1))

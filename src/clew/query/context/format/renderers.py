@@ -50,7 +50,7 @@ class Renderer:
 
 
 def number_documents(passages: Sequence[MergedChunk], known: Mapping[str, int]) -> dict[str, int]:
-    """Number each document: with its known number, or else the next one, in order of appearance."""
+    """Give each document its known number, or else the next one, in order of appearance."""
     numbers: dict[str, int] = {}
     next_number = max(known.values(), default=0) + 1
     for document in dict.fromkeys(map(get_document_id, passages)):

@@ -23,8 +23,8 @@ def test_the_table() -> None:
         outcomes = search_turns(engine, [turns[0], turns[12], turns[13]], "hybrid")
     assert [(each.query, each.is_right, each.is_first) for each in outcomes] == [
         ("parental leave", True, True),
-        ("take sabbatical three who approves it?", True, True),
-        ("sabbatical work unpaid notice period", True, True),
+        ("take sabbatical three: who approves it?", True, True),
+        ("sabbatical work unpaid: notice period", True, True),
     ]
     assert list(make_rows(outcomes))[1:] == [
         "| on something new | 1 | 1 | 1 | 1 |",

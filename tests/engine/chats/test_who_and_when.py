@@ -183,7 +183,7 @@ def ask(llm: ScriptedLLM, question: str = QUESTION, **options: Any) -> Any:
 
 
 def test_a_model_is_told_who_said_what_and_when() -> None:
-    llm = ScriptedLLM(["Ben is against the move of the session store [1]."])
+    llm = ScriptedLLM([QUESTION, "Ben is against the move of the session store [1]."])
     answer = ask(llm, history=[Message("Hello.", author="kim", at=AT), Message("Hi.", role="assistant")])
     asked = str(llm.requests[-1])
     for line in (ANA, f"↪ {BEN}", f"↪ {EVA}", "kim, 2026-03-10 09:30: Hello.", "assistant: Hi."):

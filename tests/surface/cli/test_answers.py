@@ -202,7 +202,8 @@ def test_an_agent_answers_and_shows_its_steps(clew: Clew, use_llm: UseLLM) -> No
             )
         return ModelResponse([TextPart(f"{SENTENCE} [1]")])
 
-    use_llm(ModelLLM.wrap(FunctionModel(model)))
+    llm = ModelLLM.wrap(FunctionModel(model))
+    use_llm(llm)
     done = clew("ask", QUESTION, "--agent")
     assert done.code == 0, done.err
     assert done.out == f"{SENTENCE} [1]\n\n[1] Vault > Keys > Rotation  pages/vault.md  line 14\n"
@@ -214,7 +215,7 @@ def test_an_agent_answers_and_shows_its_steps(clew: Clew, use_llm: UseLLM) -> No
     stopped = clew("ask", QUESTION, "--agent", CLEW_AGENT__MAX_TOKENS="10")
     assert stopped.out.startswith("The agent was stopped before it could answer: stopped at 0 tokens")
     assert "agent.max_tokens" in stopped.err
-    paid = {"CLEW_LLM__INPUT_PRICE": "1000", "CLEW_AGENT__MAX_COST": "0.001"}
+    paid = {"CLEW_LLM__PRICES": f"{llm.name} 1000 0", "CLEW_AGENT__MAX_COST": "0.001"}
     assert "the limit is 0.0010" in clew("ask", QUESTION, "--agent", **paid).err
     assert "all 1 calls are used up" in clew("ask", QUESTION, "--agent", CLEW_AGENT__MAX_CALLS="1").err
 

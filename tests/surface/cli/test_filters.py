@@ -86,10 +86,10 @@ def test_a_thread_is_read_as_far_as_it_is_admitted(clew: Clew, option: tuple[str
     assert "Who tells the harbour?" in done.out
 
 
-def test_a_style_is_measured_on_what_is_admitted(clew: Clew) -> None:
-    environ = {"CLEW_SCORING__STYLE_MESSAGES": "1"}
-    assert clew("profile", "ana", **environ).code == 0
-    hidden = clew("profile", "ana", "--access", "staff", **environ)
+def test_a_style_is_measured_on_what_is_admitted(clew: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.query.messages.style.MIN_MESSAGES", 1)
+    assert clew("profile", "ana").code == 0
+    hidden = clew("profile", "ana", "--access", "staff")
     assert hidden.code != 0
     assert "ana" not in hidden.err.replace("'ana'", "")
 

@@ -1,6 +1,7 @@
 """Decisions that a chat corrected later: the newer message is quoted beside the older one."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,15 @@ def test_a_correction_that_is_found_anyway_is_quoted_once() -> None:
         )
         answer = engine.ask("when is the offsite?")
     assert sorted(part.chosen for part in answer.parts) == sorted(said)
+
+
+@pytest.mark.slow
+def test_a_long_message_that_is_found_anyway_is_quoted_once() -> None:
+    with Engine.open(":memory:", embedder="wordllama") as engine:
+        engine.add(Path(__file__).parents[3] / "examples/chat")
+        answer = engine.ask("How many stations have 2023 swivels?")
+    cited = [(each.document, each.message) for each in answer.citations]
+    assert len(set(cited)) == len(cited) > 1
 
 
 @pytest.mark.slow

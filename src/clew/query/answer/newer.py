@@ -42,7 +42,12 @@ class NewerMessage:
 
     def put_beside(self, parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ...]:
         """Return the quoted passages with it after the first, without another one that shows it."""
-        return parts[0], self.part, *(part for part in parts[1:] if self.line not in part.passage)
+        return parts[0], self.part, *(part for part in parts[1:] if not self.is_in(part))
+
+    def is_in(self, part: AnswerPart) -> bool:
+        """Return whether a quoted passage shows it already: as what is cited, or beside that."""
+        ours, theirs = self.part.citation, part.citation
+        return (theirs.document, theirs.message) == (ours.document, ours.message) or self.line in part.passage
 
 
 def find_quoted_message(part: AnswerPart, passages: Sequence[NumberedPassage]) -> PassageMessage | None:
@@ -82,9 +87,8 @@ def choose_newer(
         return None
     passage, part = pairs[place]
     line = format_message_line(passage.passage.messages[part.message])
-    if line in quoted.passage:
-        return None
-    return NewerMessage(quote_part(passage, part, (part.start, part.end)), line)
+    newer = NewerMessage(quote_part(passage, part, (part.start, part.end)), line)
+    return None if newer.is_in(quoted) else newer
 
 
 def _is_found(hit: Hit, part: Part) -> bool:

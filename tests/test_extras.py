@@ -143,15 +143,7 @@ def test_every_extra_has_an_example() -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "extra",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="today's rapidocr exceeds ingestion.max_read_memory"))
-        if name == "ocr"
-        else name
-        for name in EXAMPLES
-    ],
-)
+@pytest.mark.parametrize("extra", EXAMPLES)
 def test_an_extra_brings_all_that_its_example_needs(
     extra: str, wheel: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -214,6 +214,15 @@ def test_a_scan_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.meta["unread_pages"] == [1]
     assert [section.page for section in found.sections] == [2]
 
+@pytest.mark.parametrize("shape", [(120, 900), (4000, 300), (3508, 2480), (3000, 3000), (600, 800)])
+def test_a_picture_is_recognised_at_a_size_that_fits_in_the_memory_of_a_reader(shape: tuple[int, int]) -> None:
+    pytest.importorskip("cv2")
+    fitted = ocr._fit_picture(np.full((*shape, 3), 255, np.uint8))
+    high, wide = fitted.shape[:2]
+    assert high * wide <= ocr.SEEN_PIXELS
+    assert max(high, wide) <= ocr.MAX_RATIO * (min(high, wide) + 1)
+    assert fitted.shape[:2] == shape or shape != (600, 800)
+
 
 @pytest.mark.slow
 def test_scanned_words_are_recognised_whichever_way_the_page_lies() -> None:

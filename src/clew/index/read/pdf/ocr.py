@@ -22,6 +22,8 @@ from clew.index.read.process.limits import check_page_count, start_pages
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 OCR_MISSING = "is a picture; reading its text needs rapidocr: pip install 'clew[ocr]'"
 MAX_PIXELS = 60_000_000
+SEEN_PIXELS = 2_900_000  # that the recogniser is given: a page at 170 dpi; its memory grows with them
+MAX_RATIO = 3  # of the sides: the recogniser enlarges a picture until its shorter side has 736 pixels
 MIN_LINE_SCORE = 0.5  # of the recogniser, for a line to count
 ORIENTATION_SAMPLE = 5  # lines whose orientation is checked
 _ocr_lock = Lock()
@@ -61,6 +63,7 @@ def read_image(data: bytes, *, uri: str, name: str) -> Document:
 def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlock]:
     """Yield the lines of an image as paragraphs, whichever way the page is rotated."""
     with wrap_library_errors(uri, format_name="picture"), _ocr_lock:
+        pixels = _fit_picture(pixels)
         found = _load_ocr_engine()(
             pixels, use_det=True, use_cls=True, use_rec=True
         )  # the engine remembers the last options
@@ -81,6 +84,21 @@ def _decode_frames(data: bytes) -> list[Pixels]:
     is_read, frames = cv2.imdecodemulti(raw, cv2.IMREAD_COLOR)
     found: list[Any] = list(frames) if is_read else [cv2.imdecode(raw, cv2.IMREAD_COLOR)]
     return [frame for frame in found if frame is not None and 0 < frame.shape[0] * frame.shape[1] <= MAX_PIXELS]
+
+
+def _fit_picture(pixels: Pixels) -> Pixels:
+    """Return the picture with as many pixels as fit in the memory limit: a large one smaller, a strip with a margin."""
+    import cv2
+
+    high, wide = pixels.shape[:2]
+    lower, right = max(0, wide // MAX_RATIO - high), max(0, high // MAX_RATIO - wide)
+    if lower or right:
+        edge = [int(value) for value in pixels[-1, -1]]
+        pixels = np.asarray(cv2.copyMakeBorder(pixels, 0, lower, 0, right, cv2.BORDER_CONSTANT, value=edge), np.uint8)
+    scale = (SEEN_PIXELS / (pixels.shape[0] * pixels.shape[1])) ** 0.5
+    if scale >= 1:
+        return pixels
+    return np.asarray(cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 @cache

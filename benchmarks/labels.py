@@ -14,11 +14,10 @@ import psycopg
 
 from benchmarks import Measurement, Setup, Skipped, p50, time_interleaved
 from clew.core.filter import Filter
-from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store.postgres import make_app_role, open_store
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from studies.server import START_OWN, NoServer, open_server
 
 SIZE, PER_DOCUMENT, DIM, WORDS, WORDS_PER_CHUNK, K = 10_000, 10, 128, 3_000, 60, 10
@@ -81,7 +80,7 @@ def _compare(name: str, own: Store, other: Store, goal: float) -> list[Measureme
     ]
 
 
-def _open(url: str, access: tuple[str, ...] | None = None) -> BackendStore:
+def _open(url: str, access: tuple[str, ...] | None = None) -> Store:
     app = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dclew_app"
     config = StoreConfig(exact_below=1000, access=access)
     return open_store(app, collection="bench", embedder="random", dim=DIM, config=config)

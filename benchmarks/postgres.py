@@ -14,7 +14,6 @@ from benchmarks import Measurement, Setup, Skipped, p50, time_interleaved
 from benchmarks.corpus import load_scifact, load_texts
 from benchmarks.floors import PutInput, ServerFloor, ShardFloor, SqliteFloor
 from clew import Filter, drivers
-from clew.core.protocols import Store
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.text import Terms, extract_terms
 from clew.core.types import Chunk, Document, Matrix
@@ -24,7 +23,7 @@ from clew.drivers.store.postgres.backend import PostgresBackend
 from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite.backend import SqliteBackend
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from studies.server import START_OWN, NoServer, open_server
 
 SMALL_SIZE, LARGE_SIZE = 20_000, 100_000  # chunks, the latter with --long
@@ -91,7 +90,7 @@ def make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
 
 
 def _measure_put(
-    embedded: BackendStore, server: BackendStore, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
+    embedded: Store, server: Store, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
 ) -> list[Measurement]:
     def put(store: Store, at: int) -> None:
         page = pages[at]
@@ -114,7 +113,7 @@ def _measure_put(
 
 
 def _measure_ann(
-    embedded: BackendStore, server: BackendStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
+    embedded: Store, server: Store, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
 ) -> list[Measurement]:
     times = _time_alternating(
         lambda at: embedded.search_vectors(vectors[at], K),
@@ -144,7 +143,7 @@ def _measure_recall(store: Store, vectors: Matrix, buckets: int | None) -> float
 
 
 def _measure_bm25(
-    embedded: BackendStore, server: BackendStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
+    embedded: Store, server: Store, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
 ) -> list[Measurement]:
     times = _time_alternating(
         lambda at: embedded.search_terms(words[at], K),

@@ -21,7 +21,6 @@ from benchmarks.floors import PutInput, ServerFloor, ShardFloor
 from benchmarks.lance_floor import LanceFloor
 from benchmarks.postgres import ANN_CONFIG, LARGE_SIZE, SMALL_SIZE, K, make_inputs
 from clew import drivers
-from clew.core.protocols import Store
 from clew.core.settings import EmbedderConfig
 from clew.core.stored import NewDocument
 from clew.core.text import Terms, extract_terms
@@ -32,7 +31,7 @@ from clew.drivers.store.postgres import pool
 from clew.drivers.store.rows import pack_terms
 from clew.drivers.store.sqlite.backend import SqliteBackend
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from studies.server import START_OWN, NoServer, open_server
 
 BATCH = 200  # documents of one commit
@@ -185,7 +184,7 @@ def _compare_cold(contender: Contender, vectors: Matrix, words: Sequence[Terms])
 
 
 def _share_shard(store: Store, pages: Sequence[PutInput]) -> RawCalls:
-    assert isinstance(store, BackendStore)
+    assert isinstance(store, Store)
     assert isinstance(store._backend, SqliteBackend)
     index = store._backend.index._shard
     assert index

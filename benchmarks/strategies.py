@@ -13,9 +13,10 @@ from benchmarks import Measurement, Setup, p50, time_interleaved
 from benchmarks.corpus import CorpusText, load_scifact
 from benchmarks.search import NO_CACHE
 from clew import Document, Engine, Extensions, Message, Settings, drivers
-from clew.core.protocols import Embedder, Reranker, Role, Store, Strategy
+from clew.core.protocols import Embedder, Reranker, Role, Strategy
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
+from clew.drivers.store.store import Store
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 from studies.measures import Span, count_characters, merge_spans
 

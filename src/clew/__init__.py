@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from clew.core.protocols import Reader as Reader
     from clew.core.protocols import Reranker as Reranker
     from clew.core.protocols import Rewrite as Rewrite
+    from clew.core.protocols import SearchableStore as SearchableStore
     from clew.core.protocols import Step as Step
-    from clew.core.protocols import Store as Store
     from clew.core.protocols import Strategy as Strategy
     from clew.core.protocols import Verdict as Verdict
     from clew.core.protocols import Verifier as Verifier
@@ -173,8 +173,8 @@ _HOMES = {
     "clew.core.filter": "EVERYTHING Filter",
     "clew.core.jobs": "Job",
     "clew.core.protocols": (
-        "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict "
-        "Verifier"
+        "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite SearchableStore Step Strategy "
+        "Verdict Verifier"
     ),
     "clew.core.report": "OnProgress PassedOver Plan Progress Receipt Report SourceFailure",
     "clew.core.settings": (

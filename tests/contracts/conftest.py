@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.drivers.store import lance, postgres
 from clew.drivers.store.sqlite.backend import open_store
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.azure_server import AZURITE
 from tests.own_backend import load_opener
 from tests.pooler import PGBOUNCER, find_database, started_pooler
@@ -92,7 +91,7 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             backend: Any = opener(place, collection)
             backend.contract_folder = place  # where an erasure must leave no bytes
             backend.open(embedder, dim)
-            opened.append(BackendStore(backend))
+            opened.append(Store(backend))
         elif request.param == "memory":
             opened.append(open_store(None, embedder=embedder, dim=dim, config=config))
         elif request.param in ("exact", "shard"):

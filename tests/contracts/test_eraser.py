@@ -3,8 +3,8 @@
 import numpy as np
 
 from clew.core.jobs import Job
-from clew.core.protocols import Store
 from clew.core.types import Chunk, Document
+from clew.drivers.store.store import Store
 from tests.contracts.conftest import DIM, MakeStore
 from tests.leftovers import list_vector_forms, read_store
 

@@ -4,7 +4,8 @@ import pytest
 
 from clew.core.errors import NotFound
 from clew.core.jobs import Job
-from clew.core.protocols import JobQueue, Store
+from clew.drivers.store.named import JobQueue
+from clew.drivers.store.store import Store
 from tests.contracts.conftest import MakeStore
 
 LEASE = 1000.0

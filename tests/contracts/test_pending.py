@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from clew.core.errors import CostLimit, DriverFailed
-from clew.core.protocols import Store
 from clew.core.types import Matrix
 from clew.drivers.store import embed
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 from tests.contracts.test_store import Bundle, Other, bundle, list_scores, read_fingerprints, vector
 
@@ -70,7 +69,7 @@ def test_words_find_what_has_no_vector_yet(make_store: MakeStore) -> None:
         found = store.search_vectors(vector(1), 9, mode=mode)
         assert list_scores(found) == list_scores(whole.search_vectors(vector(1), 9, mode=mode))
     assert sorted(read_fingerprints(store)) == sorted(read_fingerprints(whole))
-    assert isinstance(store, BackendStore)
+    assert isinstance(store, Store)
     assert not store.inspect().defects
     assert store.embed_pending(Model()) == (0, {})
 
@@ -196,7 +195,7 @@ def test_a_collection_with_pending_vectors_is_switched_to_another_model(make_sto
         assert (other.stats().pending, other.stats().dim) == (0, 16)
         assert {hit.chunk.doc_id for hit in other.search_vectors(model.of("bell"), 9)} == {"a", "b"}
         assert [doc_id for doc_id, _ in other.search_documents(model.of("about bells"), 9)] == ["b"]
-        assert isinstance(other, BackendStore)
+        assert isinstance(other, Store)
         assert not other.inspect().defects
     finally:
         other.close()

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from clew.core.candidates import Candidates, Gone, Ranking
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Mode, Store
+from clew.core.protocols import Mode
 from clew.core.stored import NewDocument, StagedModel
 from clew.core.thread import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
 from clew.drivers.store import embed, rows
 from clew.drivers.store.sqlite.backend import open_store
+from clew.drivers.store.store import Store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib", "keel", "lamp", "mast")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from clew.core.analyse import make_language_term
-from clew.core.protocols import Store
 from clew.core.types import TermMatch
+from clew.drivers.store.store import Store
 from tests.contracts.conftest import MakeStore
 from tests.contracts.test_store import WORDS, Bundle, Other, bundle, put, random_bundle
 

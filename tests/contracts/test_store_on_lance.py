@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.drivers.store.lance import open_store
+from clew.drivers.store.store import Store
 from tests.contracts.conftest import DIM, MODEL, MakeStore
 from tests.contracts.test_eraser import test_what_was_dropped_is_in_no_stored_byte_after_a_purge  # noqa: F401
 from tests.contracts.test_jobs import store, test_workers_take_the_oldest_job_that_nobody_has  # noqa: F401

@@ -294,7 +294,7 @@ def test_the_error_that_ended_an_add_is_raised_though_the_indexes_cannot_be_buil
     def cannot_flush(_: object, **__: object) -> None:
         raise DriverFailed("the disk is full")
 
-    monkeypatch.setattr("clew.drivers.store.store.BackendStore.flush", cannot_flush)
+    monkeypatch.setattr("clew.drivers.store.store.Store.flush", cannot_flush)
     down = pytest.raises(DriverFailed, match="count mismatch")
     full = pytest.raises(DriverFailed, match=r"everything is stored, but the indexes .*: the disk is full")
     with Engine.open(tmp_path / "team.clew", embedder=Broken()) as engine, down:

@@ -1,23 +1,20 @@
 """The extension points: what holds a resource is a Protocol, what does not is a function."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 from clew.core.answer import SupportVerdict
 from clew.core.candidates import Candidates, Ranking
 from clew.core.errors import DriverFailed
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.jobs import Job, JobState
 from clew.core.parallel import run_parallel
-from clew.core.report import Purge
-from clew.core.stored import ChangeSession, NewDocument, StagedModel, StoredDocument, StoredSession
+from clew.core.stored import ChangeSession, NewDocument, StoredDocument, StoredSession
 from clew.core.text import Terms, estimate_tokens
-from clew.core.thread import ThreadEdit, ThreadPart, ThreadView, Waiting
+from clew.core.thread import ThreadEdit, ThreadPart, Waiting
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Query, StoreStats, TermMatch, Vector
 from clew.core.usage import Usage
 
@@ -220,60 +217,6 @@ class LLM(Protocol):
         return estimate_tokens(text)
 
 
-class JobQueue(Protocol):
-    """The jobs of one collection. Every method is one transaction; several processes may call them at once.
-
-    A worker holds a job by a lease: it says again and again that it lives (`beat`). A job whose worker has not done so
-    for the length of the lease belongs to nobody, and the next worker takes it.
-    """
-
-    def put(self, job: Job) -> Job:
-        """Queue a new job and return it with its times; the oldest finished ones beyond a hundred are removed.
-
-        One whose state is "running" is held by its worker from the start.
-        """
-
-    def get(self, job_id: str) -> Job:
-        """Return the job, or NotFound."""
-
-    def all(self) -> list[Job]:
-        """Return all jobs, the oldest first."""
-
-    def claim(
-        self,
-        worker: str,
-        *,
-        lease: float,
-        max_attempts: int,
-        host: str = "",
-        alone: bool = False,
-        dead: Set[str] = frozenset(),
-    ) -> Job | None:
-        """Claim the oldest job that is queued or whose worker is gone, for `worker`; return None if there is none.
-
-        A worker is gone if it has been silent for `lease` seconds or is among the `dead`. A job that has been begun
-        `max_attempts` times fails instead, and one that was to be cancelled is cancelled. Jobs of other hosts are left
-        to these. With `alone`, None also if a worker that lives has a job: it will take the others when it is done.
-        """
-
-    def beat(self, job_id: str, worker: str, *, stage: str, done: int, total: int | None) -> JobState | None:
-        """Keep the lease and the progress; return the job's state, or None if it is no longer this worker's."""
-
-    def finish(
-        self, job_id: str, worker: str, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = ""
-    ) -> bool:
-        """End a job, or queue it again; return False, without a change, if it is not this worker's."""
-
-    def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
-        """Cancel a job, or have it cancelled by its worker, and return it; one that is finished stays as it is."""
-
-    def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
-        """Delete the jobs that match and have ended; return how many, and the ids of those that match and have not.
-
-        A job is matched by its id, and by its request, result and error: lines of JSON or of text.
-        """
-
-
 RecordKind = Literal["tuned", "evaluations", "feedback", "erasing"]
 
 
@@ -349,188 +292,25 @@ class Work(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class Store(Protocol):
-    """The documents of one collection with their chunks, vectors and terms, and search over the chunks.
+class SearchableStore(Protocol):
+    """The chunks of one collection, or of what a filter admits of it, as a search asks for them.
 
-    Rules for every method: a write is atomic, and visible to the very next search in any process. A filter is a
-    boundary: nothing outside it is returned. `k` < 1 and an empty store return nothing. All methods may be called from
-    several threads. A failure raises DriverFailed, as does every use after `close`; it never looks like "nothing
-    found". ModelSwitched is raised once another process has switched the collection to another embedder.
+    It is what `Store` of clew.drivers.store has for that, with the same rules: a filter is a boundary, and nothing
+    outside it is returned; `k` < 1 and an empty store return nothing; all methods may be called from several threads;
+    a failure raises DriverFailed, which never looks like "nothing found".
     """
 
-    @property
-    def whole(self) -> "Store":
-        """The store of the whole collection; itself, unless it is within a filter."""
-
-    def within(self, where: Filter) -> "Store":
-        """Return the same store as far as a filter admits it: it shows nothing else by any method, and changes nothing.
-
-        Of a document with hidden chunks, it shows the others as if they were all, without its summary. Statistics
-        (`count_terms`, `match_terms`, `language_counts`, `calibration`) are those of the whole collection, which alone
-        is closed.
-        """
-
-    def at_one_state(self) -> "Store":
+    def at_one_state(self) -> "SearchableStore":
         """Return the same store for one search, or one batch: what it reads of the whole collection, it reads once.
 
         Where chunks that were found are removed before they are read, it goes on with the state by then.
         """
 
-    @property
-    def jobs(self) -> JobQueue:
-        """The queue of the jobs of the collection."""
-
-    @property
-    def records(self) -> RecordStore:
-        """Runs of evaluations, feedback and tuned settings."""
-
-    def put(
-        self,
-        document: Document,
-        chunks: Sequence[Chunk],
-        vectors: Matrix,
-        terms: Sequence[Terms],
-        *,
-        expected_text: str | None = None,
-        summary_vector: Vector | None = None,
-    ) -> None:
-        """Replace a document and all its chunks, or add it.
-
-        `vectors` has one unit row per chunk, of the collection's dimension, and `terms` one mapping per chunk;
-        anything else raises DriverFailed, as does a chunk id that belongs to another document. `summary_vector` is
-        that of the document's summary; without one, the stored one is kept if the summary is the same.
-        `expected_text` is the text that is to be replaced: if the stored one differs, or the document is gone,
-        ConcurrentChange is raised.
-        """
-
-    def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
-        """Put several documents, each id once, faster than one by one: as one change, all of them or none.
-
-        What another store kept is put exactly as it was there.
-        """
-
-    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-        """Return the named messages that are in a thread, and all that an edit of them needs; NotFound without thread.
-
-        These are: the `2 * reach` messages before and after each and at the end of the thread, the replies to each down
-        to `reach` levels with the `2 * reach` messages before them, and what all of these answer, `reach` levels up and
-        one more for each message that is named. The first messages of the thread, one more than are named, come too.
-        The cost does not depend on the length of the thread, unless that many messages answer those that are named.
-        """
-
-    def threads(self) -> AbstractContextManager[Callable[[str], ThreadView]]:
-        """Return a function that gives a thread by id, or raises NotFound; all are of one state, as long as it is open.
-
-        No more of a thread is read than what is asked for.
-        """
-
-    def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Change threads, all of them or none, at a cost that does not depend on their length.
-
-        ConcurrentChange if a thread is not the one that was read, by its revision. A message may move from one thread
-        to another; else a chunk id that belongs to another document raises DriverFailed.
-        """
-
-    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-        """Return the messages of a channel that answer those, which were not stored then (`Section.awaits`)."""
-
-    def summarise(
-        self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
-    ) -> None:
-        """Set the summary of a document, its unit vector for `search_documents`, and who made it.
-
-        Without a vector it is pending, until `embed_pending` makes it.
-
-        NotFound if the document is not there. `expected_text` is the text that was summarised: if the stored one
-        differs, ConcurrentChange is raised.
-        """
-
-    def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
-        """Claim those of the documents that no other owner has claimed, and return their ids.
-
-        A claim ends by itself after so many seconds, and its owner may extend it; 0 seconds give it back. It tells
-        workers what others are at, and prevents nothing else. The change number stays the same.
-        """
-
-    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """Return all documents, or the given ones that exist, with all that is kept of them, in order of insertion.
-
-        They are read a few at a time, so that a large collection never has to fit in memory.
-        """
-
-    def at_work(self) -> Work:
-        """Tell others, until its block ends, that vectors will be made here; `stats` says so."""
-
-    def embed_pending(
-        self,
-        embedder: Embedder,
-        on_progress: Callable[[int, int, float], None] | None = None,
-        documents: Collection[str] | None = None,
-    ) -> tuple[int, dict[str, str]]:
-        """Make the vectors of chunks and summaries that were put without one, of all documents or of some.
-
-        The newest come first, texts of like length in one call, and what a call gave is stored before the next one.
-        Returns of how many chunks they were made, and why some were not, by document. Processes share the work, and
-        no one waits for another to make those of documents that are named.
-        """
-
-    def staged_model(self) -> StagedModel | None:
-        """Return the model of the staged vectors, which are stored beside those in use; None if there are none."""
-
-    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int, float], None] | None = None) -> int:
-        """Stage vectors of another model for all chunks and summaries that lack one, and return how many were made.
-
-        Searches and writes go on meanwhile. Called again, it continues where it stopped, and catches up with changes.
-        StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done, the total,
-        and the share of the text that is done.
-        """
-
-    def switch_to_staged(self, embedder: Embedder) -> "Store":
-        """Make the staged vectors those in use and stage the old ones; return the store opened for the new model.
-
-        Missing vectors are made first, while writes wait. This store, and whoever else has the collection open, raises
-        ModelSwitched from then on.
-        """
-
-    def with_model_in_use(self, embedder: Embedder) -> "Store":
-        """Return the same collection opened for this model, to which it was switched, in place of this store.
-
-        It shares the connections of this one, which is not to be used any more. StoreMismatch if the model is another.
-        """
-
-    def discard_staged(self) -> bool:
-        """Delete the staged vectors; return whether there were any."""
-
-    def set_stamp(self, doc_id: str, stamp: str) -> None:
-        """Set `Document.stamp` (the state of its file) of an unchanged document; the change number stays the same."""
-
-    def drop(self, doc_ids: Sequence[str]) -> int:
-        """Delete documents with their chunks, vectors and terms; return how many existed."""
-
-    def document(self, doc_id: str) -> Document:
-        """Return the document, equal to the one that was put; NotFound if it is not there."""
-
-    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-        """Return the records that the filter admits by document, kind, channel and meta, by uri, then id."""
-
     def chunks(self, doc_id: str) -> list[Chunk]:
         """Return the chunks of a document in order of `index`; NotFound if the document is not there."""
 
-    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """Return the chunks that exist among the ids, by id."""
-
-    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
-        """Return the k chunks last added to a channel, the newest last, at a cost that does not grow with it."""
-
     def channels(self) -> list[str]:
         """Return the channels that have chunks, sorted, at a cost that grows only with their number."""
-
-    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
-        """Yield all chunks that the filter admits, by document id, then `index`, read in batches.
-
-        A chunk that exists throughout the scan comes exactly once, whatever changes meanwhile; one that is added or
-        removed during it may or may not come.
-        """
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the vectors of the chunks that exist among the ids, by id, as they were put."""
@@ -589,12 +369,127 @@ class Store(Protocol):
     def calibration(self) -> str:
         """Return the text that `set_calibration` kept; empty if there is none."""
 
+    def describe_pending(self) -> str:
+        """Describe how many chunks are searchable by meaning; empty, at next to no cost, if all of them are."""
+
+    def change_number(self) -> int:
+        """Return a number that grows with every change of the collection, at next to no cost, as the key of caches."""
+
+
+class WritableStore(SearchableStore, Protocol):
+    """The documents of one collection as adding asks for them: a write is atomic, and the next search sees it."""
+
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        *,
+        expected_text: str | None = None,
+        summary_vector: Vector | None = None,
+    ) -> None:
+        """Replace a document and all its chunks, or add it.
+
+        `vectors` has one unit row per chunk, of the collection's dimension, and `terms` one mapping per chunk;
+        anything else raises DriverFailed, as does a chunk id that belongs to another document. `summary_vector` is
+        that of the document's summary; without one, the stored one is kept if the summary is the same.
+        `expected_text` is the text that is to be replaced: if the stored one differs, or the document is gone,
+        ConcurrentChange is raised.
+        """
+
+    def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
+        """Put several documents, each id once, faster than one by one: as one change, all of them or none.
+
+        What another store kept is put exactly as it was there.
+        """
+
+    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
+        """Return the named messages that are in a thread, and all that an edit of them needs; NotFound without thread.
+
+        These are: the `2 * reach` messages before and after each and at the end of the thread, the replies to each down
+        to `reach` levels with the `2 * reach` messages before them, and what all of these answer, `reach` levels up and
+        one more for each message that is named. The first messages of the thread, one more than are named, come too.
+        The cost does not depend on the length of the thread, unless that many messages answer those that are named.
+        """
+
+    def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
+        """Change threads, all of them or none, at a cost that does not depend on their length.
+
+        ConcurrentChange if a thread is not the one that was read, by its revision. A message may move from one thread
+        to another; else a chunk id that belongs to another document raises DriverFailed.
+        """
+
+    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
+        """Return the messages of a channel that answer those, which were not stored then (`Section.awaits`)."""
+
+    def summarise(
+        self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
+    ) -> None:
+        """Set the summary of a document, its unit vector for `search_documents`, and who made it.
+
+        Without a vector it is pending, until `embed_pending` makes it.
+
+        NotFound if the document is not there. `expected_text` is the text that was summarised: if the stored one
+        differs, ConcurrentChange is raised.
+        """
+
+    def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
+        """Claim those of the documents that no other owner has claimed, and return their ids.
+
+        A claim ends by itself after so many seconds, and its owner may extend it; 0 seconds give it back. It tells
+        workers what others are at, and prevents nothing else. The change number stays the same.
+        """
+
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
+        """Return all documents, or the given ones that exist, with all that is kept of them, in order of insertion.
+
+        They are read a few at a time, so that a large collection never has to fit in memory.
+        """
+
+    def at_work(self) -> Work:
+        """Tell others, until its block ends, that vectors will be made here; `stats` says so."""
+
+    def embed_pending(
+        self,
+        embedder: Embedder,
+        on_progress: Callable[[int, int, float], None] | None = None,
+        documents: Collection[str] | None = None,
+    ) -> tuple[int, dict[str, str]]:
+        """Make the vectors of chunks and summaries that were put without one, of all documents or of some.
+
+        The newest come first, texts of like length in one call, and what a call gave is stored before the next one.
+        Returns of how many chunks they were made, and why some were not, by document. Processes share the work, and
+        no one waits for another to make those of documents that are named.
+        """
+
+    def set_stamp(self, doc_id: str, stamp: str) -> None:
+        """Set `Document.stamp` (the state of its file) of an unchanged document; the change number stays the same."""
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """Delete documents with their chunks, vectors and terms; return how many existed."""
+
+    def document(self, doc_id: str) -> Document:
+        """Return the document, equal to the one that was put; NotFound if it is not there."""
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """Return the records that the filter admits by document, kind, channel and meta, by uri, then id."""
+
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """Return the chunks that exist among the ids, by id."""
+
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
+        """Return the k chunks last added to a channel, the newest last, at a cost that does not grow with it."""
+
+    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+        """Yield all chunks that the filter admits, by document id, then `index`, read in batches.
+
+        A chunk that exists throughout the scan comes exactly once, whatever changes meanwhile; one that is added or
+        removed during it may or may not come.
+        """
+
     def set_calibration(self, text: str) -> None:
         """Keep a text about the collection; the change number grows, since results that depend on it change."""
-
-    @property
-    def sessions(self) -> SessionStore:
-        """The sessions that are kept with the collection: the numbers of their documents, and their messages."""
 
     def counts(self) -> StoreStats:
         """Return the counts, the embedder and its dimension, and the change number, at next to no cost."""
@@ -602,36 +497,9 @@ class Store(Protocol):
     def stats(self) -> StoreStats:
         """Return the counts, the kind of the index and the bytes on disk, and whether vectors are being made."""
 
-    def describe_pending(self) -> str:
-        """Describe how many chunks are searchable by meaning; empty, at next to no cost, if all of them are."""
-
-    def change_number(self) -> int:
-        """Return a number that grows with every change of the collection, at next to no cost, as the key of caches."""
-
     def flush(self, *, with_graph: bool = True) -> None:
         """Return when all writes are on disk and the index is optimised; results do not change.
 
         Not `with_graph`, what takes long is left out, the graph or the partitions of the vectors: these are about to be
         replaced.
         """
-
-    def maintain(self) -> list[str]:
-        """Remove what deleted rows and old versions leave behind and keep up the indexes; say what was done, in words.
-
-        It may take long, and others search and write meanwhile; results do not change.
-        """
-
-    def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Give free room back to the disk; return what could not be done, None if less than this share is free."""
-
-    def purge(self) -> Purge:
-        """Overwrite what was deleted before.
-
-        Others may read and write meanwhile, or wait for it. The index is built again by the next `flush` or search.
-        """
-
-    def notes(self) -> list[str]:
-        """Return what is beyond the reach of `purge`, as sentences: backups, logs of a server."""
-
-    def close(self) -> None:
-        """Release all resources; closing twice is allowed."""

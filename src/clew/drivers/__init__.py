@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from clew.core.doctor import Defect
 from clew.core.errors import CollectionLost, DriverFailed, DriverMissing, NotFound, SettingsError
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.stored import CollectionRecord, DroppedCollection
 from clew.core.suggest import format_suggestion, mask_secrets
@@ -31,7 +31,7 @@ from clew.drivers.plugins import find_plugins as find_plugins
 
 if TYPE_CHECKING:
     from clew.drivers.store.base import BaseBackend
-    from clew.drivers.store.store import BackendStore
+    from clew.drivers.store.store import Store
 
 
 SERVER, SERVER_EMBEDDER = ".server", "hashed:8"  # the collection of a server's own, which has no documents
@@ -54,7 +54,7 @@ def _name_denied_files() -> Iterator[None]:
 class _Folders:
     """Collections in a folder, each in one of its own, or in memory."""
 
-    def open_store(self, path: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> Store:
+    def open_store(self, path: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> "Store":
         from clew.drivers.store.sqlite.backend import open_store
 
         folder = None if path == MEMORY else resolve_folder(path) / collection
@@ -89,12 +89,12 @@ class _Backends:
     def __init__(self, make: Callable[[str, str], "BaseBackend"]) -> None:
         self._make = make
 
-    def open_store(self, address: str, *, collection: str, embedder: str, dim: int, **_: object) -> Store:
-        from clew.drivers.store.store import BackendStore
+    def open_store(self, address: str, *, collection: str, embedder: str, dim: int, **_: object) -> "Store":
+        from clew.drivers.store.store import Store
 
         backend = self._make_checked(address, collection)
         backend.open(embedder, dim)
-        return BackendStore(backend)
+        return Store(backend)
 
     def read_stored_embedder_name(self, address: str, collection: str, _: str = "") -> str | None:
         return self._make_checked(address, collection).read_embedder()
@@ -146,7 +146,9 @@ def describe_place(place: "str | Path | BaseBackend") -> str:
 
 
 @_name_denied_files()
-def open_store(place: "str | Path | BaseBackend", collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:
+def open_store(
+    place: "str | Path | BaseBackend", collection: str, *, embedder: Embedder, config: StoreConfig
+) -> "Store":
     """Open the store of a collection: in a folder, in memory, on a server, in Lance datasets, or over a backend."""
     stores = _choose_stores(place, collection)
     if config.as_of and not (isinstance(place, str | Path) and is_lance_address(place)):
@@ -155,10 +157,10 @@ def open_store(place: "str | Path | BaseBackend", collection: str, *, embedder: 
         )
     name, dim = embedder.name, embedder.dim
     opened = stores.open_store(str(place), collection=collection, embedder=name, dim=dim, config=config)
-    return cast(Store, opened)
+    return cast("Store", opened)
 
 
-def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) -> "BackendStore | None":
+def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) -> "Store | None":
     """Open the collection in which servers over a store keep their keys; None if it is not there and not created.
 
     Its name cannot be given to another collection, and it is not listed among them.
@@ -177,7 +179,7 @@ def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) ->
         store = open_store(path, SERVER, embedder=embedder, config=replace(config, as_of="", access=None))
     except CollectionLost:
         raise DriverFailed(f"{folder} has lost its database; {advice}") from None
-    return cast("BackendStore", store)
+    return store
 
 
 @_name_denied_files()

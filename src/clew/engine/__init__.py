@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Self
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
-from clew.core.protocols import LLM, Embedder, Store
+from clew.core.protocols import LLM, Embedder
 from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, SessionConfig, Settings
 from clew.core.settings.override import check_setting_types
+from clew.drivers.store.store import Store
 from clew.engine import collections as _collections
 from clew.engine.lazy import LazyModule
 from clew.engine.opened import (

@@ -20,13 +20,13 @@ import numpy as np
 from clew.core.calibration import Calibration
 from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Inspection, Remedy
 from clew.core.errors import ClewError, SettingsError
-from clew.core.protocols import Store
 from clew.core.stored import StoredDocument
 from clew.core.suggest import format_count
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix
 from clew.drivers.store.rows import pack_terms
+from clew.drivers.store.store import Store
 from clew.drivers.tuned import TunedSettings, read_tuned_settings
 from clew.engine.add import calibrate, make_ingest_context
 from clew.engine.languages import describe_foreign_languages

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from clew import drivers
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
 from clew.core.jobs import ACTIVE, MAINTAIN, Job, JobState, is_dead_worker, make_worker_name
-from clew.core.protocols import LLM, JobQueue
+from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
+from clew.drivers.store.named import JobQueue
 from clew.index.walk.sources import is_url
 
 if TYPE_CHECKING:

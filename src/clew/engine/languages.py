@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from clew.core.analyse import UNKNOWN, make_language_term
 from clew.core.errors import DriverFailed
 from clew.core.languages import EMBEDDER_LANGUAGES, find_known_languages
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Embedder
 from clew.core.report import Report, SourceFailure
 from clew.core.types import Document, DocumentRecord
+from clew.drivers.store.store import Store
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from clew import drivers
 from clew.core.errors import ModelSwitched
 from clew.core.filter import EVERYTHING
-from clew.core.protocols import Store
+from clew.drivers.store.store import Store
 
 if TYPE_CHECKING:
     from clew.engine import Engine

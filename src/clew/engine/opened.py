@@ -23,7 +23,6 @@ from clew.core.protocols import (
     Reader,
     RecordStore,
     Reranker,
-    Store,
     Verifier,
 )
 from clew.core.settings import (
@@ -40,6 +39,7 @@ from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Hit
+from clew.drivers.store.store import Store
 from clew.drivers.tuned import read_tuned_settings
 from clew.query.context.format.renderers import RENDERERS, Render, Renderer
 from clew.query.context.session import Sessions

@@ -10,11 +10,12 @@ from clew import drivers
 from clew.core.errors import CostLimit, DriverFailed, NotFound, SettingsError, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.metered import MeteredEmbedder
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Embedder
 from clew.core.report import OnProgress, Report, SourceFailure, flush_after, measure_progress
 from clew.core.settings import StoreConfig
 from clew.core.usage import CostBudget, Price
 from clew.drivers.embed.wrapped import round_to_half
+from clew.drivers.store.store import Store
 from clew.engine.add import RayOptions, open_embedder
 from clew.engine.opened import check_embedder
 from clew.index.add.embed import calibrate_once

@@ -13,7 +13,7 @@ from typing import Any
 
 from clew.core.errors import NotFound
 from clew.core.filter import Filter
-from clew.core.protocols import Store
+from clew.core.protocols import WritableStore
 from clew.core.text import tokenize_words
 from clew.core.thread import get_message_text, is_thread, make_first_chunk_id
 from clew.core.types import Document
@@ -38,7 +38,7 @@ class Selection:
         return bool(self.documents or self.messages)
 
 
-def select_author(store: Store, author: str) -> Selection:
+def select_author(store: WritableStore, author: str) -> Selection:
     """Select the messages of an author in all threads, and the documents whose meta names the author."""
     documents: list[str] = []
     messages: dict[str, frozenset[str]] = {}
@@ -55,14 +55,14 @@ def select_author(store: Store, author: str) -> Selection:
     return Selection(tuple(documents), messages)
 
 
-def select_channel(store: Store, channel: str) -> Selection:
+def select_channel(store: WritableStore, channel: str) -> Selection:
     """Select the threads of a channel, and the documents whose meta names it."""
     named = store.documents(Filter(channels=frozenset({channel})))
     # The very name: a filter also takes `#ops` for `ops`, and an erasure cannot be undone.
     return Selection(tuple(each.id for each in named if channel in flatten_texts(each.meta.get("channel"))))
 
 
-def list_authors(store: Store) -> set[str]:
+def list_authors(store: WritableStore) -> set[str]:
     """List everybody who wrote a message or is named as the author of a document."""
     names: set[str] = set()
     for record in list(store.documents()):
@@ -120,7 +120,7 @@ def parse_journal(text: str) -> Journal:
     return Journal(**values)
 
 
-def make_journal(store: Store, selection: Selection, *, selector: str, at: str, author: str) -> Journal:
+def make_journal(store: WritableStore, selection: Selection, *, selector: str, at: str, author: str) -> Journal:
     """Count the contents of a selection."""
     message_ids: list[str] = []
     uris: list[str] = []
@@ -215,12 +215,12 @@ class Quotes:
         return (each for each in hashes if each % self._step == 0)
 
 
-def collect_quotes(store: Store, selection: Selection, names: Iterable[str]) -> Quotes:
+def collect_quotes(store: WritableStore, selection: Selection, names: Iterable[str]) -> Quotes:
     """Collect the words and phrases of a selection, as far as it is still stored, and of names that are erased."""
     return Quotes(chain(names, _list_texts(store, selection)))
 
 
-def list_quoting(store: Store, selection: Selection, quotes: Quotes) -> tuple[str, ...]:
+def list_quoting(store: WritableStore, selection: Selection, quotes: Quotes) -> tuple[str, ...]:
     """List the documents and messages of others that quote erased texts; forget the words that others use too."""
     quoting: list[str] = []
     gone = set(selection.documents)
@@ -240,7 +240,7 @@ def list_quoting(store: Store, selection: Selection, quotes: Quotes) -> tuple[st
     return tuple(quoting)
 
 
-def list_naming(store: Store, author: str) -> tuple[str, ...]:
+def list_naming(store: WritableStore, author: str) -> tuple[str, ...]:
     """List the documents and messages that name an author in their text or their stored data."""
     if not author:
         return ()
@@ -254,7 +254,7 @@ def list_naming(store: Store, author: str) -> tuple[str, ...]:
     return tuple(naming)
 
 
-def _list_texts(store: Store, selection: Selection) -> Iterator[str]:
+def _list_texts(store: WritableStore, selection: Selection) -> Iterator[str]:
     """List every text of a selection: its own, its record, and the contexts of its chunks.
 
     Not its summary, which may be made of the sentences of others.
@@ -335,7 +335,7 @@ def _remove_messages(context: IngestContext, doc_id: str, ids: frozenset[str]) -
     return sum(before.get(chunk_id, text) != text for chunk_id, text in after.items())
 
 
-def _read_contexts(store: Store, doc_id: str) -> dict[str, str]:
+def _read_contexts(store: WritableStore, doc_id: str) -> dict[str, str]:
     """Return the contexts of a document's chunks by id; none if the document is not there."""
     try:
         return {chunk.id: chunk.context for chunk in store.chunks(doc_id)}

@@ -13,7 +13,7 @@ from ray import cloudpickle
 from clew import drivers
 from clew.core.errors import SettingsError, SourceError
 from clew.core.filter import Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, WritableStore
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import EmbedderConfig, LLMConfig, Settings
 from clew.index.add.context import IngestContext
@@ -108,7 +108,9 @@ class Skipped:
     failed: tuple[SourceFailure, ...] = ()
 
 
-def make_shares(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[Share | Skipped]:
+def make_shares(
+    sources: Iterable[Source | SourceError], *, store: WritableStore, recipe: Recipe
+) -> Iterator[Share | Skipped]:
     """Yield the sources as shares; the threads of a channel are one, since a message may move between them."""
     for group in _group_by_channel(_drop_duplicates(sources)):
         if isinstance(group, SourceFailure):

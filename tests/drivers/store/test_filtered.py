@@ -11,7 +11,7 @@ from clew.core.candidates import Ranking
 from clew.core.errors import SettingsError
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store.rows import pack_terms
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.engine.histories import NOON
 
 STAFF = Filter(access={"staff"})
@@ -22,14 +22,14 @@ NEW = Document("new", "A new page")
 VECTOR = np.eye(1, 256, dtype=np.float32)[0]
 
 
-def read_texts(store: BackendStore, thread: str) -> list[str]:
+def read_texts(store: Store, thread: str) -> list[str]:
     """The messages of a thread as it is viewed."""
     with store.threads() as read:
         view = read(thread)
         return [view.message(place).text for place in view.walk(view.bounds[0], 1)]
 
 
-READS: dict[str, Callable[[BackendStore, str], object]] = {
+READS: dict[str, Callable[[Store, str], object]] = {
     "at_one_state": lambda store, thread: store.at_one_state().document(thread),
     "calibration": lambda store, _: store.calibration(),
     "change_number": lambda store, _: store.change_number(),
@@ -63,7 +63,7 @@ READS: dict[str, Callable[[BackendStore, str], object]] = {
     "whole": lambda store, _: store.within(Filter(channels={"ops"})).whole is store.whole,
     "within": lambda store, thread: store.within(Filter(channels={"ops"})).document(thread),
 }
-REFUSED: dict[str, Callable[[BackendStore, str], Any]] = {
+REFUSED: dict[str, Callable[[Store, str], Any]] = {
     "at_work": lambda store, _: store.at_work(),
     "claim": lambda store, thread: store.claim([thread], owner="me", seconds=1),
     "discard_staged": lambda store, _: store.discard_staged(),
@@ -95,23 +95,23 @@ REFUSED: dict[str, Callable[[BackendStore, str], Any]] = {
 
 
 @pytest.fixture
-def whole() -> Iterator[BackendStore]:
+def whole() -> Iterator[Store]:
     with Engine.open(":memory:", embedder="hashed:256") as engine:
         engine.add_messages(
             Message(text, author="ana", at=NOON, id=id_, channel="ops", access=labels) for id_, text, labels in TOLD
         )
-        assert isinstance(engine.opened.store, BackendStore)
+        assert isinstance(engine.opened.store, Store)
         yield engine.opened.store
 
 
 def test_every_method_is_looked_at() -> None:
-    methods = {name for name in dir(BackendStore) if not name.startswith("_")}
+    methods = {name for name in dir(Store) if not name.startswith("_")}
     assert methods - READS.keys() - REFUSED.keys() == set()
     assert not READS.keys() & REFUSED.keys()
 
 
 @pytest.mark.parametrize("name", READS)
-def test_what_is_read_is_within_the_filter(whole: BackendStore, name: str) -> None:
+def test_what_is_read_is_within_the_filter(whole: Store, name: str) -> None:
     (thread,) = whole.documents()
     store = whole.within(STAFF)
     assert SECRET in repr(whole.document(thread.id))
@@ -120,7 +120,7 @@ def test_what_is_read_is_within_the_filter(whole: BackendStore, name: str) -> No
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_all_else_is_refused(whole: BackendStore, name: str) -> None:
+def test_all_else_is_refused(whole: Store, name: str) -> None:
     (thread,) = whole.documents()
     if name == "switch_to_staged":
         whole.stage_vectors(HashedEmbedder(64))
@@ -130,7 +130,7 @@ def test_all_else_is_refused(whole: BackendStore, name: str) -> None:
     assert (whole.change_number(), whole.calibration()) == (before, "")
 
 
-def test_a_filter_in_a_filter_admits_what_both_do(whole: BackendStore) -> None:
+def test_a_filter_in_a_filter_admits_what_both_do(whole: Store) -> None:
     inner = whole.within(STAFF).within(Filter(access={"board"}))
     assert [chunk.text for chunk in inner.scan()] == ["Who orders pizza?", "I do"]
     assert whole.within(Filter()) is whole
@@ -147,7 +147,7 @@ def test_a_new_stamp_is_shown_in_every_view() -> None:
             assert [hit.document.stamp for each in stores for hit in each.search_vectors(VECTOR, 1)] == [stamp] * 3
 
 
-def test_a_store_at_one_state_reads_it_once(whole: BackendStore) -> None:
+def test_a_store_at_one_state_reads_it_once(whole: Store) -> None:
     held = whole.at_one_state()
     before = held.change_number()
     found = held.search_terms({"pizza": 1}, 3)
@@ -159,9 +159,7 @@ def test_a_store_at_one_state_reads_it_once(whole: BackendStore) -> None:
     assert whole.search_terms({"pizza": 1}, 3) == []
 
 
-def test_a_store_at_one_state_reads_it_again_where_rows_are_gone(
-    whole: BackendStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_at_one_state_reads_it_again_where_rows_are_gone(whole: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     held, index = whole.at_one_state(), whole._backend.index
     before, find = held.change_number(), index.matching
     found = find(whole._backend.head(), pack_terms({"pizza": 1}), 3, EVERYTHING)

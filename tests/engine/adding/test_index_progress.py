@@ -9,7 +9,7 @@ from clew import Document, Engine
 from clew.core import report as flush_module
 from clew.core.jobs import Job
 from clew.core.report import Progress
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 
 WAIT = 30  # seconds, after which a test fails
 
@@ -17,13 +17,13 @@ WAIT = 30  # seconds, after which a test fails
 @pytest.fixture
 def is_told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Flushing takes until this is set."""
-    told, flush = threading.Event(), BackendStore.flush
+    told, flush = threading.Event(), Store.flush
 
-    def wait_and_flush(store: BackendStore, *, with_graph: bool = True) -> None:
+    def wait_and_flush(store: Store, *, with_graph: bool = True) -> None:
         assert told.wait(WAIT)
         flush(store, with_graph=with_graph)
 
-    monkeypatch.setattr(BackendStore, "flush", wait_and_flush)
+    monkeypatch.setattr(Store, "flush", wait_and_flush)
     monkeypatch.setattr(flush_module, "INTERVAL", 0.01)
     return told
 

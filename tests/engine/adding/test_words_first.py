@@ -22,7 +22,7 @@ from clew.core.settings import EmbedderConfig, IngestionConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store import embed
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from clew.index.add import embed as embed_first
 from tests.engine.conftest import STORES
 
@@ -387,7 +387,7 @@ def test_claims_of_a_clock_that_is_far_ahead_hold_nobody_up(place: str, monkeypa
     with Engine.open(place, embedder=model) as engine:
         engine.add_documents(PAGES)
         store = engine.opened.store
-        assert isinstance(store, BackendStore)
+        assert isinstance(store, Store)
         claims = store._backend.named("claims")
         ahead = claims.clock() + 86_400
         claims.change(lambda values: values.update({f"pending {n}": ["elsewhere/1/2", ahead] for n in range(9)}))

@@ -18,7 +18,7 @@ from clew.core.settings import ContextConfig, IngestionConfig, ScoringConfig, Se
 from clew.core.types import Hit, Matrix
 from clew.core.window import ContextWindow
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROMPT = "what about the key?"
@@ -360,7 +360,7 @@ def test_a_failure_is_never_nothing_found(chat: Chat, monkeypatch: pytest.Monkey
     def broken(*args: object, **options: object) -> list[Hit]:
         raise DriverFailed("Index file not found")
 
-    monkeypatch.setattr(BackendStore, "find_candidates", broken)
+    monkeypatch.setattr(Store, "find_candidates", broken)
     with pytest.raises(DriverFailed, match="Index file not found"):
         chat.engine.window("ops", "something else", settings=settings())
 

@@ -14,7 +14,7 @@ from clew.core.settings import SearchConfig, StoreConfig
 from clew.core.types import Chunk, Hit
 from clew.drivers.store import read
 from clew.drivers.store.backend import Snapshot
-from clew.drivers.store.store import BackendStore, HitCache
+from clew.drivers.store.store import HitCache, Store
 
 PLAIN = ("semantic", "lexical", "hybrid")
 UNCACHED = SearchConfig(cache=0)
@@ -173,7 +173,7 @@ def log_calls(call: Any, calls: list[str]) -> Any:
 def test_a_batch_asks_the_store_once(engine: Engine, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list[str]()
     for name in ("find_candidates", "search_vectors", "search_terms", "match_terms"):
-        monkeypatch.setattr(BackendStore, name, log_calls(getattr(BackendStore, name), calls))
+        monkeypatch.setattr(Store, name, log_calls(getattr(Store, name), calls))
     engine.search_many(QUESTIONS, k=3, strategy=strategy)
     assert calls == ["find_candidates"]
     calls.clear()

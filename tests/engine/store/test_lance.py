@@ -28,11 +28,11 @@ from clew import (
     SettingsError,
     StoreMismatch,
 )
-from clew.core.protocols import Store
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.store.backend import CHUNK, COLUMNS, DOCUMENT, PIECE, Row, Transaction, select
 from clew.drivers.store.lance.errors import explain_error
 from clew.drivers.store.lance.snapshot import LanceSnapshot
+from clew.drivers.store.store import Store
 from clew.engine.collections import drop_collection, list_collections
 from clew.surface.cli.app import app
 from tests.leftovers import read_store
@@ -111,7 +111,7 @@ def damage(engine: Engine, kind: int, doc_id: str, **columns: Any) -> None:
         tx.remove([row])
         tx.add([{**row, **columns}] if columns else [])
 
-    engine.opened.store._backend.write(decide)  # type: ignore[attr-defined]
+    engine.opened.store._backend.write(decide)
 
 
 def read_bytes(store: Store) -> bytes:
@@ -268,8 +268,8 @@ def test_a_collection_of_another_version_is_refused(tmp_path: Path, number: int,
     place = f"lance://{tmp_path / 'a'}"
     with Engine.open(place, embedder="hashed") as engine:
         fill(engine, 1)
-        backend = engine.opened.store._backend  # type: ignore[attr-defined]
-        backend.write(lambda tx: setattr(tx, "head", replace(tx.head, format=number)))
+        backend = engine.opened.store._backend
+        backend.write(lambda tx: setattr(tx, "head", replace(tx.head, format=number)))  # type: ignore[call-arg]
     with pytest.raises(StoreMismatch, match=said):
         Engine.open(place, embedder="hashed")
     Engine.open(place, collection="other", embedder="hashed").close()

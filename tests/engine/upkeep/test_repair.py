@@ -98,7 +98,7 @@ def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
 ) -> None:
     for table in ("pieces", "chunks"):  # else its chunks say what it was
         change(f"UPDATE {table} SET text = 'forged' WHERE doc IN (SELECT row FROM documents WHERE id IN ('d0', 'd1'))")
-    repair = type(filled.opened.store).repair  # type: ignore[attr-defined]
+    repair = type(filled.opened.store).repair
 
     def add_first(store: Any, defects: Any) -> None:
         filled.add_documents([Document("d0", "It is whole again.")])

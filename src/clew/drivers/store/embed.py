@@ -135,7 +135,12 @@ def embed_pending(
 
 
 def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
-    """Make the staged vectors of a model that are missing; return how many were made."""
+    """Stage vectors of another model for all chunks and summaries that lack one, and return how many were made.
+
+    Searches and writes go on meanwhile. Called again, it continues where it stopped, and catches up with changes.
+    StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done, the total, and the
+    share of the text that is done.
+    """
 
     def begin(tx: Transaction) -> None:
         if tx.head.staged is None:

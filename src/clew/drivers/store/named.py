@@ -20,14 +20,21 @@ MAX_FINISHED = 100  # finished jobs that are kept
 MAX_CLAIM = 600.0  # seconds that a claim may last
 
 
-class NamedJobs:
-    """The jobs of one collection by id, as `JobQueue` describes them."""
+class JobQueue:
+    """The jobs of one collection. Every method is one transaction; several processes may call them at once.
+
+    A worker holds a job by a lease: it says again and again that it lives (`beat`). A job whose worker has not done so
+    for the length of the lease belongs to nobody, and the next worker takes it.
+    """
 
     def __init__(self, rows: NamedRows) -> None:
         self._rows = rows
 
     def put(self, job: Job) -> Job:
-        """Queue a new job; the oldest finished ones beyond a hundred are removed."""
+        """Queue a new job and return it with its times; the oldest finished ones beyond a hundred are removed.
+
+        One whose state is "running" is held by its worker from the start.
+        """
         now = datetime.now(UTC)
 
         def put(values: Values) -> Job:
@@ -61,7 +68,12 @@ class NamedJobs:
         alone: bool = False,
         dead: Set[str] = frozenset(),
     ) -> Job | None:
-        """Claim the oldest job that is queued or whose worker is gone, for `worker`; return None if there is none."""
+        """Claim the oldest job that is queued or whose worker is gone, for `worker`; return None if there is none.
+
+        A worker is gone if it has been silent for `lease` seconds or is among the `dead`. A job that has been begun
+        `max_attempts` times fails instead, and one that was to be cancelled is cancelled. Jobs of other hosts are left
+        to these. With `alone`, None also if a worker that lives has a job: it will take the others when it is done.
+        """
 
         def claim(values: Values) -> Job | None:
             now, free = self._rows.clock(), list[Job]()

@@ -43,7 +43,7 @@ from clew.drivers.store.backend import (
 )
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.filtered import FilteredBackend
-from clew.drivers.store.named import NamedJobs, NamedRecords, NamedSessions, claim_documents, has_claims
+from clew.drivers.store.named import JobQueue, NamedRecords, NamedSessions, claim_documents, has_claims
 from clew.drivers.store.rows import hash_terms, make_entries, make_new_entries, pack_terms
 
 DEFAULTS: Final = StoreConfig()
@@ -108,44 +108,53 @@ class CountedRows:
         return result
 
 
-def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate["BackendStore", P], T]:
+def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate["Store", P], T]:
     """Make a function that reads a state of a collection the method that reads it now."""
 
     @wraps(read)
-    def method(store: "BackendStore", /, *args: P.args, **options: P.kwargs) -> T:
+    def method(store: "Store", /, *args: P.args, **options: P.kwargs) -> T:
         with store._backend.read() as snapshot:
             return read(snapshot, *args, **options)
 
     return method
 
 
-def _hand_on(function: Callable[Concatenate[Backend, P], T]) -> Callable[Concatenate["BackendStore", P], T]:
+def _hand_on(function: Callable[Concatenate[Backend, P], T]) -> Callable[Concatenate["Store", P], T]:
     """Make a function on a backend a method of the store over it."""
 
     @wraps(function)
-    def method(store: "BackendStore", /, *args: P.args, **options: P.kwargs) -> T:
+    def method(store: "Store", /, *args: P.args, **options: P.kwargs) -> T:
         return function(store._backend, *args, **options)
 
     return method
 
 
-class BackendStore:
-    """One collection; see `Store`. Several threads may use it."""
+class Store:
+    """The documents of one collection with their chunks, vectors and terms, and search over the chunks.
+
+    Rules for every method: a write is atomic, and visible to the very next search in any process. A filter is a
+    boundary: nothing outside it is returned. `k` < 1 and an empty store return nothing. All methods may be called from
+    several threads. A failure raises DriverFailed, as does every use after `close`; it never looks like "nothing
+    found". ModelSwitched is raised once another process has switched the collection to another embedder.
+    `SearchableStore` and `WritableStore` of clew.core.protocols say of most methods what they do.
+
+    whole: The store of the whole collection; itself, unless it is within a filter.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._hits = HitCache(backend)
         self._where = EVERYTHING
         self.whole = self
-        self._views: LRUCache[BackendStore] = LRUCache(MAX_VIEWS)
+        self._views: LRUCache[Store] = LRUCache(MAX_VIEWS)
         self._languages: LRUCache[dict[str, int]] = LRUCache(1)  # by change number
         self._holds_state = False
         self._state: Head | None = None  # that is held
 
     @property
-    def jobs(self) -> NamedJobs:
+    def jobs(self) -> JobQueue:
         """The queue of the jobs of the collection."""
-        return NamedJobs(self._backend.named("jobs"))
+        return JobQueue(self._backend.named("jobs"))
 
     @property
     def sessions(self) -> NamedSessions:
@@ -162,15 +171,20 @@ class BackendStore:
         """The keys of a server; to change one is a change of the collection."""
         return CountedRows(self._backend, "keys")
 
-    def within(self, where: Filter) -> "BackendStore":
-        """Return the same store as far as a filter admits it, which only reads."""
+    def within(self, where: Filter) -> "Store":
+        """Return the same store as far as a filter admits it: it shows nothing else by any method, and changes nothing.
+
+        Of a document with hidden chunks, it shows the others as if they were all, without its summary. Statistics
+        (`count_terms`, `match_terms`, `language_counts`, `calibration`) are those of the whole collection, which alone
+        is closed.
+        """
         whole, where = self.whole, self._where & where
         if where is self._where:
             return self
         key = (expand_filter(where), expand_document_filter(where)) if splits_documents(where) else None
         view = whole._views.get(key) if key else None
         if view is None:
-            view = BackendStore(FilteredBackend(whole._backend, where))
+            view = Store(FilteredBackend(whole._backend, where))
             view._where, view.whole, view._languages = where, whole, whole._languages
             if key:
                 view._hits = HitCache(view._backend, whole._hits)
@@ -179,7 +193,7 @@ class BackendStore:
                 view._hits = whole._hits
         return view
 
-    def at_one_state(self) -> "BackendStore":
+    def at_one_state(self) -> "Store":
         """Return the same store for one search: it reads the state once, again only if rows are removed meanwhile."""
         if self._holds_state:
             return self
@@ -265,14 +279,21 @@ class BackendStore:
     at_work = _hand_on(embed.Work)
     discard_staged = _hand_on(embed.discard_staged_vectors)
 
-    def switch_to_staged(self, embedder: Embedder) -> "BackendStore":
-        """Put the staged vectors in use, those used so far are then the staged ones; return the same collection."""
+    def switch_to_staged(self, embedder: Embedder) -> "Store":
+        """Make the staged vectors those in use and stage the old ones; return the store opened for the new model.
+
+        Missing vectors are made first, while writes wait. This store, and whoever else has the collection open, raises
+        ModelSwitched from then on.
+        """
         embed.switch_to_staged_model(self._backend, embedder)
         return self.with_model_in_use(embedder)
 
-    def with_model_in_use(self, embedder: Embedder) -> "BackendStore":
-        """Return the same collection for the model that it has been switched to."""
-        return BackendStore(self._backend.reopen(embedder))
+    def with_model_in_use(self, embedder: Embedder) -> "Store":
+        """Return the same collection opened for this model, to which it was switched, in place of this store.
+
+        It shares the connections of this one, which is not to be used any more. StoreMismatch if the model is another.
+        """
+        return Store(self._backend.reopen(embedder))
 
     # -- reads, each of one state, except where they go through all of it
 
@@ -460,7 +481,10 @@ class BackendStore:
         self._backend.flush(with_graph=with_graph)
 
     def maintain(self) -> list[str]:
-        """Remove what deleted rows leave behind and keep up the indexes; return what was done, in words."""
+        """Remove what deleted rows and old versions leave behind and keep up the indexes; say what was done, in words.
+
+        It may take long, and others search and write meanwhile; results do not change.
+        """
         return self._backend.maintain()
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
@@ -468,15 +492,18 @@ class BackendStore:
         return self._backend.reclaim_room(min_share)
 
     def purge(self) -> Purge:
-        """Take from the disk what deletions left there; return what was done, and what has to be done again."""
+        """Overwrite what was deleted before; return what was done, and what has to be done again.
+
+        Others may read and write meanwhile, or wait for it. The index is built again by the next `flush` or search.
+        """
         return self._backend.compact()
 
     def notes(self) -> list[str]:
-        """Return what is beyond the reach of a purge, as sentences."""
+        """Return what is beyond the reach of `purge`, as sentences: backups, logs of a server."""
         return self._backend.notes()
 
     def close(self) -> None:
-        """Release all resources; a closed store raises when it is used."""
+        """Release all resources; closing twice is allowed."""
         self._backend.close()
 
 
@@ -488,6 +515,6 @@ def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
         raise Gone(f"row {error}") from error
 
 
-def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, BackendStore]:
+def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, Store]:
     """Make what opens the store of a collection over a kind of backend; the collection is made if there is none."""
-    return lambda *args, **options: BackendStore(open_backend(*args, **options))
+    return lambda *args, **options: Store(open_backend(*args, **options))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clew.core.errors import NotFound, SettingsError, SourceError
 from clew.core.ids import digest
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, WritableStore
 from clew.core.report import OnWarning, PassedOver, SourceFailure
 from clew.core.settings import Settings
 from clew.core.types import Chunk, Document
@@ -33,7 +33,7 @@ class IngestContext:
     built-in chunker of pages, `enrichers` run after the built-in one, `readers` (by suffix) go before the others.
     """
 
-    store: Store
+    store: WritableStore
     embedder: Embedder
     llm: LLM | None
     settings: Settings
@@ -103,7 +103,7 @@ def make_recipe(
     *,
     embedder: Embedder,
     llm: LLM | None,
-    store: Store,
+    store: WritableStore,
     on_warning: OnWarning,
     chunker: Chunker | None = None,
     enrichers: Sequence[Enricher] = (),
@@ -161,7 +161,7 @@ def _make_recipe_fingerprint(
 def _make_enricher_chain(
     settings: Settings,
     llm: LLM | None,
-    store: Store,
+    store: WritableStore,
     on_warning: OnWarning,
     custom: Sequence[Enricher],
     failed: set[str],
@@ -196,7 +196,7 @@ def _make_enricher_chain(
     return enrich if steps else None
 
 
-def _load_stored_contexts(store: Store, moved: MovedFiles | None, doc_id: str) -> dict[str, str]:
+def _load_stored_contexts(store: WritableStore, moved: MovedFiles | None, doc_id: str) -> dict[str, str]:
     """Load the contexts that the stored chunks of a document have, empty for a new one whose file was not moved."""
     try:
         return collect_llm_contexts(store.chunks(moved.former.get(doc_id, doc_id) if moved else doc_id))

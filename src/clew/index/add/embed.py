@@ -17,7 +17,7 @@ from clew.core.calibration import Calibration
 from clew.core.errors import CostLimit, CountMismatch, DriverFailed, SettingsError
 from clew.core.filter import Filter
 from clew.core.ids import digest
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Embedder, WritableStore
 from clew.core.report import OnProgress, Report, SourceFailure, flush_after, measure_progress
 from clew.core.sentences import split_sentences
 from clew.core.stored import SLICE
@@ -36,7 +36,7 @@ log = logging.getLogger("clew")
 
 
 def embed_pending(
-    store: Store,
+    store: WritableStore,
     embedder: Embedder,
     on_progress: OnProgress | None = None,
     documents: Collection[str] | None = None,
@@ -69,7 +69,7 @@ def embed_pending(
 
 
 @contextmanager
-def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]:
+def finish_write(store: WritableStore, on_progress: OnProgress | None) -> Iterator[None]:
     """Flush a store after the block; an interrupt reports the missing vectors."""
     try:
         with flush_after(store.flush, on_progress):
@@ -79,7 +79,9 @@ def finish_write(store: Store, on_progress: OnProgress | None) -> Iterator[None]
         raise KeyboardInterrupt(f"interrupted; everything finished until now is saved{told}") from None
 
 
-def find_known_vectors(batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: Store) -> dict[str, Vector]:
+def find_known_vectors(
+    batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: WritableStore
+) -> dict[str, Vector]:
     """Find the vectors of the texts of prepared documents that are known: of stored chunks, and of moved files.
 
     The id of a page's chunk is made of its embedded text; that of a message is not, so its text is compared with that
@@ -132,7 +134,7 @@ def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vector]:
     return dict(zip(texts, made, strict=True))
 
 
-def calibrate_once(store: Store, embedder: Embedder) -> None:
+def calibrate_once(store: WritableStore, embedder: Embedder) -> None:
     """Measure a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
     counts = store.counts()
     if Calibration.from_json(store.calibration(), embedder.name) or counts.chunks - counts.pending < MIN_CHUNKS:
@@ -143,7 +145,7 @@ def calibrate_once(store: Store, embedder: Embedder) -> None:
         log.warning("the relevance could not be calibrated: %s; `clew calibrate` tries again", error)
 
 
-def measure_calibration(store: Store, embedder: Embedder) -> Calibration:
+def measure_calibration(store: WritableStore, embedder: Embedder) -> Calibration:
     """Measure the background of the embedder's cosines in a sample that depends only on the texts."""
     scanned = list(islice(store.scan(), SCANNED))
     by_id = store.vectors([chunk.id for chunk in scanned])

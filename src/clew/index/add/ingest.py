@@ -18,7 +18,7 @@ from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound
 from clew.core.filter import Filter
 from clew.core.jobs import make_worker_name
 from clew.core.metered import MeteredEmbedder, MeteredLLM
-from clew.core.protocols import LLM, Embedder, Store
+from clew.core.protocols import LLM, Embedder, WritableStore
 from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure, measure_progress
 from clew.core.text import estimate_tokens
 from clew.core.types import INCOMPLETE, Document, DocumentRecord, Message
@@ -80,7 +80,7 @@ class _Run:
 
 def generate_summaries(
     *,
-    store: Store,
+    store: WritableStore,
     summariser: Summariser,
     refresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -139,7 +139,7 @@ def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> b
     return not record.summary or (refresh and maker != EXTRACT and record.summary_by not in (maker, CALLER))
 
 
-def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
+def _store_outcome(outcome: _Outcome, store: WritableStore, run: _Run) -> None:
     """Store a summary, unless the text that it was made of has changed meanwhile."""
     record, summary, document = outcome.record, outcome.summary, outcome.document
     name = record.uri or record.id
@@ -158,7 +158,7 @@ def _store_outcome(outcome: _Outcome, store: Store, run: _Run) -> None:
             run.failed.append(SourceFailure(name, error.message))
 
 
-def find_records_without_contexts(store: Store) -> Sequence[DocumentRecord]:
+def find_records_without_contexts(store: WritableStore) -> Sequence[DocumentRecord]:
     """Find the records of documents of which a model failed to write contexts."""
     return [record for record in store.documents() if "contexts" in record.lacks]
 
@@ -354,7 +354,7 @@ def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder
     return replace(report, noted=tuple(notes))
 
 
-def _read_stored(store: Store, doc_id: str) -> Document:
+def _read_stored(store: WritableStore, doc_id: str) -> Document:
     """Return a stored document as its source gave it: with a summary only if that is the caller's."""
     document = store.document(doc_id)
     return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")
@@ -393,7 +393,7 @@ class EstimatingLLM(LLM):
 def make_dry_run_plan(
     sources: Iterable[Source | SourceError],
     *,
-    store: Store,
+    store: WritableStore,
     recipe: Recipe,
     llm: EstimatingLLM | None,
     budget: CostBudget,

@@ -20,7 +20,7 @@ import numpy as np
 from clew.core.errors import ClewError, ConcurrentChange, CostLimit, DriverFailed, SourceError
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.parallel import prefetch
-from clew.core.protocols import Store
+from clew.core.protocols import WritableStore
 from clew.core.report import OnProgress, OnWarning, Report, SourceFailure, measure_progress
 from clew.core.stored import NewDocument
 from clew.core.thread import ThreadEdit, is_thread
@@ -77,7 +77,7 @@ class Run:
         self.waiting.append(prepared)
         self.waiting_chunks += len(prepared.chunks)
 
-    def take_result(self, result: PrepareResult, store: Store) -> None:
+    def take_result(self, result: PrepareResult, store: WritableStore) -> None:
         """Add a prepared document to the waiting ones, and count any other result."""
         if isinstance(result, Prepared):
             self.wait_for_batch(result)
@@ -135,7 +135,7 @@ class Run:
 def run_pipeline(
     sources: Iterable[Given],
     *,
-    store: Store,
+    store: WritableStore,
     recipe: Recipe,
     total: int | None = None,
     total_bytes: int = 0,
@@ -188,7 +188,7 @@ def run_pipeline(
     return run.make_report(stopped)
 
 
-def _store_batch(store: Store, recipe: Recipe, run: Run, *, is_all: bool = False) -> None:
+def _store_batch(store: WritableStore, recipe: Recipe, run: Run, *, is_all: bool = False) -> None:
     """Store the waiting documents with the vectors that are known; if that `is_all`, make the others if they are few.
 
     Whatever the model raises, the documents are stored before.
@@ -213,7 +213,9 @@ def _store_batch(store: Store, recipe: Recipe, run: Run, *, is_all: bool = False
     run.is_storing = False
 
 
-def _store_pages(pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> bool:
+def _store_pages(
+    pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: WritableStore, recipe: Recipe
+) -> bool:
     """Store pages in one transaction; False if it failed and they are to be stored one by one."""
     try:
         store.put_many([make_new_document(each, vectors, recipe) for each in pages])
@@ -226,7 +228,7 @@ def _store_one(
     prepared: Prepared,
     stored: dict[str, Chunk],
     known: Mapping[str, Vector],
-    store: Store,
+    store: WritableStore,
     recipe: Recipe,
     run: Run,
 ) -> None:
@@ -257,7 +259,7 @@ def _store_one(
 
 
 def _store_document_with_retry(
-    prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe
+    prepared: Prepared, vectors: Mapping[str, Vector], store: WritableStore, recipe: Recipe
 ) -> Prepared:
     """Store a document and return it; a thread that others changed meanwhile is prepared again with their changes."""
     for _ in range(MAX_ATTEMPTS):
@@ -275,12 +277,12 @@ def _store_document_with_retry(
     raise conflict
 
 
-def look_up_vectors(prepared: Prepared, store: Store) -> dict[str, Vector]:
+def look_up_vectors(prepared: Prepared, store: WritableStore) -> dict[str, Vector]:
     """Look up the vectors of a document that are known now."""
     return find_known_vectors([prepared], store.chunks_by_id([chunk.id for chunk in prepared.chunks]), store)
 
 
-def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
+def remove_thread_messages(doc_id: str, messages: Set[str], *, store: WritableStore, recipe: Recipe) -> int:
     """Remove messages from a thread and return how many; messages embedded with them get new vectors."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
@@ -311,7 +313,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
 
 
 def store_document(
-    prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
+    prepared: Prepared, vectors: Mapping[str, Vector], store: WritableStore, recipe: Recipe, *, instead_of: str | None
 ) -> None:
     """Store a document with its chunks and its summary, in one transaction."""
     new = make_new_document(prepared, vectors, recipe)
@@ -346,7 +348,7 @@ def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dic
     return moved
 
 
-def _find_messages_deleted_from(doc_id: str, source: Source | None, store: Store) -> set[str]:
+def _find_messages_deleted_from(doc_id: str, source: Source | None, store: WritableStore) -> set[str]:
     """Find the messages of a stored thread that the export should have and does not."""
     if source is None or source.exported_until is None:
         return set()

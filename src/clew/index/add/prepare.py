@@ -15,7 +15,7 @@ from clew.core.errors import ClewError, CostLimit, DriverFailed, DriverMissing, 
 from clew.core.filter import Filter
 from clew.core.ids import digest
 from clew.core.parallel import prefetch
-from clew.core.protocols import Chunker, Embedder, Enricher, Store
+from clew.core.protocols import Chunker, Embedder, Enricher, WritableStore
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Vector
@@ -94,7 +94,7 @@ def explain_duplicate_id(source: Source) -> str:
     return f"another with its id {source.id!r} was given before it"
 
 
-def prepare_source_again(source: Source, *, store: Store, recipe: Recipe) -> PrepareResult:
+def prepare_source_again(source: Source, *, store: WritableStore, recipe: Recipe) -> PrepareResult:
     """Prepare a source once more, now that its stored document has changed."""
     return prepare_source(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
@@ -118,7 +118,7 @@ def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Reci
 def prepare_source(
     source: Source,
     record: DocumentRecord | None,
-    store: Store,
+    store: WritableStore,
     recipe: Recipe,
     *,
     read: Callable[[], Document] | None = None,
@@ -167,7 +167,7 @@ def prepare_source(
 
 
 def _read_and_chunk(
-    source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe, read: Callable[[], Document]
+    source: Source, record: DocumentRecord | None, store: WritableStore, recipe: Recipe, read: Callable[[], Document]
 ) -> Prepared | Unchanged:
     """Read and chunk one source, a thread with the later messages of the stored one."""
     stamp, replaced_text = _get_stamp(source, recipe), None if source.exported_until is None else ""
@@ -208,7 +208,9 @@ def _make_failure(source: Source, record: DocumentRecord | None, reason: str) ->
     return SourceFailure(source.uri, f"{reason}; the earlier version stays" if record else reason)
 
 
-def _start_summary(prepared: Prepared, summariser: Summariser | None, store: Store, moved: Document | None) -> Prepared:
+def _start_summary(
+    prepared: Prepared, summariser: Summariser | None, store: WritableStore, moved: Document | None
+) -> Prepared:
     """Return the document with a summary that a model made of the same text, or with an extract.
 
     With a model, it is marked to want a summary.
@@ -257,7 +259,7 @@ def _fingerprint_document(document: Document) -> str:
     return digest(*head, *sections, "\x1e", *meta, *access)
 
 
-def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
+def prepare_sources(sources: Iterable[Given], *, store: WritableStore, recipe: Recipe) -> Iterator[PrepareResult]:
     """Prepare each source for storing (see `prepare_source`): one result per source, in order.
 
     Results of another process are passed on. A model is asked for several summaries at a time. Where the budget ends,
@@ -323,7 +325,9 @@ def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
     return replace(prepared, wants_summary=False, summary=summary)
 
 
-def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Generator[PrepareResult, None, None]:
+def _prepare_each(
+    sources: Iterable[Given], store: WritableStore, recipe: Recipe
+) -> Generator[PrepareResult, None, None]:
     remaining = iter(sources)
     seen: set[int] = set()
     error: BaseException | None = None

@@ -7,7 +7,7 @@ from functools import partial
 
 from clew.core.errors import SourceError
 from clew.core.filter import Filter
-from clew.core.protocols import Store
+from clew.core.protocols import WritableStore
 from clew.core.report import Report
 from clew.core.types import Document
 from clew.index.read.sections import NUMBER, PARENT, TOTAL, is_section, make_section_name, split_into_sections
@@ -39,7 +39,7 @@ class SectionTracker:
             yield source
 
     def split_sources(
-        self, sources: Iterable[Source | SourceError], *, store: Store, fingerprint: str
+        self, sources: Iterable[Source | SourceError], *, store: WritableStore, fingerprint: str
     ) -> Iterator[Source | SourceError]:
         """Yield the sections of each file or page as sources; threads, and pages of one section, stay whole.
 
@@ -73,7 +73,7 @@ class SectionTracker:
                     self.whole.add(part.id)
                 yield Source(part.id, part.uri, partial(_return_document, part), *_list_file_state(source))
 
-    def drop_stale(self, store: Store, report: Report) -> int:
+    def drop_stale(self, store: WritableStore, report: Report) -> int:
         """Drop documents that the given sections replace: further ones, others of the same number, the whole source.
 
         And the sections of a source that is now whole. Nothing if anything failed. Returns how many were dropped.
@@ -92,7 +92,7 @@ class SectionTracker:
         stale |= self._find_sections_of_whole(store) if report.added or report.changed else set()
         return store.drop(sorted(stale)) if stale else 0
 
-    def _find_sections_of_whole(self, store: Store) -> set[str]:
+    def _find_sections_of_whole(self, store: WritableStore) -> set[str]:
         """Find the sections of the sources that were given whole; the first of each is looked up by its id."""
         first = frozenset(make_section_name(doc_id, 1) for doc_id in self.whole - self.totals.keys())
         found = (
@@ -108,7 +108,7 @@ class SectionTracker:
         self.given.setdefault(parent, {})[int(section.meta[NUMBER])] = section.id
 
     @staticmethod
-    def _count_unchanged(source: Source, store: Store, fingerprint: str) -> int:
+    def _count_unchanged(source: Source, store: WritableStore, fingerprint: str) -> int:
         """Return how many sections are stored of a file that has not changed since; 0 if it has, or none are."""
         if not source.stamp:
             return 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clew.core.errors import ConcurrentChange
-from clew.core.protocols import Store
+from clew.core.protocols import WritableStore
 from clew.core.thread import (
     Thread,
     ThreadEdit,
@@ -54,13 +54,13 @@ class Draft:
     is_whole: bool = False  # all messages of the stored thread are in the part
     name: str = ""  # of a new thread; empty: the id of its first message
 
-    def load(self, store: Store, ids: Iterable[str], *, reach: int) -> None:
+    def load(self, store: WritableStore, ids: Iterable[str], *, reach: int) -> None:
         """Read the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
         assert not self.touched
         part = self._read_part(store, ids, reach)
         self.part, self.last, self.entries = part, part.last, _list_entries(part)
 
-    def load_rest(self, store: Store, *, reach: int) -> None:
+    def load_rest(self, store: WritableStore, *, reach: int) -> None:
         """Read all messages that are not in the part yet; changed ones stay as they are."""
         if self.part is None or self.is_whole:
             return
@@ -71,7 +71,7 @@ class Draft:
                 self.entries[message_id] = entry
         self.part, self.is_whole = part, True
 
-    def _read_part(self, store: Store, ids: Iterable[str], reach: int) -> ThreadPart:
+    def _read_part(self, store: WritableStore, ids: Iterable[str], reach: int) -> ThreadPart:
         part = store.thread_part(self.doc_id, list(ids), reach=reach)
         if self.part is not None and part.revision != self.part.revision:
             raise ConcurrentChange(f"the thread {self.doc_id!r} changed while it was read; try again")
@@ -219,7 +219,7 @@ class PlannedEdit:
         )
 
 
-def plan_edit(draft: Draft, *, store: Store, chunk: ChunkMessages, reach: int) -> PlannedEdit:
+def plan_edit(draft: Draft, *, store: WritableStore, chunk: ChunkMessages, reach: int) -> PlannedEdit:
     """Plan the edit of a draft: the messages to write, and the stored vectors that stay right."""
     document = draft.build_document()
     positions = draft.find_affected_positions(document, reach=reach)

@@ -18,7 +18,7 @@ from time import monotonic
 import numpy as np
 
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Embedder, WritableStore
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings
 from clew.core.stored import SLICE
@@ -42,7 +42,9 @@ class _Outcome:
     chunks: int = 0
 
 
-def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedder, settings: Settings) -> Report:
+def add_messages(
+    messages: Iterable[Message], *, store: WritableStore, embedder: Embedder, settings: Settings
+) -> Report:
     """Add new and changed messages to their threads; the report says which were added, changed or failed."""
     started = monotonic()
     everything = list(messages)
@@ -73,7 +75,7 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     )
 
 
-def drop_messages(ids: Sequence[str], *, store: Store, embedder: Embedder, settings: Settings) -> int:
+def drop_messages(ids: Sequence[str], *, store: WritableStore, embedder: Embedder, settings: Settings) -> int:
     """Remove messages from their threads, all or none; return how many. NotFound if one of them is not stored."""
     writer = ThreadWriter(store, embedder, settings)
     threads = _find_threads(ids, store)
@@ -100,13 +102,13 @@ def attempts() -> Iterator[int]:
         yield attempt
 
 
-def _find_stored(messages: Iterable[Message], store: Store) -> dict[str, Chunk]:
+def _find_stored(messages: Iterable[Message], store: WritableStore) -> dict[str, Chunk]:
     """Find the first chunks of messages, and of those that they answer, by id."""
     ids = {each for message in messages for each in (message.id, message.reply_to) if each}
     return store.chunks_by_id([make_first_chunk_id(each) for each in ids])
 
 
-def _find_threads(ids: Sequence[str], store: Store) -> dict[str, str]:
+def _find_threads(ids: Sequence[str], store: WritableStore) -> dict[str, str]:
     """Find the ids of the threads that messages are in, by message."""
     stored = store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
     chunks = {message_id: stored.get(make_first_chunk_id(message_id)) for message_id in ids}
@@ -150,7 +152,7 @@ class ThreadWriter:
     `vectors` are by text, nan where the model failed, and `failed` says why, by message id.
     """
 
-    def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
+    def __init__(self, store: WritableStore, embedder: Embedder, settings: Settings) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._reach = max(1, settings.threads.before)
         self.vectors: dict[str, Vector] = {}

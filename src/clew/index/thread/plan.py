@@ -7,7 +7,7 @@ from itertools import count
 from clew.core.errors import ConcurrentChange
 from clew.core.filter import Filter
 from clew.core.ids import make_document_id
-from clew.core.protocols import Store
+from clew.core.protocols import WritableStore
 from clew.core.settings import ThreadConfig
 from clew.core.thread import Waiting, fill_in_message, make_first_chunk_id
 from clew.core.time import to_iso
@@ -42,7 +42,7 @@ class Arrival:
 class DraftSet:
     """The drafts of one plan, and which of them belong together."""
 
-    def __init__(self, store: Store, reach: int) -> None:
+    def __init__(self, store: WritableStore, reach: int) -> None:
         self._store, self._reach = store, reach
         self._drafts: dict[str, Draft] = {}
         self._named: dict[str, set[str]] = {}
@@ -92,7 +92,7 @@ class DraftSet:
                 answer = replace(answer, message=replace(entry.message, reply_to=None))
             self._attach(answer, source, draft)
 
-    def change(self, message: Message, doc_id: str, replies: Mapping[str, str], store: Store) -> None:
+    def change(self, message: Message, doc_id: str, replies: Mapping[str, str], store: WritableStore) -> None:
         """Replace a stored message by one with the same id, if anything of it differs."""
         draft = self._find_draft(message.id, doc_id)
         entry = draft.entries[message.id]
@@ -198,7 +198,7 @@ def _apply_edit(message: Message, entry: Entry) -> Entry:
 class ThreadPlanner:
     """Plans the changes that messages make to the stored threads."""
 
-    def __init__(self, store: Store, config: ThreadConfig, *, reach: int) -> None:
+    def __init__(self, store: WritableStore, config: ThreadConfig, *, reach: int) -> None:
         self._store, self._config, self._reach = store, config, reach
 
     def plan(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Plan]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from clew.core.filter import Filter
 from clew.core.ids import make_document_id
-from clew.core.protocols import Store
+from clew.core.protocols import WritableStore
 from clew.core.report import PassedOver, SourceFailure
 from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
@@ -68,7 +68,7 @@ class MovedFiles:
     `gone` are these, where another process has listed them.
     """
 
-    def __init__(self, store: Store, root: Path, gone: Mapping[int, Sequence[str]] | None = None) -> None:
+    def __init__(self, store: WritableStore, root: Path, gone: Mapping[int, Sequence[str]] | None = None) -> None:
         self._store, self._root = store, root
         self._gone = gone
         self.former: dict[str, str] = {}  # from the id of a moved document to its former id
@@ -137,7 +137,7 @@ class Vanished:
 class WalkedFolders:
     """The folders of one `add`, compared with the stored documents; the walk fills `passed_over`."""
 
-    store: Store
+    store: WritableStore
     root: Path
     folders: Sequence[Path]
     moved: MovedFiles

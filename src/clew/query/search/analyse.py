@@ -16,7 +16,7 @@ from string import ascii_lowercase
 from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text, list_terms
 from clew.core.languages import STOP_WORDS, count_scripts, list_scripts, rank_languages
 from clew.core.patterns import compile_pattern
-from clew.core.protocols import Store
+from clew.core.protocols import SearchableStore
 from clew.core.text import Terms, extract_terms
 
 MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query may be in it,
@@ -40,7 +40,7 @@ class QueryAnalyser:
     It is made for one search, or one batch of them: what it has found out once it keeps.
     """
 
-    def __init__(self, store: Store, *, language: str) -> None:
+    def __init__(self, store: SearchableStore, *, language: str) -> None:
         self._store, self._language = store, language
         self._known: dict[str, Terms] = {}
         self._chosen: dict[str, tuple[tuple[str, ...], str]] = {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
-from clew.core.protocols import Store, Strategy
+from clew.core.protocols import SearchableStore, Strategy
 from clew.core.settings import SearchConfig
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import note, step
@@ -28,7 +28,7 @@ def mix_chunk_and_document_scores(chunk: float, document: float, weight: float) 
 
 
 def document_boost(
-    store: Store, source: EvidenceSource, config: SearchConfig, *, over: Strategy | None = None
+    store: SearchableStore, source: EvidenceSource, config: SearchConfig, *, over: Strategy | None = None
 ) -> Strategy:
     """Make a vector search in which a chunk gains from the similarity of its document; or another strategy, `over`.
 
@@ -83,7 +83,7 @@ def document_boost(
     return search
 
 
-def _compare_means(store: Store, vector: Vector, documents: Sequence[str]) -> Iterator[tuple[str, float]]:
+def _compare_means(store: SearchableStore, vector: Vector, documents: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Compare a vector with the mean of the first chunks of each document, by cosine; none where it was dropped."""
     for doc_id in documents:
         with suppress(NotFound):

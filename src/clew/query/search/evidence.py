@@ -13,7 +13,7 @@ from clew.core.calibration import Calibration
 from clew.core.candidates import Candidates, Ranking, ThreadPlace
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import detect_language, find_known_languages, list_scripts
-from clew.core.protocols import Embedder, Step, Store
+from clew.core.protocols import Embedder, SearchableStore, Step
 from clew.core.settings import Settings
 from clew.core.small_talk import estimate_intent, has_content, is_question
 from clew.core.text import Terms
@@ -106,7 +106,7 @@ class EvidenceSource:
 
     def __init__(
         self,
-        seen: Store,
+        seen: SearchableStore,
         shown: Filter,
         embedder: Embedder,
         calibration: Calibration,

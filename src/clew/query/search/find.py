@@ -18,7 +18,7 @@ from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
-from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
+from clew.core.protocols import LLM, Embedder, Reranker, SearchableStore, Step, Strategy
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.small_talk import is_small_talk
 from clew.core.thread import THREAD_KIND
@@ -51,7 +51,7 @@ class Finder:
 
     def __init__(
         self,
-        store: Store,
+        store: SearchableStore,
         embedder: Embedder,
         *,
         llm: LLM | None,
@@ -94,7 +94,7 @@ class Finder:
         other._is_builtin = STRATEGIES.items() <= other.strategies.items()
         return other
 
-    def within(self, store: Store, where: Filter, *, sees_more: bool = False) -> "Finder":
+    def within(self, store: SearchableStore, where: Filter, *, sees_more: bool = False) -> "Finder":
         """Return the same finder over a store that shows what a filter admits; both share the caches.
 
         sees_more: Whether hits are compared with all that this finder sees, as under the filter of a call.

@@ -16,7 +16,7 @@ from clew.core.errors import DriverFailed, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.patterns import compile_pattern
-from clew.core.protocols import LLM, Embedder, Judge, Reranker, Rewrite, Store, Strategy, Verdict
+from clew.core.protocols import LLM, Embedder, Judge, Reranker, Rewrite, SearchableStore, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.suggest import unknown_name_error
 from clew.core.trace import step
@@ -50,7 +50,7 @@ def _keep_text_whole(text: str) -> list[str]:
 class Drivers:
     """What a strategy factory may use. The reranker is loaded on first use; there may be no reranker and no model."""
 
-    store: Store
+    store: SearchableStore
     embedder: Embedder
     settings: Settings = DEFAULTS
     reranker: Callable[[], Reranker | None] = _no_reranker
@@ -59,7 +59,7 @@ class Drivers:
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
     has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
-    seen: Store | None = None  # all that the engine may see, whatever the filter of the call; None: the store
+    seen: SearchableStore | None = None  # all that the engine may see, whatever the filter of the call; None: the store
     shown: Filter = EVERYTHING  # the filter of the store, of what is seen
 
     _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search

@@ -32,7 +32,7 @@ from clew.surface.settings.load import Invocation
 
 if TYPE_CHECKING:
     from clew.drivers.store.backend import NamedRows, Values
-    from clew.drivers.store.store import BackendStore
+    from clew.drivers.store.store import Store
 
 
 Rights = Literal["read", "write"]
@@ -82,7 +82,7 @@ class Keys:
     def __init__(self, path: str, config: StoreConfig) -> None:
         self._path, self._config = path, config
         self._lock = threading.Lock()
-        self._store: BackendStore | None = None
+        self._store: Store | None = None
         self._look_again = 0.0
         self._file: tuple[int, int] | None = None  # the one that was opened, of a folder
         self._was_made = False

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument
 from clew.core.types import Chunk, Document, Hit, Matrix
 from clew.drivers.store import lance
 from clew.drivers.store.sqlite.backend import open_store
+from clew.drivers.store.store import Store
 from tests.soak import choose_runs
 
 DIM, K, QUERIES = 32, 10, choose_runs(6, 40)

@@ -8,7 +8,7 @@ import numpy as np
 
 from clew.core.types import Chunk, Document
 from clew.drivers.store import lance
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 
 DIM = 4
 CHUNKS = 3
@@ -26,7 +26,7 @@ def make_document(number: int, version: str) -> tuple[Document, list[Chunk], np.
     return Document(name, "\n".join(texts)), chunks, vectors, [dict.fromkeys(text.split(), 1) for text in texts]
 
 
-def open_store(address: str) -> BackendStore:
+def open_store(address: str) -> Store:
     return lance.open_store(address, collection="one", embedder="model", dim=DIM)
 
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Vector
 from clew.drivers.store import postgres
 from clew.drivers.store.sqlite.backend import open_store
+from clew.drivers.store.store import Store
 
 DIM = 8
 NUMBER = count()

@@ -20,7 +20,7 @@ from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store import postgres as server_store
 from clew.drivers.store.postgres import pool
 from clew.drivers.store.postgres import rows as table_rows
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.backends import get_server
 
 DIM = 8
@@ -29,7 +29,7 @@ OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname =
 
 
 @pytest.fixture
-def store(postgres: str) -> Iterator[BackendStore]:
+def store(postgres: str) -> Iterator[Store]:
     opened = open_store(postgres)
     yield opened
     opened.close()
@@ -42,7 +42,7 @@ def database(postgres: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def open_store(url: str) -> BackendStore:
+def open_store(url: str) -> Store:
     return server_store.open_store(url, collection="one", embedder="m", dim=DIM)
 
 
@@ -51,7 +51,7 @@ def rows(seed: int, many: int) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: BackendStore, name: str, version: int, many: int = 4) -> None:
+def put(store: Store, name: str, version: int, many: int = 4) -> None:
     """Puts a document all of whose chunks say which version they are of."""
     text = f"{name} v{version}"
     chunks = [Chunk(f"{name}-{n}-{version}", name, n, many, text, 0, len(text)) for n in range(many)]
@@ -59,7 +59,7 @@ def put(store: BackendStore, name: str, version: int, many: int = 4) -> None:
     store.put(Document(name, text), chunks, rows(version, many), words)
 
 
-def read_texts(store: BackendStore) -> dict[str, str]:
+def read_texts(store: Store) -> dict[str, str]:
     """The text of every document; fails unless chunks, vectors, words and counts all agree with it."""
     texts = {record.id: store.document(record.id).text for record in store.documents()}
     near = store.search_vectors(rows(0, 1)[0], 1000)
@@ -106,7 +106,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
     store.close()
 
 
-def test_a_lost_connection_is_replaced(store: BackendStore, database: psycopg.Connection) -> None:
+def test_a_lost_connection_is_replaced(store: Store, database: psycopg.Connection) -> None:
     for version in range(1, 4):
         put(store, "log", version)
         before = read_texts(store)
@@ -118,7 +118,7 @@ def test_a_lost_connection_is_replaced(store: BackendStore, database: psycopg.Co
 
 
 def test_a_connection_lost_within_a_change_is_tried_once_more(
-    store: BackendStore, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    store: Store, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, "log", 1)
     write_head, times = table_rows.write_head, [0]
@@ -145,7 +145,7 @@ def test_a_connection_lost_within_a_change_is_tried_once_more(
     assert store.document("log").text == "log v3"
 
 
-def test_a_connection_lost_at_the_very_end_leaves_it_open(store: BackendStore, database: psycopg.Connection) -> None:
+def test_a_connection_lost_at_the_very_end_leaves_it_open(store: Store, database: psycopg.Connection) -> None:
     put(store, "log", 1)
     database.execute(
         "CREATE FUNCTION public.die() RETURNS trigger LANGUAGE plpgsql AS"
@@ -162,7 +162,7 @@ def test_a_connection_lost_at_the_very_end_leaves_it_open(store: BackendStore, d
 
 
 @pytest.mark.parametrize("many", [20, 1500])
-def test_a_large_document_does_not_get_stuck_on_its_way(store: BackendStore, many: int) -> None:
+def test_a_large_document_does_not_get_stuck_on_its_way(store: Store, many: int) -> None:
     text = "y" * (6_000_000 // many)
     chunks = [Chunk(f"log-{n}", "log", n, many, text, 0, 1) for n in range(many)]
     done = threading.Event()
@@ -218,7 +218,7 @@ def test_searches_go_on_while_connections_are_dropped(postgres: str, database: p
 
 
 @pytest.mark.parametrize("table", ["postings", "signals", "chunks", "pieces", "collections"])
-def test_a_full_disk_leaves_nothing_half_written(store: BackendStore, database: psycopg.Connection, table: str) -> None:
+def test_a_full_disk_leaves_nothing_half_written(store: Store, database: psycopg.Connection, table: str) -> None:
     put(store, "log", 1)
     database.execute(
         "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS"
@@ -247,9 +247,7 @@ def test_a_statement_that_takes_too_long_is_said(postgres: str, database: psycop
     store.close()
 
 
-def test_processes_that_add_the_same_documents_do_not_get_into_each_others_way(
-    postgres: str, store: BackendStore
-) -> None:
+def test_processes_that_add_the_same_documents_do_not_get_into_each_others_way(postgres: str, store: Store) -> None:
     orders = [["0", "5"], ["1", "5"]]
     command = [sys.executable, "-m", __name__, postgres]
     others = [subprocess.Popen([*command, *order], cwd=ROOT, stderr=subprocess.PIPE) for order in orders]

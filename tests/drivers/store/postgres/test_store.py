@@ -37,24 +37,22 @@ from clew.drivers.store.postgres.errors import describe_address, translate_error
 from clew.drivers.store.postgres.rows import SqlFragment
 from clew.drivers.store.postgres.search import NearestQuery
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.backends import get_server
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
 GRAPH = StoreConfig(exact_below=0)
 TABLES = ("documents", "pieces", "summaries", "chunks", "signals", "postings")
-Open = Callable[..., BackendStore]
+Open = Callable[..., Store]
 
 
 @pytest.fixture
 def open_store(postgres: str) -> Iterator[Open]:
     """Opens a collection of a fresh database; all are closed in the end."""
-    opened: list[BackendStore] = []
+    opened: list[Store] = []
 
-    def make(
-        collection: str = "one", *, url: str = postgres, dim: int = DIM, config: StoreConfig = GRAPH
-    ) -> BackendStore:
+    def make(collection: str = "one", *, url: str = postgres, dim: int = DIM, config: StoreConfig = GRAPH) -> Store:
         opened.append(server_store.open_store(url, collection=collection, embedder="m", dim=dim, config=config))
         return opened[-1]
 
@@ -83,7 +81,7 @@ def row(seed: int, dim: int = DIM) -> Vector:
     return np.asarray(rows(seed, 1, dim)[0])
 
 
-def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM, **meta: Any) -> None:
+def put(store: Store, name: str, many: int = 3, *, dim: int = DIM, **meta: Any) -> None:
     seed = sum(name.encode())
     drawn = np.random.default_rng(seed)
     texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
@@ -310,7 +308,7 @@ def test_a_new_document_is_written_by_one_statement_a_table(
 # -- graphs
 
 
-def fill_store(store: BackendStore, many: int = 600) -> Matrix:
+def fill_store(store: Store, many: int = 600) -> Matrix:
     """The vectors of a store that is filled with one document of many chunks; one in ten is rare."""
     vectors = rows(5, many)
     chunks = [

@@ -23,7 +23,7 @@ from clew.drivers.store.sqlite.database import CollectionState
 from clew.drivers.store.sqlite.exact import ExactIndex
 from clew.drivers.store.sqlite.folder import HOME, list_own_shards
 from clew.drivers.store.sqlite.shard import ShardIndex
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.backends import get_backend
 
 DIM, EACH = 32, 50
@@ -37,13 +37,13 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "MIN_ROWS", 300)
 
 
-def open_store(folder: Path | None) -> BackendStore:
+def open_store(folder: Path | None) -> Store:
     if folder:
         folder.mkdir(exist_ok=True)
     return open_sqlite(folder, embedder="m", dim=DIM, config=CONFIG)
 
 
-def put(store: BackendStore, first: int, end: int) -> None:
+def put(store: Store, first: int, end: int) -> None:
     for n in range(first, end):
         vectors = np.random.default_rng(n).standard_normal((EACH, DIM), np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -51,7 +51,7 @@ def put(store: BackendStore, first: int, end: int) -> None:
         store.put(Document(f"d{n}", "x"), chunks, vectors, [{f"w{n}": 1, "all": 1}] * EACH)
 
 
-def search_exactly(store: BackendStore) -> list[list[Hit]]:
+def search_exactly(store: Store) -> list[list[Hit]]:
     return [store.search_vectors(vector, 5, mode="exact") for vector in ASKED]
 
 

@@ -12,7 +12,7 @@ from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, TermMatch
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
 from clew.drivers.store.sqlite.folder import HOME
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 
 DIM = 4
 WORDS = [f"word{n}" for n in range(40)]
@@ -20,11 +20,11 @@ QUERY = {"word0": 1, "word7": 2, "word20": 1, "absent": 1}
 EXACT, SHARD = StoreConfig(), StoreConfig(exact_below=0)
 
 
-def open_store(folder: Path | None, config: StoreConfig = EXACT) -> BackendStore:
+def open_store(folder: Path | None, config: StoreConfig = EXACT) -> Store:
     return open_sqlite(folder, embedder="m", dim=DIM, config=config)
 
 
-def put(store: BackendStore, name: str, many: int, seed: int = 0) -> list[str]:
+def put(store: Store, name: str, many: int, seed: int = 0) -> list[str]:
     """Puts a document of random chunks and returns their ids."""
     drawn = np.random.default_rng([seed, *name.encode()])
     texts = [" ".join(drawn.choice(WORDS, 6)) for _ in range(many)]

@@ -18,7 +18,7 @@ from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store.sqlite.backend import open_store as open_sqlite
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 
 DIM = 8
 INDEXES = {"exact": StoreConfig(), "shard": StoreConfig(exact_below=0)}
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(place) / "one"
 
 
-def open_store(folder: Path, index: str = "exact") -> BackendStore:
+def open_store(folder: Path, index: str = "exact") -> Store:
     return open_sqlite(folder, embedder="m", dim=DIM, config=INDEXES[index])
 
 
@@ -43,7 +43,7 @@ def rows(seed: int, many: int) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: BackendStore, name: str, version: int, many: int) -> None:
+def put(store: Store, name: str, version: int, many: int) -> None:
     """Puts a document all of whose chunks say which version they are of."""
     text = f"{name} v{version}"
     chunks = [Chunk(f"{name}-{n}-{version}", name, n, many, text, 0, len(text)) for n in range(many)]
@@ -51,7 +51,7 @@ def put(store: BackendStore, name: str, version: int, many: int) -> None:
     store.put(Document(name, text), chunks, rows(version, many), words)
 
 
-def find_names(store: BackendStore) -> set[str]:
+def find_names(store: Store) -> set[str]:
     """The documents that a search finds, which must be the same by vector and by word."""
     known = [record.id for record in store.documents()]
     near = {hit.chunk.doc_id for hit in store.search_vectors(rows(0, 1)[0], 1000)}
@@ -111,7 +111,7 @@ def obey() -> None:
     store.close()
 
 
-def churn(store: BackendStore, seed: int) -> None:
+def churn(store: Store, seed: int) -> None:
     """Changes and searches without end."""
     drawn = random.Random(seed)
     for version in range(1_000_000):

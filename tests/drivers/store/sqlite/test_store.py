@@ -28,7 +28,7 @@ from clew.drivers.store.sqlite.files import copy_file
 from clew.drivers.store.sqlite.folder import HOME
 from clew.drivers.store.sqlite.index import SqliteIndex
 from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
-from clew.drivers.store.store import BackendStore
+from clew.drivers.store.store import Store
 from tests.backends import get_backend
 
 DIM = 16
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(place) / "one"
 
 
-def open_store(folder: Path, config: StoreConfig = SHARD, *, dim: int = DIM) -> BackendStore:
+def open_store(folder: Path, config: StoreConfig = SHARD, *, dim: int = DIM) -> Store:
     return open_sqlite(folder, embedder="m", dim=dim, config=config)
 
 
@@ -55,7 +55,7 @@ def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM, seed: int = 0) -> None:
+def put(store: Store, name: str, many: int = 3, *, dim: int = DIM, seed: int = 0) -> None:
     seed = seed or sum(name.encode())
     drawn = np.random.default_rng(seed)
     texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
@@ -64,7 +64,7 @@ def put(store: BackendStore, name: str, many: int = 3, *, dim: int = DIM, seed: 
     store.put(document, chunks, rows(seed, many, dim), [Counter(text.split()) for text in texts])
 
 
-def run_searches(store: BackendStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
+def run_searches(store: Store, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
     """What a few searches find."""
     even = Filter(meta={"even": True})
     asked: list[list[Hit]] = []

@@ -74,8 +74,9 @@ def list_records(snapshot: Snapshot, where: Filter = EVERYTHING) -> Iterator[Doc
     """List the records of the documents that a filter admits, by uri and id."""
     alternatives = expand_document_filter(where)
     named = named_documents(alternatives)
-    wanted = select(DOCUMENT, alternatives) if named is None else select(DOCUMENT, alternatives, id=named)
-    found = snapshot.find(wanted, made.RECORD)
+    columns = {} if named is None else {"id": named}
+    is_by_id = named is not None and all(len(each.groups) == 1 for each in alternatives)
+    found = snapshot.find(select(DOCUMENT, None if is_by_id else alternatives, **columns), made.RECORD)
     return iter([made.parse_record(each) for each in sorted(found, key=itemgetter(2, 0))])  # by uri and id
 
 

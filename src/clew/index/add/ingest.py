@@ -198,7 +198,7 @@ def add_sources(
         on_progress=on_progress,
     )
     dropped, added = tracker.drop_stale(context.store, report), frozenset(report.added)
-    walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over)
+    walked = WalkedFolders(context.store, context.root, list_folders(locations), moved, passed_over, tracker.whole)
     vanished = Vanished()
     if not report.stopped:
         vanished = walked.find_vanished(allow_mass_drop=allow_mass_drop or not sync, added=added)

@@ -142,6 +142,7 @@ class WalkedFolders:
     folders: Sequence[Path]
     moved: MovedFiles
     passed_over: Sequence[PassedOver]
+    met: Set[str] = frozenset()  # ids of documents whose files the walk has met: these are there
 
     def find_vanished(self, *, allow_mass_drop: bool = False, added: Set[str] = frozenset()) -> Vanished:
         """Find the documents below the folders whose files no longer exist, or are now empty or ignored.
@@ -163,7 +164,9 @@ class WalkedFolders:
             if not inside:
                 continue
             file = get_source_uri(record)
-            is_gone = file in empty or bool(ignored.find_reason(file)) or not is_there(Path(self.root, file))
+            is_gone = record.id not in self.met and (
+                file in empty or bool(ignored.find_reason(file)) or not is_there(Path(self.root, file))
+            )
             for prefix in inside:
                 gone[prefix] += [record] if is_gone else []
                 if record.uri not in added and record.id not in moved:

@@ -202,25 +202,14 @@ _HOMES = {
     ),
     "clew.query.messages.table": "ArrowTable Table",
 }
-# Names of an earlier Clew: what takes their place.
-_REMOVED = {
-    "KeepsTokens": "late interaction is gone; the strategy rerank gains more",
-    "TokenEncoder": "late interaction is gone; the strategy rerank gains more",
-    "late": "late interaction is gone; the strategy rerank gains more",
-    "Upgrade": "every `add` stores words first; `StoreStats.pending` counts the vectors that follow",
-    "Finding": "an erasure searches for nothing; `Receipt.overwritten` and `Receipt.undone` say what was done",
-    "enqueue_tuning": "`clew.evaluation.tune` tunes in this process, `clew tune` on the command line",
-    "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",
-}
 __all__ = list_names(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    hint = f"; it was removed: {_REMOVED[name]}" if name in _REMOVED else ""
-    if name in import_module("clew.evaluation").__all__:  # what only evaluation and tuning use
-        hint = f"; it is in clew.evaluation: from clew.evaluation import {name}"
+    is_apart = name in import_module("clew.evaluation").__all__  # what only evaluation and tuning use
+    hint = f"; it is in clew.evaluation: from clew.evaluation import {name}" if is_apart else ""
     return import_name(globals(), _HOMES, name, hint=hint)
 
 

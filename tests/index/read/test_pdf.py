@@ -215,6 +215,7 @@ def test_a_scan_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.meta["unread_pages"] == [1]
     assert [section.page for section in found.sections] == [2]
 
+
 @pytest.mark.parametrize("shape", [(120, 900), (4000, 300), (3508, 2480), (3000, 3000), (600, 800)])
 def test_a_picture_is_recognised_at_a_size_that_fits_in_the_memory_of_a_reader(shape: tuple[int, int]) -> None:
     pytest.importorskip("cv2")

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
 from clew.core.settings import Settings
-from clew.core.settings.override import REMOVED, flatten_settings, mask_setting
+from clew.core.settings.override import flatten_settings, mask_setting
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.core.suggest import HIDDEN, find_close_names
 
@@ -208,9 +208,7 @@ def _check_setting_value(key: SettingKey, value: Any, place: str) -> Any:
 
 
 def suggest_setting(name: str, known: list[str]) -> str:
-    """Hint at what an unknown name may mean: its successor, or the nearest setting, by its whole name or last part."""
-    if removed := REMOVED.get(name.removeprefix("CLEW_").lower().replace("__", ".")):
-        return removed
+    """Hint at what an unknown name may mean: the nearest setting, by its whole name or last part."""
     last = {other.rsplit(".", 1)[-1]: other for other in reversed(known)}
     tables = {other.rpartition(".")[0] for other in known}
     near = find_close_names(name, [*known, *tables], max_names=1, cutoff=0.75) or [

@@ -128,8 +128,8 @@ if TYPE_CHECKING:
     from clew.engine.opened import Extensions as Extensions
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.index.read.sections import split_into_sections as split_into_sections
-    from clew.query.agent import Toolbox as Toolbox
-    from clew.query.agent import ToolResult as ToolResult
+    from clew.query.agent.tools import Toolbox as Toolbox
+    from clew.query.agent.tools import ToolResult as ToolResult
     from clew.query.context.format.renderers import Render as Render
     from clew.query.context.format.renderers import RenderInput as RenderInput
     from clew.query.context.session import Sessions as Sessions
@@ -193,7 +193,7 @@ _HOMES = {
     "clew.engine.opened": "Extensions",
     "clew.engine.sessions": "ChatSession",
     "clew.index.read.sections": "split_into_sections",
-    "clew.query.agent": "ToolResult Toolbox",
+    "clew.query.agent.tools": "ToolResult Toolbox",
     "clew.query.context.format.renderers": "Render RenderInput",
     "clew.query.context.session": "Sessions",
     "clew.query.search.compose": "fan_out fuse pipe reflect",

@@ -231,7 +231,7 @@ def test_a_terminal_shows_that_it_is_searching_until_the_answer_comes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from clew.core.trace import Trace
-    from clew.surface.cli.answer_output import SentencePrinter
+    from clew.surface.cli.commands.chat import SentencePrinter
 
     printer = SentencePrinter()
     with printer.searching():

@@ -104,6 +104,8 @@ StrategyFactory = Callable[[Drivers], Strategy]
 
 def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
     """Make the error for a strategy that does not exist."""
+    if name == "late":
+        return NotFound("there is no strategy 'late': late interaction was removed; use rerank")
     return unknown_name_error("strategy", name, known)
 
 

@@ -62,6 +62,14 @@ def print_json(value: Any) -> None:
     print(escape_json(text))
 
 
+def print_outcome(text: str, value: Any, *, as_json: bool) -> None:
+    """Print what came of a command: a line, or its value as JSON."""
+    if as_json:
+        print_json(value)
+    else:
+        print_line((text, ""))
+
+
 def print_text(text: str) -> None:
     """Print the text on stdout, without control characters."""
     text = clean_for_stream(text, sys.stdout)
@@ -347,7 +355,7 @@ def highlight_terms(line: str, query_terms: frozenset[str], *, language: str = D
 def _find_spans(line: str, query_terms: frozenset[str], language: str) -> Iterator[Span]:
     """Find the words of a line that have terms of the query; in a script without spaces, the terms themselves."""
     for word in _WORD.finditer(line):
-        if not _has_terms(word[0], query_terms, language):
+        if query_terms.isdisjoint(analyse_text(word[0], language)):
             continue
         if not UNSPACED_RUN.search(word[0]):
             yield word.span()
@@ -366,10 +374,6 @@ def _find_spans(line: str, query_terms: frozenset[str], language: str) -> Iterat
                     end += 1
                 start, last = widen_to_whole_letters(line, start, end)
                 yield start, last
-
-
-def _has_terms(word: str, query_terms: frozenset[str], language: str) -> bool:
-    return not query_terms.isdisjoint(analyse_text(word, language))
 
 
 MAX_LISTED = 20  # documents that are named before they are dropped

@@ -10,8 +10,7 @@ from clew.surface.cli import options as o
 from clew.surface.cli import render
 from clew.surface.cli.program import ProgramOptions, resolve_invocation
 from clew.surface.cli.table import print_table
-from clew.surface.settings.load import FILE
-from clew.surface.settings.template import make_settings_file
+from clew.surface.settings.load import FILE, make_settings_file
 
 
 def write_settings_file(options: ProgramOptions, *, force: bool) -> Path:
@@ -58,10 +57,8 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
     """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
     file = write_settings_file(ctx.obj, force=force)
-    if as_json:
-        render.print_json({"file": str(file)})
-    else:
-        render.print_line((f"{file} written; remove the # before a line to set it", ""))
+    told = f"{file} written; remove the # before a line to set it"
+    render.print_outcome(told, {"file": str(file)}, as_json=as_json)
 
 
 def models(ctx: typer.Context, *, as_json: o.Json = False) -> None:

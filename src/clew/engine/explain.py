@@ -33,12 +33,11 @@ from clew.index.read.process.limits import ReadLimits
 from clew.index.walk.files import find_reason_passed_over
 from clew.index.walk.ignore import EXCLUDED, NOT_INCLUDED
 from clew.index.walk.uri import make_file_uri
+from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
 from clew.query.context import assemble
 from clew.query.messages.table import Table
-from clew.query.why import diagnose
-from clew.query.why.diagnose import Attempt
-from clew.query.why.fix import TrialReranker
+from clew.query.why import Attempt, TrialReranker
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -135,7 +134,7 @@ def why_not(
         hits = [hit for hit in (step.output or ()) if isinstance(hit, Hit)] if step else []
         return Attempt(hits, trace, made, find_renderer(opened, tried.context.render).max_chars)
 
-    return diagnose.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
+    return why.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
 
 
 def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:

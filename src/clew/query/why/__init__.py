@@ -1,1 +1,0 @@
-"""why_not: runs a search again, keeps the results of each step, and finds the step that lost a target."""

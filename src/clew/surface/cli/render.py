@@ -14,7 +14,6 @@ from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
 from clew.core.attribution import (
     PassageMessage,
     format_attribution,
-    format_reply_mark,
     format_said,
     make_passage_message,
 )
@@ -233,7 +232,7 @@ def format_message_origin(message: PassageMessage) -> str:
     """Format who wrote a message, when and in which channel, after an arrow if it is a reply."""
     channel = f"#{message.channel}" if message.channel else ""
     said_by = "  ".join(filter(None, (format_attribution(message.author, message.at), channel)))
-    return f"{format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)}{said_by}".strip()
+    return f"{message.reply_mark}{said_by}".strip()
 
 
 def print_message(message: Message) -> None:

@@ -8,7 +8,7 @@ from itertools import chain
 from math import isnan
 from typing import Any, NamedTuple
 
-from clew.core.attribution import REPLY, PassageMessage, format_name, format_reply_mark, format_said
+from clew.core.attribution import REPLY, PassageMessage, format_name, format_said
 from clew.core.cite import MergedChunk
 from clew.core.settings import FormatterConfig
 from clew.core.time import EPOCH, assume_utc, to_iso
@@ -179,13 +179,7 @@ def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
     """
     if not passage.messages:
         return [(f"{REPLY} ", THREAD_LINES.escape(drop_blank_lines(format_passage_text(passage)).strip()))]
-    return [
-        (
-            format_reply_mark(is_reply=each.reply_to is not None, guessed=each.guessed),
-            format_thread_message(each.author, each.at, each.text),
-        )
-        for each in passage.messages
-    ]
+    return [(each.reply_mark, format_thread_message(each.author, each.at, each.text)) for each in passage.messages]
 
 
 def format_thread_message(author: str, at: datetime | None, text: str) -> str:

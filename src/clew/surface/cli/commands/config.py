@@ -1,7 +1,6 @@
 """The commands on settings and models: config show, init, models."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -33,7 +32,6 @@ def write_settings_file(options: ProgramOptions, *, force: bool) -> Path:
 
 
 config_app = typer.Typer(add_completion=False)
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
 
 @config_app.callback()
@@ -54,7 +52,7 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 
 
 @config_app.command("init")
-def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
+def config_init(ctx: typer.Context, *, force: o.Force = False, as_json: o.Json = False) -> None:
     """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
     file = write_settings_file(ctx.obj, force=force)
     told = f"{file} written; remove the # before a line to set it"

@@ -82,7 +82,6 @@ QuestionFile = Annotated[
     Path | None,
     typer.Option("--questions", metavar="FILE", help="The questions of the run, for their texts; it keeps none."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or last.")]
 RunIds = Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Ids of runs.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Where the questions are written.")]
@@ -153,7 +152,7 @@ def make(
     source: Sources = None,
     count: Count = 200,
     seed: Seed = 0,
-    force: Force = False,
+    force: o.Force = False,
     seen: Seen,
     as_json: o.Json = False,
 ) -> None:

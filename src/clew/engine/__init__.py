@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
-from clew.core.protocols import LLM, Embedder
-from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, Settings
+from clew.core.protocols import LLM, Embedder, Store
+from clew.core.settings import DEFAULTS, EmbedderConfig, LLMConfig, SessionConfig, Settings
 from clew.core.settings.override import check_setting_types
 from clew.engine import collections as _collections
 from clew.engine.lazy import LazyModule
@@ -108,9 +108,7 @@ class Engine:
             root=drivers.find_source_root(path),
             folder=drivers.find_collection_folder(path, collection),
             finder=make_finder(store, embedder, llm, settings, parts),
-            sessions=Sessions(
-                store.sessions, max_sessions=settings.session.max_sessions, max_idle=settings.session.idle
-            ),
+            sessions=_open_sessions(store, settings.session),
             extensions=parts,
             records=store.records,
             llm_config=llm_config,
@@ -220,6 +218,10 @@ class Engine:
 def _no_collection_error(path: "str | Path | BaseBackend", collection: str) -> NotFound:
     place = drivers.describe_place(path)
     return NotFound(f"there is no collection {collection!r} in {place}; `clew add` makes one")
+
+
+def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
+    return Sessions(store.sessions, max_sessions=config.max_sessions, max_idle=config.idle)
 
 
 def _choose_embedder(

@@ -9,7 +9,7 @@ from clew.core.cite import Context
 from clew.core.settings import EmbedderConfig, SearchConfig
 from clew.core.types import Document, Hit, Query
 from clew.query.context.assemble import build_context
-from clew.query.context.format import RENDERERS
+from clew.query.context.format.renderers import RENDERERS
 
 QUERIES = 200
 ABSTRACTS = 2300  # about 5,000 chunks

@@ -22,7 +22,8 @@ from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, S
 from clew.core.text import estimate_tokens
 from clew.core.types import Hit, Query
 from clew.query.context import assemble
-from clew.query.context.format import RENDERERS, ContextFormatter
+from clew.query.context.format.formatter import ContextFormatter
+from clew.query.context.format.renderers import RENDERERS
 from clew.query.context.merge import as_merged_chunk
 from studies.conversations import load_meetings
 from studies.measures import Span, bootstrap, count_characters, intersect_spans, merge_spans

@@ -128,8 +128,8 @@ if TYPE_CHECKING:
     from clew.engine.opened import Extensions as Extensions
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.index.read.sections import split_into_sections as split_into_sections
-    from clew.query.agent import Toolbox as Toolbox
-    from clew.query.agent import ToolResult as ToolResult
+    from clew.query.agent.tools import Toolbox as Toolbox
+    from clew.query.agent.tools import ToolResult as ToolResult
     from clew.query.context.format.renderers import Render as Render
     from clew.query.context.format.renderers import RenderInput as RenderInput
     from clew.query.context.session import Sessions as Sessions
@@ -193,7 +193,7 @@ _HOMES = {
     "clew.engine.opened": "Extensions",
     "clew.engine.sessions": "ChatSession",
     "clew.index.read.sections": "split_into_sections",
-    "clew.query.agent": "ToolResult Toolbox",
+    "clew.query.agent.tools": "ToolResult Toolbox",
     "clew.query.context.format.renderers": "Render RenderInput",
     "clew.query.context.session": "Sessions",
     "clew.query.search.compose": "fan_out fuse pipe reflect",
@@ -202,25 +202,14 @@ _HOMES = {
     ),
     "clew.query.messages.table": "ArrowTable Table",
 }
-# Names of an earlier Clew: what takes their place.
-_REMOVED = {
-    "KeepsTokens": "late interaction is gone; the strategy rerank gains more",
-    "TokenEncoder": "late interaction is gone; the strategy rerank gains more",
-    "late": "late interaction is gone; the strategy rerank gains more",
-    "Upgrade": "every `add` stores words first; `StoreStats.pending` counts the vectors that follow",
-    "Finding": "an erasure searches for nothing; `Receipt.overwritten` and `Receipt.undone` say what was done",
-    "enqueue_tuning": "`clew.evaluation.tune` tunes in this process, `clew tune` on the command line",
-    "write_plots": "the page draws the plots, and `clew evaluate show RUN --json` prints their numbers",
-}
 __all__ = list_names(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    hint = f"; it was removed: {_REMOVED[name]}" if name in _REMOVED else ""
-    if name in import_module("clew.evaluation").__all__:  # what only evaluation and tuning use
-        hint = f"; it is in clew.evaluation: from clew.evaluation import {name}"
+    is_apart = name in import_module("clew.evaluation").__all__  # what only evaluation and tuning use
+    hint = f"; it is in clew.evaluation: from clew.evaluation import {name}" if is_apart else ""
     return import_name(globals(), _HOMES, name, hint=hint)
 
 

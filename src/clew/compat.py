@@ -31,7 +31,7 @@ from clew.engine import Engine
 from clew.engine.conversations import find_messages
 from clew.engine.opened import check_positive_count
 from clew.query.context.assemble import split_by_relevance
-from clew.query.context.format import ContextFormatter
+from clew.query.context.format.formatter import ContextFormatter
 from clew.query.context.merge import ChunkMerger
 from clew.query.messages import related
 from clew.query.messages.table import Table, consolidate_messages_to_markdown

@@ -18,7 +18,7 @@ from clew.core.filter import EVERYTHING
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.thread import Thread
 from clew.engine.answer import find_context, shape_context
-from clew.query.answer import number_passages
+from clew.query.answer.passages import number_passages
 from clew.query.answer.quote import list_parts
 from clew.query.search.find import build_query
 from studies.answers import load_questions

@@ -15,8 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.index.thread.untangle import INPUTS, Layers, ReplyNet
-from clew.index.thread.untangle.cues import extract_message_cues
-from clew.index.thread.untangle.features import REACH, ChannelWindow, Floats, ReplyFeatures, extract_reply_features
+from clew.index.thread.untangle.features import (
+    REACH,
+    ChannelWindow,
+    Floats,
+    ReplyFeatures,
+    extract_message_cues,
+    extract_reply_features,
+)
 from studies.untangling.logs import (
     Log,
     make_bursts,

@@ -48,8 +48,6 @@ def test_every_public_name_is_listed_and_there() -> None:
         assert getattr(clew, name) is not None
     with pytest.raises(AttributeError, match="Enigne"):
         clew.Enigne  # noqa: B018
-    with pytest.raises(AttributeError, match=r"enqueue_tuning.* was removed: `clew\.evaluation\.tune` tunes"):
-        clew.enqueue_tuning  # noqa: B018
     with pytest.raises(AttributeError, match=r"'tune'; it is in clew\.evaluation: from clew\.evaluation im"):
         clew.tune  # noqa: B018
 

@@ -15,10 +15,9 @@ from clew.engine.add import make_ingest_context
 from clew.index.add.context import ignore_warning
 from clew.index.walk.files import DEFAULT_RULES
 from clew.index.walk.sync import MovedFiles
-from clew.ray.budget import BudgetKeeper
 from clew.ray.pool import TaskWorker, make_embed
 from clew.ray.shares import COLUMN, Outcome, Share, Skipped, WorkerSpec, dump, load, make_shares
-from clew.ray.worker import Worker
+from clew.ray.worker import BudgetKeeper, Worker
 from tests.ray.conftest import list_rows
 
 OpenCollection = Callable[..., Engine]

@@ -12,7 +12,7 @@ from clew import Client, Engine, Filter
 from clew.client.client import verb
 from clew.client.transport import make_sent
 from clew.core import requests as q
-from clew.surface.bodies import body_of, build_request, parameters_of, schema_of
+from clew.surface.bodies import body_of, build_request, parameters_of
 from clew.surface.cli.errors import _build_command
 from clew.surface.cli.option_groups import Asked, Seen
 from clew.surface.verbs import list_arguments
@@ -58,7 +58,9 @@ def test_an_option_that_is_added_to_a_request_is_found_everywhere() -> None:
         asked = build_request(Tinted, values, engine)
     assert asked.tint == "blue"
     assert list_arguments(asked)["tint"] == "blue"  # what Engine's method is called with
-    assert schema_of(Tinted)["properties"]["tint"]["description"] == "The tint of what is found."
+    assert (
+        body_of(Tinted, "mcp").model_json_schema()["properties"]["tint"]["description"] == "The tint of what is found."
+    )
     assert "tint" in [each.name for each in parameters_of(Tinted)]
     method = verb(Tinted)
     assert signature(method.__get__(None, Client)).parameters["tint"].annotation == str | None
@@ -75,7 +77,7 @@ def test_an_option_that_is_added_to_a_request_is_one_of_the_command_line(
         seen.append(asked.values)
 
     monkeypatch.setattr(q, "Tinted", Tinted, raising=False)
-    command = _build_command("search", search, hidden=False)
+    command = _build_command("search", search)
     command(["keys", "--tint", "blue", "-k", "3", "--kind", "page"], standalone_mode=False)
     [values] = seen
     assert (values["query"], values["tint"], values["k"]) == ("keys", "blue", 3)

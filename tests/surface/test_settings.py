@@ -146,9 +146,6 @@ def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[search]\ndepht = 5", "search.depht in {file} is not a setting; did you mean search.depth?"),
-        ("[threads]\ngap_hours = 3", "threads.gap_hours in {file} is not a setting; its former default always applies"),
-        ("[ingestion]\nlate = true", "ingestion.late in {file} is not a setting; late interaction was removed; use"),
-        ("[store]\nreplica = 'x'", "store.replica in {file} is not a setting; give the collection an address"),
         ("[serach]\nk = 5", "serach in {file} is not a setting; did you mean search?"),
         ("depth = 5", "depth in {file} is not a setting; did you mean search.depth?"),
         ("zzz = 5", "zzz in {file} is not a setting; the settings are path, collection, embedder.name"),
@@ -191,11 +188,6 @@ def test_a_file_below_the_working_directory_is_named_from_there(
         (
             {"CLEW_SEARCH__DEPHT": "5"},
             "CLEW_SEARCH__DEPHT in the environment is not a setting; did you mean CLEW_SEARCH__DEPTH?",
-        ),
-        (
-            {"CLEW_INGESTION__LATE": "true"},
-            "CLEW_INGESTION__LATE in the environment is not a setting; "
-            "late interaction was removed; use the strategy rerank",
         ),
         (
             {"CLEW_SEARCH_DEPTH": "5"},

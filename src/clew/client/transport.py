@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from time import sleep
-from types import TracebackType
 from typing import IO, Any, Generic, Self, TypeVar
 from urllib.parse import quote
 
@@ -150,9 +149,7 @@ class Transport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _run(self, made: Sent[T] | Steps[T]) -> T:
@@ -208,9 +205,7 @@ class AsyncTransport:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _run(self, made: Sent[T] | Steps[T]) -> T:

@@ -39,6 +39,11 @@ class PassageMessage:
     guessed: bool = False
     gap: str = ""
 
+    @property
+    def reply_mark(self) -> str:
+        """The arrow before a reply and its space; empty for no reply."""
+        return format_reply_mark(is_reply=self.reply_to is not None, guessed=self.guessed)
+
 
 def format_name(name: object) -> str:
     """Format a name on one line; if it looks like who, when or where of another message, its signs become dots."""

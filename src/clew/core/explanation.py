@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clew.core.attribution import format_attribution
+from clew.core.suggest import format_count
 from clew.core.trace import Trace
 from clew.core.types import FOREIGN, DocumentRecord, Hit, Query
 
@@ -22,7 +23,7 @@ class Explanation:
         named = {record.id: record.uri or record.title or record.id for record in self.documents}
         asked = repr(self.query.text) if self.query.text else f"a conversation of {len(self.query.history)} messages"
         lines = [
-            f"{asked} by {self.strategy}: {_format_hit_count(len(self.hits))}",
+            f"{asked} by {self.strategy}: {format_count(len(self.hits), 'hit')}",
             self.trace.draw(depth=1),
         ]
         for rank, hit in enumerate(self.hits, 1):
@@ -36,10 +37,6 @@ class Explanation:
             if FOREIGN in hit.scores:
                 lines.append("     in another language than the question: judged by its meaning, not by missing words")
         return "\n".join(lines)
-
-
-def _format_hit_count(hits: int) -> str:
-    return "1 hit" if hits == 1 else f"{hits} hits"
 
 
 Stage = Literal[

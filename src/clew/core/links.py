@@ -15,23 +15,8 @@ from urllib.parse import unquote, urlsplit
 EXTENSIONS = frozenset(
     (
         *("md", "markdown", "mdown", "mkd", "mdx", "txt", "rst", "adoc", "asciidoc", "tex", "html", "htm", "xhtml"),
-        *(
-            "pdf",
-            "rtf",
-            "epub",
-            "doc",
-            "docx",
-            "odt",
-            "ppt",
-            "pptx",
-            "odp",
-            "xls",
-            "xlsx",
-            "ods",
-            "csv",
-            "tsv",
-            "ipynb",
-        ),
+        *("pdf", "rtf", "epub", "doc", "docx", "odt", "ppt", "pptx", "odp", "xls", "xlsx", "ods", "csv", "tsv"),
+        *("ipynb",),
     )
 )
 _URL = re.compile(r"https?://[^\s<>|\"'`)\]}]+")

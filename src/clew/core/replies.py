@@ -158,12 +158,6 @@ class JobReply(TypedDict):
     message: str
 
 
-class JobsReply(TypedDict):
-    """The jobs of a collection, the oldest first."""
-
-    jobs: list[JobReply]
-
-
 class StatusReply(TypedDict):
     """The counts of a collection."""
 
@@ -193,18 +187,6 @@ class CollectionReply(TypedDict):
     updated: str | None
     bytes: int | None
     problem: str
-
-
-class CollectionsReply(TypedDict):
-    """The collections that a key opens."""
-
-    collections: list[CollectionReply]
-
-
-class DroppedReply(TypedDict):
-    """How many were removed."""
-
-    dropped: int
 
 
 class DroppedDocumentsReply(TypedDict):
@@ -331,12 +313,6 @@ class HitsReply(TypedDict):
     hits: list[HitReply]
 
 
-class SearchManyReply(TypedDict):
-    """The hits of several searches, in the order of their questions."""
-
-    results: list[HitsReply]
-
-
 class ExplainReply(TypedDict):
     """How a search came to its hits."""
 
@@ -395,12 +371,6 @@ class SessionReply(TypedDict):
     numbers: dict[str, int]
 
 
-class SessionsReply(TypedDict):
-    """The names of the chats that are kept."""
-
-    sessions: list[str]
-
-
 class WhyNotReply(TypedDict):
     """The stage that lost a document, and the change that brings it back."""
 
@@ -409,12 +379,6 @@ class WhyNotReply(TypedDict):
     stage: str
     reason: str
     fix: dict[str, Any] | None
-
-
-class ChannelsReply(TypedDict):
-    """The channels that have messages."""
-
-    channels: list[str]
 
 
 class WindowReply(TypedDict):
@@ -482,12 +446,6 @@ class FeedbackReply(TypedDict):
     caller: str
 
 
-class FeedbackListReply(TypedDict):
-    """The judgements of a collection, the oldest first."""
-
-    feedback: list[FeedbackReply]
-
-
 class HealthReply(TypedDict):
     """Whether the server runs."""
 
@@ -527,18 +485,6 @@ class RunReply(TypedDict):
     is_finished: bool
 
 
-class RunsReply(TypedDict):
-    """The evaluations that are kept, the oldest first."""
-
-    runs: list[RunReply]
-
-
-class QuestionsReply(TypedDict):
-    """Judged questions, each as in the files of `clew evaluate`."""
-
-    questions: list[dict[str, Any]]
-
-
 class EvaluationReply(TypedDict):
     """One evaluation: the measures of each system, and how they differ from the first."""
 
@@ -554,3 +500,10 @@ class EvaluationReply(TypedDict):
     systems: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     notes: list[str]
+
+
+def make_reply(request: Any, part: str) -> Any:
+    """Make the reply of a request whose result is one part of it, as {"jobs": […]} is of the list of jobs."""
+    made: Any = TypedDict(f"{request.__name__}Reply", {part: request.result})  # type: ignore[misc]
+    made.__doc__ = request.__doc__
+    return made

@@ -158,8 +158,8 @@ class Request(Generic[R]):
             cls.method, _, cls.path = http.partition(" ")  # type: ignore[assignment]
             [base] = cls.__orig_bases__[:1]  # type: ignore[attr-defined]
             cls.result = get_args(base)[0]
-            cls.reply = reply or cls.result
             cls.part, cls.fixed, cls.one_of = part, fixed or {}, one_of
+            cls.reply = reply or (r.make_reply(cls, part) if part else cls.result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,9 +249,7 @@ class Search(Conversing[r.SearchReply], http="POST /v1/search"):
 
 
 @dataclass(frozen=True)
-class SearchMany(
-    Searching[Sequence[r.HitsReply]], http="POST /v1/search-many", reply=r.SearchManyReply, part="results"
-):
+class SearchMany(Searching[Sequence[r.HitsReply]], http="POST /v1/search-many", part="results"):
     """Find the most relevant chunks for each of several questions, embedded in one batch."""
 
     queries: Annotated[Sequence[Text], bounded(1, 100), Option("The questions.")]
@@ -354,9 +352,7 @@ class Feedback(Request[r.FeedbackReply], http="POST /v1/feedback", one_of=("good
 
 
 @dataclass(frozen=True)
-class ListFeedback(
-    Request[Sequence[r.FeedbackReply]], http="GET /v1/feedback", reply=r.FeedbackListReply, part="feedback"
-):
+class ListFeedback(Request[Sequence[r.FeedbackReply]], http="GET /v1/feedback", part="feedback"):
     """List the last thousand judgements and openings of the collection, the oldest first."""
 
 
@@ -471,14 +467,14 @@ class ReadMessage(Request[r.MessageReply], http="GET /v1/messages/{message}", ve
 
 
 @dataclass(frozen=True)
-class DropMessages(Request[int], http="DELETE /v1/messages/{message}", reply=r.DroppedReply, part="dropped"):
+class DropMessages(Request[int], http="DELETE /v1/messages/{message}", part="dropped"):
     """Remove one message by its id, or channel/id."""
 
     id: MessageId
 
 
 @dataclass(frozen=True)
-class Channels(Request[list[str]], http="GET /v1/channels", reply=r.ChannelsReply, part="channels"):
+class Channels(Request[list[str]], http="GET /v1/channels", part="channels"):
     """List the channels that have messages."""
 
 
@@ -521,7 +517,7 @@ class StylePrompt(Request[str], http="POST /v1/style-prompt", reply=r.StylePromp
 
 
 @dataclass(frozen=True)
-class Sessions(Request[Sequence[str]], http="GET /v1/sessions", reply=r.SessionsReply, part="sessions"):
+class Sessions(Request[Sequence[str]], http="GET /v1/sessions", part="sessions"):
     """List the chats that are kept."""
 
 
@@ -533,7 +529,7 @@ class Session(Request[r.SessionReply], http="GET /v1/sessions/{session}"):
 
 
 @dataclass(frozen=True)
-class DropSession(Request[int], http="DELETE /v1/sessions/{session}", reply=r.DroppedReply, part="dropped"):
+class DropSession(Request[int], http="DELETE /v1/sessions/{session}", part="dropped"):
     """Forget a chat with its messages."""
 
     session: SessionName
@@ -556,9 +552,7 @@ class Doctor(Request[r.DoctorReply], http="GET /v1/doctor"):
 
 
 @dataclass(frozen=True)
-class Collections(
-    Request[Sequence[r.CollectionReply]], http="GET /v1/collections", reply=r.CollectionsReply, part="collections"
-):
+class Collections(Request[Sequence[r.CollectionReply]], http="GET /v1/collections", part="collections"):
     """List the collections that the key opens; of one that it sees in part, the name."""
 
 
@@ -570,7 +564,7 @@ class DropCollection(Request[r.DroppedCollectionReply], http="DELETE /v1/collect
 
 
 @dataclass(frozen=True)
-class Jobs(Request[list[r.JobReply]], http="GET /v1/jobs", reply=r.JobsReply, part="jobs"):
+class Jobs(Request[list[r.JobReply]], http="GET /v1/jobs", part="jobs"):
     """List the jobs of the collection, the oldest first."""
 
 
@@ -589,7 +583,7 @@ class CancelJob(Request[r.JobReply], http="DELETE /v1/jobs/{job}"):
 
 
 @dataclass(frozen=True)
-class ListRuns(Request[Sequence[r.RunReply]], http="GET /v1/evaluations", reply=r.RunsReply, part="runs"):
+class ListRuns(Request[Sequence[r.RunReply]], http="GET /v1/evaluations", part="runs"):
     """List the evaluations that are kept, the oldest first."""
 
 
@@ -624,7 +618,6 @@ class EnqueueEvaluation(Request[r.JobReply], http="POST /v1/evaluations"):
 class MakeQuestions(
     Request[Sequence[dict[str, Any]]],
     http="POST /v1/evaluations/questions",
-    reply=r.QuestionsReply,
     part="questions",
 ):
     """Make judged questions from the collection's headings, titles and replies, by a model, or from users' feedback."""

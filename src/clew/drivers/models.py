@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from clew.core.errors import ClewError, NotFound
+from clew.core.errors import ClewError
 from clew.core.protocols import LLM, AnswerReader, Embedder, Reranker, Verifier
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import unknown_name_error
@@ -172,13 +172,6 @@ def _iterate_models() -> Iterator[ModelEntry]:
 
 def make_embedder(config: EmbedderConfig) -> Embedder:
     """Make the embedder of that name, with a cache if one is set; NotFound lists the known names."""
-    model = re.split("[#+]", config.name)[0]
-    if model != config.name and _find_built_in(model, "embedders"):
-        raise NotFound(
-            f"there is no embedder {config.name!r}: shorter vectors (#128) and two embedders as one (a+b) were removed "
-            f'and int8 vectors are store.vectors = "half"; name {model}; a collection that has such vectors is first '
-            "re-embedded by the Clew that wrote it"
-        )
     embedder = cast(Embedder, _make("embedders", config.name, config))
     if config.cache:
         from clew.drivers.embed.wrapped import CachedEmbedder

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from clew import drivers
@@ -213,9 +212,7 @@ class Engine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -225,11 +222,7 @@ def _no_collection_error(path: "str | Path | BaseBackend", collection: str) -> N
 
 
 def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
-    return Sessions(
-        store.sessions,
-        max_sessions=config.max_sessions,
-        max_idle=config.idle,
-    )
+    return Sessions(store.sessions, max_sessions=config.max_sessions, max_idle=config.idle)
 
 
 def _choose_embedder(

@@ -17,20 +17,20 @@ from clew.core.usage import look_up_price
 from clew.engine.answer import FoundContext, answer_verbatim, build_model_answer, make_checker
 from clew.engine.opened import Opened, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
-from clew.query.agent import (
-    AgentBudget,
-    DocumentQuotes,
+from clew.query.agent.limits import AgentBudget
+from clew.query.agent.lookup import get_display_name
+from clew.query.agent.reader import DocumentQuotes, extract_quotes
+from clew.query.agent.tools import (
     ToolBackend,
     Toolbox,
     ToolResult,
     build_instructions,
     choose_first_tools,
-    extract_quotes,
+    record_step,
 )
-from clew.query.agent.lookup import get_display_name
-from clew.query.agent.tools import record_step
-from clew.query.answer import NumberedPassage, write_answer
 from clew.query.answer.choose import QuestionReader, find_best_spans
+from clew.query.answer.passages import NumberedPassage
+from clew.query.answer.write import write_answer
 from clew.query.context.merge import as_merged_chunk
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route, route_question

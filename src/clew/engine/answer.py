@@ -22,12 +22,12 @@ from clew.engine.search import (
     make_query_from_text_or_table,
     retry_concurrent_change,
 )
-from clew.query.answer import NumberedPassage, number_passages, write_answer
 from clew.query.answer.check import Checker
 from clew.query.answer.choose import QuestionReader, choose_passages
 from clew.query.answer.newer import NewerMessage, ask_what_is_now, choose_newer, find_quoted_message, make_later_query
+from clew.query.answer.passages import NumberedPassage, number_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
-from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
+from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt, write_answer
 from clew.query.context.assemble import explain_floor
 from clew.query.search.rank import HYBRID
 

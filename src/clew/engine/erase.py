@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from clew.core.errors import NotFound, SettingsError, SourceError
+from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import RecordStore
 from clew.core.report import Receipt
 from clew.core.settings import Settings
@@ -17,7 +17,6 @@ from clew.core.suggest import format_count, format_suggestion
 from clew.engine.add import make_ingest_context
 from clew.engine.names import resolve_document_or_sections
 from clew.engine.opened import Opened
-from clew.engine.sessions import import_session_file
 from clew.index.erase import (
     Journal,
     Quotes,
@@ -221,7 +220,7 @@ def _scrub_sessions(engine: "Engine", selection: Selection, quotes: Quotes) -> i
     In a session that was shown a document which is erased, or has lost messages, every answer goes: it may tell in
     other words what the document said. Questions go if they quote it. Documents keep their numbers.
     """
-    changed = _take_over_files(engine, quotes)
+    changed = 0
     sessions = engine.opened.store.sessions
     for name in sessions.names():
         before = sessions.get(name)
@@ -244,21 +243,6 @@ def _scrub_session(session: StoredSession, selection: Selection, quotes: Quotes)
     )
     kept = tuple(f"erased {number}" if doc_id in erased else doc_id for number, doc_id in enumerate(ids, 1))
     return replace(session, documents=kept, messages=messages)
-
-
-def _take_over_files(engine: "Engine", quotes: Quotes) -> int:
-    """Move the sessions that an earlier version saved in files to the store; delete others of the files that tell."""
-    folder = engine.opened.folder
-    home = folder / "sessions" if folder else None
-    deleted = 0
-    for file in sorted(home.iterdir()) if home and home.is_dir() else ():
-        try:
-            import_session_file(engine, file.stem, file)
-        except SourceError:  # the rest of a save that was interrupted, or not a session
-            if file.is_file() and quotes.are_in_json(file.read_text(encoding="utf-8", errors="replace")):
-                file.unlink(missing_ok=True)
-                deleted += 1
-    return deleted
 
 
 def _scrub_records(records: RecordStore, tells: Callable[[str], bool]) -> dict[str, int]:

@@ -43,32 +43,25 @@ def unknown_names(engine: "Engine", where: Filter) -> list[str]:
 
 def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message:  # noqa: A002 (as in Message.id)
     """Return the message with this id, or `channel/id` where several channels have it; NotFound if there is none."""
-    opened = engine.opened.within(where)
-    channel, _, short = id.rpartition("/")
-    for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
-        found = [each for doc_id in _find_threads(opened, name, place) for each in _read_messages(opened, doc_id, name)]
-        if len(found) > 1:
-            places = ", ".join(f"{each.channel}/{each.id}" for each in found)
-            raise NotFound(f"{len(found)} messages have the id {name!r}; name one of {places}")
-        if found:
-            return found[0]
-        if not channel:
-            break
-    raise NotFound(f"there is no message {id!r}; `clew search --json` shows the ids of messages")
+    document, place = _locate_message(engine.opened.within(where), id)
+    return extract_messages(document)[place]
 
 
 def find_message(opened: Opened, id: str) -> tuple[str, Section]:  # noqa: A002 (as in Message.id)
     """Find the thread and section of a message by its id or `channel/id`; NotFound if there is none, or several."""
+    document, place = _locate_message(opened, id)
+    return document.id, document.sections[place]
+
+
+def _locate_message(opened: Opened, id: str) -> tuple[Document, int]:  # noqa: A002 (as in Message.id)
+    """Find the thread of a message, and its place there."""
     channel, _, short = id.rpartition("/")
     for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
-        found = [
-            (doc_id, section)
-            for doc_id in _find_threads(opened, name, place)
-            for section in opened.store.document(doc_id).sections
-            if section.id == name
-        ]
+        threads = [opened.store.document(doc_id) for doc_id in _find_threads(opened, name, place)]
+        found = [(each, at) for each in threads for at, section in enumerate(each.sections) if section.id == name]
         if len(found) > 1:
-            raise NotFound(f"{len(found)} messages have the id {name!r}; name one as channel/id")
+            places = ", ".join(f"{each.channel}/{each.id}" for each in (extract_messages(t)[at] for t, at in found))
+            raise NotFound(f"{len(found)} messages have the id {name!r}; name one of {places}")
         if found:
             return found[0]
         if not channel:
@@ -161,10 +154,6 @@ def _find_threads(opened: Opened, message_id: str, where: Filter) -> list[str]:
     """Find the documents that have a message of this id."""
     named = where & Filter(meta={"message": message_id}, kinds={THREAD_KIND})
     return list(dict.fromkeys(chunk.doc_id for chunk in opened.store.scan(named)))
-
-
-def _read_messages(opened: Opened, doc_id: str, message_id: str) -> list[Message]:
-    return [each for each in extract_messages(opened.store.document(doc_id)) if each.id == message_id]
 
 
 def read_document_or_sections(opened: Opened, name: str) -> Document:

@@ -5,16 +5,14 @@ session.ask("when is soup served?")
 session.ask("and who cooks it?")
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import finalize
 
 from clew.core.answer import Answer
-from clew.core.errors import DriverFailed, SettingsError, SourceError
+from clew.core.errors import SettingsError
 from clew.core.events import OnEvent
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
@@ -127,33 +125,5 @@ def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
             "this engine sees a part of the collection, and named chats are kept with the whole of it; leave out the "
             "name, or ask with where= in a chat of the whole collection"
         )
-    folder = engine.opened.folder
-    file = folder / "sessions" / f"{name}.json" if folder else None
-    if file is not None and file.is_file():
-        import_session_file(engine, name, file)
-    else:
-        engine.sessions.keep(name)
+    engine.sessions.keep(name)
     return ChatSession(engine, name)
-
-
-def import_session_file(engine: "Engine", name: str, file: Path) -> None:
-    """Take over a session that an earlier version saved in a file, and remove the file."""
-    saved = _load_session_file(file)
-    messages = [Message(turn["text"], role=turn["role"]) for turn in saved["turns"]]
-    engine.sessions.keep(name, documents=saved["documents"], messages=messages)
-    try:
-        file.unlink()
-    except OSError as error:
-        raise DriverFailed(f"the former file of the chat, {file}, cannot be removed: {error.strerror}") from error
-
-
-def _load_session_file(file: Path) -> dict[str, Any]:
-    try:
-        saved = json.loads(file.read_text(encoding="utf-8"))
-        texts = [*saved["documents"], *(turn[key] for turn in saved["turns"] for key in ("role", "text"))]
-        valid = all(isinstance(text, str) for text in texts)
-    except (OSError, ValueError, KeyError, TypeError):
-        valid = False
-    if not valid:
-        raise SourceError(str(file), "is not a saved chat session; delete it to start a new one")
-    return {"documents": saved["documents"], "turns": saved["turns"]}

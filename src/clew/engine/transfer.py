@@ -60,7 +60,7 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
     opened, file = engine.opened, Path(path)
     manifest = bundle.read_manifest(file)
     stats = opened.store.counts()
-    if (_name_model(manifest.embedder), manifest.dim) != (stats.embedder, stats.dim):
+    if (manifest.embedder, manifest.dim) != (stats.embedder, stats.dim):
         raise StoreMismatch(
             f"{file} has vectors of {manifest.embedder} ({manifest.dim} dimensions), this collection has vectors of "
             f"{stats.embedder} ({stats.dim}); restore into a new collection, or re-embed one of the two, with the Clew "
@@ -235,12 +235,7 @@ def read_export_embedder(path: str | Path) -> str:
     """Read the name of the embedder of an exported file, after its checksums have been verified."""
     from clew.drivers.store import bundle
 
-    return _name_model(bundle.verify_bundle(Path(path)).embedder)
-
-
-def _name_model(embedder: str) -> str:
-    """Name the embedder of exported vectors; an earlier Clew named with it that they were rounded to int8."""
-    return embedder.removesuffix("#int8")
+    return bundle.verify_bundle(Path(path)).embedder
 
 
 def _make_progress_counter(

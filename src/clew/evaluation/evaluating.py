@@ -321,14 +321,13 @@ def ask_question(
         values |= _measure_evidence(_list_context_spans(context), judgement, name)
         if not question.is_answerable:
             values["left empty"] = float(not context.passages)
-    if not options.answers:
-        return QuestionResult(system.name, question.id, ranking, tuple(best.values()), values, ms, tokens)
-    answer = engine.ask(question.question, **asked)
-    values |= measure_answer(answer, question, judgement)
-    tokens = (tokens or 0) + answer.usage.input_tokens + answer.usage.output_tokens
-    return QuestionResult(
-        system.name, question.id, ranking, tuple(best.values()), values, ms, tokens, answer.confidence
-    )
+    confidence: float | None = None
+    if options.answers:
+        answer = engine.ask(question.question, **asked)
+        values |= measure_answer(answer, question, judgement)
+        tokens = (tokens or 0) + answer.usage.input_tokens + answer.usage.output_tokens
+        confidence = answer.confidence
+    return QuestionResult(system.name, question.id, ranking, tuple(best.values()), values, ms, tokens, confidence)
 
 
 def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:

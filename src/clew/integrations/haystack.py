@@ -9,7 +9,7 @@ from typing import Any
 from haystack import Document, component
 
 from clew.core.filter import EVERYTHING, Filter
-from clew.integrations.hits import FoundChunk, Searchable, find_chunks
+from clew.integrations.hits import Searchable, find_chunks
 
 
 @component
@@ -29,14 +29,14 @@ class ClewRetriever:
         """Find the documents for a query, best first; `where` narrows the filter of the component."""
         chosen = self._where if where is None else self._where & where
         found = find_chunks(self._engine, query, k=top_k or self._k, strategy=self._strategy, where=chosen)
-        return {"documents": [_make_document(each) for each in found]}
+        return {
+            "documents": [
+                Document(id=each.id, content=each.text, meta=each.metadata, score=each.score) for each in found
+            ]
+        }
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
         """Do the same in a thread."""
         found: dict[str, Any] = await asyncio.to_thread(self.run, query, top_k, where)
         return found
-
-
-def _make_document(found: FoundChunk) -> Document:
-    return Document(id=found.id, content=found.text, meta=found.metadata, score=found.score)

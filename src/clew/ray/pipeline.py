@@ -19,10 +19,9 @@ from clew.core.usage import CostBudget
 from clew.index.add.context import IngestContext, ignore_warning
 from clew.index.walk.sources import Source
 from clew.index.walk.sync import MovedFiles
-from clew.ray.budget import start_keeper
 from clew.ray.cluster import check_nodes, count_workers, join_cluster
 from clew.ray.shares import COLUMN, Outcome, Share, Skipped, WorkerSpec, dump, load, make_shares
-from clew.ray.worker import Stage, Worker
+from clew.ray.worker import Stage, Worker, start_keeper
 
 MAX_WAVE_SHARES = 8192  # handed to Ray Data at a time …
 MAX_WAVE_BYTES = 256 << 20  # … and bytes of them, so that the driver's memory does not grow with the corpus

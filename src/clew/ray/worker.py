@@ -1,24 +1,92 @@
-"""The worker: a process on some machine that holds one model and one connection pool, and adds shares of sources."""
+"""The worker: a process on some machine that holds one model and one connection pool, and adds shares of sources.
+
+One cost limit holds for all of them: an actor keeps the budget, and every priced call is reserved with it first.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from clew.core.errors import ClewError, CostLimit
 from clew.core.filter import Filter
 from clew.core.report import Report
 from clew.core.types import DocumentRecord
-from clew.core.usage import CostBudget
+from clew.core.usage import CostBudget, Price
 from clew.index.add.context import IngestContext
 from clew.index.add.pipeline import make_metered_recipe, run_pipeline_on_budget
 from clew.index.add.prepare import Given, Prepared, PrepareResult, Unchanged, prepare_sources
 from clew.index.walk.sources import Source
 from clew.index.walk.sync import MovedFiles
-from clew.ray.budget import make_worker_budget
 from clew.ray.cluster import explain_start_error, name_node
 from clew.ray.shares import COLUMN, Outcome, Share, WorkerSpec, dump, load
+
+
+class BudgetKeeper:
+    """The budget of all workers, run as an actor beside the driver.
+
+    The reservation of a worker that died stays: its call may have been made.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self._budget = CostBudget({}, limit)
+        self._stopped = ""
+
+    def reserve(self, max_cost: float, model: str) -> str:
+        """Reserve an amount; return the problem if it would exceed the limit."""
+        try:
+            self._budget.reserve_cost(max_cost, model)
+        except CostLimit as limit:
+            return str(limit)
+        return ""
+
+    def settle(self, reserved: float, cost: float) -> None:
+        """Release a reserved amount and add what the call has cost."""
+        self._budget.settle_cost(reserved, cost)
+
+    def get_spent(self) -> float:
+        """Return the cost of all workers."""
+        return self._budget.spent
+
+    def stop(self, reason: str) -> None:
+        """Begin no further share."""
+        self._stopped = self._stopped or reason
+
+    def get_stopped(self) -> str:
+        """Explain why no share is to be begun; empty while they are."""
+        return self._stopped
+
+
+@dataclass(slots=True)
+class SharedBudget(CostBudget):
+    """The budget of one worker: the amounts are those of the keeper, `spent` is this worker's part."""
+
+    keeper: Any = None
+
+    def reserve_cost(self, max_cost: float, model: str) -> None:
+        """Reserve an amount with the keeper, or raise CostLimit."""
+        if refusal := ray.get(self.keeper.reserve.remote(max_cost, model)):
+            raise CostLimit(refusal)
+
+    def settle_cost(self, reserved: float, cost: float) -> None:
+        """Settle with the keeper."""
+        ray.get(self.keeper.settle.remote(reserved, cost))
+        with self._lock:
+            self.spent += cost
+
+
+def start_keeper(limit: float | None) -> Any:
+    """Return the actor that keeps the budget, on the driver's node: it is lost only together with the driver."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    return ray.remote(num_cpus=0, scheduling_strategy=here)(BudgetKeeper).remote(limit)
+
+
+def make_worker_budget(prices: Mapping[str, Price], keeper: Any) -> CostBudget:
+    """Make the budget of one worker; without a keeper nothing has a price."""
+    return CostBudget(prices) if keeper is None else SharedBudget(prices, keeper=keeper)
+
 
 Stage = Literal["add", "prepare", "store"]
 

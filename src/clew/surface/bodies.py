@@ -72,11 +72,8 @@ def read_time(text: str) -> datetime:
         raise ValueError(f"is {text!r}; give a date or time such as 2025-05-31T14:00:00Z, yesterday or 7d") from None
 
 
-def _is_whole(given: object) -> bool:
-    return isinstance(given, float) and given.is_integer()
-
-
-WHOLE: Final = BeforeValidator(lambda given: int(given) if _is_whole(given) else given)  # in JSON 5.0 is one too
+# In JSON 5.0 is a whole number too.
+WHOLE: Final = BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given)
 Time = Annotated[
     str,
     Field(max_length=40, json_schema_extra={"anyOf": [{"format": "date-time"}, {"format": "date"}]}),
@@ -132,7 +129,7 @@ def _constrain(bounds: Bounds) -> Any:
 
 
 def annotate(kind: Any, *about: Any) -> Any:
-    """Return annotate the type with what is said about it."""
+    """Annotate a type with what is said about it."""
     return Annotated[(kind, *about)]
 
 
@@ -272,15 +269,12 @@ class WireField(NamedTuple):
 def list_fields(request: type[Request[Any]], surface: Surface) -> Iterator[WireField]:
     """List the fields that a surface takes; a tool has conditions in place of a Filter."""
     for each in list_options(request, surface):
-        if surface == "mcp":
-            if each.type is Filter:
-                for name in _TOOL_CONDITIONS:
-                    yield WireField(name, FilterBody.model_fields[name].annotation, None, CONDITIONS[name].help, name)
-                continue
-            yield WireField(each.name, wire_of(each.type), _get_default(each), each.option.help, each.name)
-        else:
-            name = each.option.wire or each.name
-            yield WireField(name, wire_of(each.type), _get_default(each), each.option.help, each.name)
+        if surface == "mcp" and each.type is Filter:
+            for name in _TOOL_CONDITIONS:
+                yield WireField(name, FilterBody.model_fields[name].annotation, None, CONDITIONS[name].help, name)
+            continue
+        name = each.name if surface == "mcp" else each.option.wire or each.name
+        yield WireField(name, wire_of(each.type), _get_default(each), each.option.help, each.name)
 
 
 def _get_default(given: FieldOption) -> Any:
@@ -311,11 +305,6 @@ def _drop_none(kind: Any) -> Any:
     return (
         reduce(operator.or_, (each for each in get_args(kind) if each is not type(None))) if _is_union(kind) else kind
     )
-
-
-def schema_of(request: type[Request[Any]], surface: Surface = "mcp") -> dict[str, Any]:
-    """Return the JSON schema of a request."""
-    return body_of(request, surface).model_json_schema()
 
 
 def parameters_of(request: type[Request[Any]], surface: Surface = "mcp") -> list[Parameter]:

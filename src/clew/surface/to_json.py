@@ -152,20 +152,13 @@ def evaluation_to_json(evaluation: "Evaluation") -> Json:
 
     run = evaluation.run
     return {
-        "id": run.id,
-        "created": run.created,
-        "source": run.source,
-        "is_finished": run.is_finished,
+        **_pick_fields(run, "id", "created", "source", "is_finished"),
         "file": str(run.file) if run.file else None,
         "questions": len(run.questions),
-        "k": run.k,
-        "tokens": run.tokens,
-        "embedder": run.embedder,
+        **_pick_fields(run, "k", "tokens", "embedder"),
         "systems": [
             {
-                "name": score.system.name,
-                "strategy": score.system.strategy,
-                "settings": score.system.settings,
+                **_pick_fields(score.system, "name", "strategy", "settings"),
                 "measures": score.means,
                 "intervals": {
                     name: [each.low, each.high] for name, each in estimate_means(run, score.system.name).items()
@@ -187,9 +180,7 @@ def evaluation_to_json(evaluation: "Evaluation") -> Json:
 def run_to_json(run: "EvaluationRun") -> Json:
     """Return a run in a list: what it asks, and how far it is."""
     return {
-        "id": run.id,
-        "created": run.created,
-        "source": run.source,
+        **_pick_fields(run, "id", "created", "source"),
         "questions": len(run.questions),
         "systems": [system.name for system in run.systems],
         "done": len(run.results),
@@ -199,12 +190,11 @@ def run_to_json(run: "EvaluationRun") -> Json:
 
 
 def _explanation_to_json(explanation: Explanation) -> Json:
-    hits = hits_to_json(explanation.hits)
     return {
         "query": explanation.query.text,
-        **_pick_fields(explanation, "strategy"),
+        "strategy": explanation.strategy,
         "language": explanation.trace.find_note("language"),
-        "hits": hits,
+        "hits": hits_to_json(explanation.hits),
         "trace": explanation.trace,
     }
 
@@ -228,19 +218,8 @@ def _message_to_json(message: ContextMessage) -> Json:
         **_pick_fields(message, "id", "thread"),
         **_pick_fields(message.message, "channel", "author", "at", "text"),
         "parent": message.parent.id if message.parent else None,
-        **_pick_fields(
-            message,
-            "found",
-            "guessed",
-            "cut",
-            "relevance",
-            "similarity",
-            "score",
-            "original_score",
-            "time_score",
-            "channel_score",
-        ),
-        **_pick_fields(message, "thread_score", "flow_score", "completeness_score"),
+        **_pick_fields(message, "found", "guessed", "cut", "relevance", "similarity", "score", "original_score"),
+        **_pick_fields(message, "time_score", "channel_score", "thread_score", "flow_score", "completeness_score"),
     }
 
 

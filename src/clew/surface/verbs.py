@@ -68,6 +68,6 @@ def explain_empty_result(engine: "Engine", asked: Search, *, settings: Settings 
             return f"the best hit has {numbers}, below the minimum that is set"
     if asked.without and call_verb(engine, replace(asked, k=1, without=()), settings=own):
         return "`without` leaves out all that matches; leave out less to see the rest"
-    from clew.query.why.diagnose import explain_no_hits
+    from clew.query.why import explain_no_hits
 
     return explain_no_hits(engine.status(), asked.where, engine.unknown_names(asked.where))

@@ -10,8 +10,7 @@ import pytest
 from clew.core.errors import DriverFailed, DriverMissing
 from clew.core.settings import EmbedderConfig
 from clew.drivers import make_embedder
-from clew.drivers.embed.card import ModelCard, read_model_card
-from clew.drivers.embed.onnx import OVERLAP, OnnxEmbedder, make_bge_small
+from clew.drivers.embed.onnx import OVERLAP, ModelCard, OnnxEmbedder, make_bge_small, read_model_card
 
 PASSAGE = "Keys are rotated every ninety days."
 

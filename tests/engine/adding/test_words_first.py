@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Extensions, Filter, Message, Progress, Settings, SettingsError, record
+from clew import Document, Engine, Extensions, Filter, Message, Progress, Settings, record
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig, IngestionConfig
@@ -357,13 +357,6 @@ def test_the_limit_of_the_cost_leaves_words(tmp_path: Path) -> None:
         assert (len(report.added), report.embedded) == (12, 0)
         assert "max_cost" in report.stopped or "limit" in report.stopped
         assert engine.search("gauge 7")[0].chunk.doc_id == "p7"
-
-
-def test_what_it_replaces_is_named(tmp_path: Path) -> None:
-    from clew.core.settings.override import override_settings
-
-    with pytest.raises(SettingsError, match=r"embedder\.fast is not a setting; every `add` stores words first"):
-        override_settings(Settings(), {"embedder.fast": "wordllama"})
 
 
 def test_a_restore_of_what_was_pending_keeps_vectors_that_were_made_since(place: str, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Chat sessions: the conversation so far, the numbers of its documents, and keeping both with the collection."""
 
 import gc
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Extensions, Filter, NotFound, SettingsError, SourceError
+from clew import Document, Engine, Extensions, Filter, NotFound, SettingsError
 from clew.core.errors import DriverFailed, ReadOnlyStore
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, SessionConfig, Settings
 from clew.drivers.llm.scripted import ScriptedLLM
@@ -237,34 +236,3 @@ def test_a_collection_that_is_only_read_numbers_in_memory(snapshot: Path, monkey
         assert engine.context("soup", k=1, session="new").numbers == {"soup": 1}
         with pytest.raises(ReadOnlyStore, match="cannot be opened for writing"):
             engine.chat("work")
-
-
-# -- what an earlier version saved in a file
-
-
-def write_session_file(folder: Path, text: str) -> Path:
-    file = folder / "default" / "sessions" / "work.json"
-    file.parent.mkdir(parents=True)
-    file.write_text(text, encoding="utf-8")
-    return file
-
-
-def test_a_file_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    saved = {"documents": ["soup"], "turns": [{"role": "user", "text": "soup?"}]}
-    file = write_session_file(tmp_path, json.dumps(saved))
-    with Engine.open(tmp_path, embedder="hashed") as engine:
-        chat = engine.chat("work")
-        assert (chat.numbers, [message.text for message in chat.messages]) == ({"soup": 1}, ["soup?"])
-        assert not file.exists()
-    with Engine.open(tmp_path) as engine:
-        assert engine.chat("work").numbers == {"soup": 1}
-
-
-@pytest.mark.parametrize("text", ["", "[1]", '{"documents": [1], "turns": []}', '{"documents": [], "turns": [{}]}'])
-def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
-    write_session_file(tmp_path, text)
-    with (
-        Engine.open(tmp_path, embedder="hashed") as engine,
-        pytest.raises(SourceError, match="delete it to start a new one"),
-    ):
-        engine.chat("work")

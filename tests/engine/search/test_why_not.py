@@ -16,7 +16,7 @@ from clew.core.types import Hit, Query
 from clew.query.rank.dedupe import limit_per_document
 from clew.query.search.compose import pipe
 from clew.query.search.strategies import Drivers, StrategyFactory, hybrid
-from clew.query.why.fix import replace_setting
+from clew.query.why import replace_setting
 from tests.soak import choose_runs
 
 PLANTED = choose_runs(few=60, many=200)

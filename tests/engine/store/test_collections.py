@@ -159,7 +159,6 @@ def test_dropping_a_folder_leaves_what_is_not_clews(tmp_path: Path) -> None:
     fill(str(place), "ops", 3, SMALL)
     folder = place / "ops"
     (folder / "sessions").mkdir()
-    (folder / "sessions" / "tides.json").write_text('{"documents": [], "turns": []}')  # a chat of an earlier version
     for own in ("notes.txt", "index/mine.txt", "sessions/mine.txt"):
         (folder / own).write_text("mine")
     dropped = Engine.drop_collection(place, "ops")

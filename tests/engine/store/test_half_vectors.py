@@ -131,30 +131,13 @@ def test_what_is_no_vector_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bge-small#128", "bge-small#int8", "bge-small+multilingual"])
 def test_a_name_is_a_model_and_nothing_else(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NotFound, match=r"were removed.*store\.vectors = \"half\"; name bge-small"):
+    with pytest.raises(NotFound, match="there is no embedder"):
         Engine.open(tmp_path / "a.clew", embedder=name)
 
 
-def test_the_setting_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_is_checked() -> None:
     with pytest.raises(SettingsError, match=r"store\.vectors is 'int4'; it may be float32, half"):
         StoreConfig(vectors="int4")  # type: ignore[arg-type]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clew.toml").write_text("[embedder]\nint8 = true\n")
-    done = CliRunner().invoke(app, ["status"])
-    assert 'it is store.vectors = "half" now' in " ".join(done.output.split())
-
-
-def test_an_export_of_int8_vectors_is_restored_under_the_name_of_its_model(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    embedder = HashedEmbedder()
-    embedder.name = "hashed#int8"  # as an earlier Clew called it
-    with Engine.open(tmp_path / "old.clew", embedder=embedder) as engine:
-        engine.add_documents(DOCUMENTS[:3])
-        engine.export(tmp_path / "old.export")
-    done = CliRunner().invoke(app, ["-p", str(tmp_path / "new.clew"), "restore", str(tmp_path / "old.export")])
-    assert done.exit_code == 0, done.output
-    with Engine.open(tmp_path / "new.clew") as engine:
-        assert (engine.status().embedder, engine.status().documents) == ("hashed", 3)
 
 
 def test_a_damaged_record_gets_its_width_back(tmp_path: Path) -> None:

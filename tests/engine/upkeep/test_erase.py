@@ -4,7 +4,6 @@ There are 60 canaries, 1,000 in `make soak` (`-s` prints the numbers), spread ov
 chat sessions, staged vectors and caches.
 """
 
-import json
 import re
 import subprocess
 import sys
@@ -438,21 +437,6 @@ def test_saved_chats_lose_what_they_quote(place: Place) -> None:
         assert [message.text for message in work.messages] == ["what lifts nine tons?", "[erased]"]
         assert "The tide turns at noon." in sea.messages[1].text
         assert "crane" not in work.numbers
-    assert not place.count_places(canary(1))
-
-
-def test_chats_in_files_of_an_earlier_version_lose_it_too(tmp_path: Path) -> None:
-    place, home = Place(tmp_path / "team.clew"), tmp_path / "team.clew" / "default" / "sessions"
-    with open_engine(place) as engine:
-        engine.add_documents([Document("crane", f"The crane {canary(1)} lifts nine tons."), Document("tide", "Noon.")])
-        home.mkdir()
-        turns = [{"role": "user", "text": "what lifts?"}, {"role": "assistant", "text": f"It is {canary(1)}."}]
-        (home / "work.json").write_text(json.dumps({"documents": ["crane"], "turns": turns}))
-        (home / "work.1.new").write_text(f'{{"documents": [], "turns": [{{"text": "{canary(1)}', encoding="utf-8")
-        (home / "mine.txt").write_text("Of the tide.")
-        assert engine.erase(["crane"]).sessions == 2
-        assert [message.text for message in engine.chat("work").messages] == ["what lifts?", "[erased]"]
-        assert [file.name for file in home.iterdir()] == ["mine.txt"]
     assert not place.count_places(canary(1))
 
 

@@ -147,7 +147,7 @@ def test_a_folder_is_kept_up_from_the_command_line(tmp_path: Path, monkeypatch: 
         with pytest.raises(SettingsError, match="sees a part of the collection"):
             engine.within(Filter(documents=frozenset({"d1"}))).enqueue_maintenance()
     started: list[object] = []
-    monkeypatch.setattr("clew.surface.cli.worker.start_worker", started.append)  # the worker is the one below
+    monkeypatch.setattr("clew.surface.cli.commands.jobs.start_worker", started.append)  # the worker is the one below
     run = CliRunner().invoke
     own = ["--path", folder, "--embedder", "hashed"]
     queued = run(app, [*own, "jobs", "maintain", "--json"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import clew
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document, Section
-from clew.index.chunk.blocks import find_document_blocks
+from clew.index.chunk.atoms import find_document_blocks
 from clew.index.chunk.pages import (
     count_characters,
     estimate_token_counts,

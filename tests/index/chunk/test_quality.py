@@ -9,7 +9,7 @@ from clew import Document, Engine, Extensions, Message, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk
-from clew.index.chunk.blocks import PARAGRAPH
+from clew.index.chunk.atoms import PARAGRAPH
 from clew.index.chunk.build import assign_spans_to_sections, build_chunks_from_spans
 from clew.index.chunk.pages import count_characters, drop_poor_chunks, make_structure_chunker, merge_small_chunks
 from clew.index.read.text.markdown import read_markdown

@@ -10,7 +10,7 @@ from clew.core.errors import SettingsError
 from clew.core.settings import IngestionConfig
 from clew.core.types import Chunk, Document, Section
 from clew.index.chunk import make_chunker
-from clew.index.chunk.blocks import find_document_blocks
+from clew.index.chunk.atoms import find_document_blocks
 from clew.index.chunk.pages import count_characters, make_structure_chunker
 from clew.index.read import TextReader
 from clew.index.read.text.code import read_code

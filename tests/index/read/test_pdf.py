@@ -10,6 +10,7 @@ from clew.core.types import Document
 from clew.index.read.blocks import SourceBlock
 from clew.index.read.pdf import document as pdf
 from clew.index.read.pdf import ocr
+from clew.index.read.pdf.document import drop_repeated_headers, join_split_words, order_by_raw_lines, split_off_headings
 from clew.index.read.pdf.lines import (
     find_hyphen_joins,
     find_running_lines,
@@ -19,7 +20,6 @@ from clew.index.read.pdf.lines import (
     parse_structured_page,
     remove_edge_lines,
 )
-from clew.index.read.pdf.repairs import drop_repeated_headers, join_split_words, order_by_raw_lines, split_off_headings
 from clew.index.read.pdf.rulings import place_ruled_tables
 
 Line = tuple[int, str]  # size of the type, words

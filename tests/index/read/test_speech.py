@@ -11,7 +11,7 @@ from clew.core.time import find_second, format_seconds, select_times
 from clew.index.read import read_file
 from clew.index.read.office import recordings
 from clew.index.read.office.recordings import Said, is_speech_installed, make_transcript, read_speech
-from clew.surface.cli.answer_output import format_source
+from clew.surface.cli.commands.chat import format_source
 
 TALK = Path(__file__).parent / "recordings" / "talk.ogg"
 needs_speech = pytest.mark.skipif(not is_speech_installed(), reason="faster-whisper or its model is not installed")

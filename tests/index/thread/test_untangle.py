@@ -13,12 +13,12 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.types import Message
 from clew.index.thread.untangle import INPUTS, infer_reply_parents, load_default_net, parse_net_weights
-from clew.index.thread.untangle.cues import extract_message_cues
 from clew.index.thread.untangle.features import (
     MESSAGE_FEATURES,
     PAIR_FEATURES,
     REACH,
     ChannelWindow,
+    extract_message_cues,
     extract_reply_features,
 )
 from studies.untangling.weights import format_net_as_json

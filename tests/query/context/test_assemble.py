@@ -18,7 +18,7 @@ from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
 from clew.query.context.assemble import MIN_COPY_CHARS, NEIGHBOUR, SECTION, build_context
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE
-from clew.query.context.format import RENDERERS
+from clew.query.context.format.renderers import RENDERERS
 from tests.soak import choose_runs
 
 BUDGETS = choose_runs(few=1000, many=5000)  # with each counter

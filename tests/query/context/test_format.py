@@ -16,11 +16,17 @@ from clew.core.cite import MergedChunk
 from clew.core.errors import SettingsError
 from clew.core.settings import ContextConfig, FormatterConfig
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.context.format import RENDERERS, ContextFormatter, RenderInput, number_documents
 from clew.query.context.format.escape import ReservedLines, escape_tag, unescape_tag
-from clew.query.context.format.formatter import ENTRY_LINES
+from clew.query.context.format.formatter import ENTRY_LINES, ContextFormatter
 from clew.query.context.format.messages import MESSAGE_LINES
-from clew.query.context.format.renderers import BASE_LINES, POST_LINES, THREAD_LINES
+from clew.query.context.format.renderers import (
+    BASE_LINES,
+    POST_LINES,
+    RENDERERS,
+    THREAD_LINES,
+    RenderInput,
+    number_documents,
+)
 from clew.query.context.merge import ChunkMerger, as_merged_chunk
 
 PATH = ["One", "Two", "Three"]

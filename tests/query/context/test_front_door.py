@@ -8,7 +8,7 @@ import pytest
 
 from clew import Context, Document, Engine, Settings
 from clew.core.settings import ContextConfig, FormatterConfig, IngestionConfig
-from clew.query.context.format import ContextFormatter
+from clew.query.context.format.formatter import ContextFormatter
 from clew.query.context.merge import ChunkMerger
 
 SIZES = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))

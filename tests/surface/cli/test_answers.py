@@ -43,7 +43,7 @@ def test_as_json_and_its_citations_check(clew: Clew) -> None:
     assert shape["usage"]["calls"] == 0
     file = clew.folder / "answer.json"
     file.write_text(done.out, encoding="utf-8")
-    assert clew("citations", "check", str(file)).out == "1 of 1 answers have valid citations\n"
+    assert clew("check", str(file)).out == "1 of 1 answers have valid citations\n"
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_a_terminal_shows_that_it_is_searching_until_the_answer_comes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from clew.core.trace import Trace
-    from clew.surface.cli.answer_output import SentencePrinter
+    from clew.surface.cli.commands.chat import SentencePrinter
 
     printer = SentencePrinter()
     with printer.searching():

@@ -138,7 +138,6 @@ def test_plan_names_what_fails_and_estimates_the_time(fresh: Clew) -> None:
 
 
 def test_contexts_and_summaries_are_options(fresh: Clew) -> None:
-    assert "--no-summaries was removed: there are none" in fresh("add", "pages", "--no-summaries").err
     fresh("add", "pages")
     assert not any(each["summary"] for each in fresh("list", "--json").json["documents"])
     assert fresh("backfill", "--json").json["embedded"] == 0
@@ -193,7 +192,6 @@ def test_a_ceiling_of_cost_stops_the_work(fresh: Clew) -> None:
     status = fresh("status", "--json").json
     assert status["pending"] == status["chunks"] > 0
     assert f"0 of {status['chunks']} chunks are searchable by meaning, the others by words" in fresh("status").out
-    assert "--fast was removed: every `add` stores words first" in fresh("add", "--fast", "pages").err
     assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0
 
 

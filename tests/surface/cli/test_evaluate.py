@@ -108,7 +108,6 @@ def test_a_wrong_line_of_the_file_is_named(judged: Clew) -> None:
         (["--set", "search.dept=5"], "did you mean search.depth?"),
         (["--set", "search.depth"], "NAME=VALUE"),
         (["--set", "embedder.name=hashed:64"], "make another collection with it"),
-        (["--strategy", "late"], "late interaction was removed; use rerank"),
         (["--set", "search.depth=deep"], "a whole number"),
         (["--strategy", "magic"], "there is no strategy 'magic'"),
         (["--measure", "beauty"], "no measure 'beauty'"),
@@ -197,18 +196,3 @@ def test_a_setting_is_tuned_used_and_rolled_back(fresh: Clew) -> None:
     assert "not kept: nothing that was tried is better" in none.out
     assert fresh("tune").code == 2
     assert fresh("tune", "boxes.jsonl", "--try", "ingestion.chunk_size=99").code == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        (("questions.jsonl", "--ray", "auto"), "an evaluation asks in one process"),
-        (("run", "questions.jsonl", "--workers=2"), "an evaluation asks in one process"),
-        (("show", "--plots", "plots"), "the page draws the plots"),
-    ],
-)
-def test_a_removed_option_names_what_takes_its_place(judged: Clew, words: tuple[str, ...], instead: str) -> None:
-    done = judged("evaluate", *words)
-    assert (done.code, done.out) == (2, "")
-    assert "was removed: " in done.err
-    assert instead in done.err

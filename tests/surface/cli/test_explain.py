@@ -1,4 +1,4 @@
-"""why-not and citations check through the command line."""
+"""why-not and check through the command line."""
 
 import json
 from pathlib import Path
@@ -50,19 +50,19 @@ def test_citations_of_past_answers_are_checked(fresh: Clew, tmp_path: Path) -> N
     shapes = [clew("context", QUERY, "-k", "1", "--json").json, clew("context", "soup", "-k", "1", "--json").json]
     kept = tmp_path / "answers.jsonl"
     kept.write_text("\n".join(json.dumps(shape) for shape in shapes))
-    whole = clew("citations", "check", str(kept))
+    whole = clew("check", str(kept))
     assert (whole.code, whole.out) == (0, "2 of 2 answers have valid citations\n")
     clew("drop", "pages/lunch.md")
-    done = clew("citations", "check", str(kept))
+    done = clew("check", str(kept))
     assert done.code == 8
-    assert clew("citations", "check", str(kept), "--json").code == 8
+    assert clew("check", str(kept), "--json").code == 8
     kept_alone = tmp_path / "one.json"
     kept_alone.write_text(json.dumps(shapes[0]))
-    assert clew("citations", "check", str(kept_alone)).code == 0
+    assert clew("check", str(kept_alone)).code == 0
     assert clew("check", "-", stdin=kept_alone.read_text()).code == 0
     assert done.out.splitlines()[0].startswith("gone: soup  pages/lunch.md  ")
     assert done.out.splitlines()[-1] == "1 of 2 answers have valid citations"
-    checked = clew("citations", "check", str(kept), "--json").json["answers"]
+    checked = clew("check", str(kept), "--json").json["answers"]
     assert [(one["question"], one["stands"]) for one in checked] == [(QUERY, True), ("soup", False)]
     assert checked[1]["citations"][0]["standing"] == "gone"
 
@@ -79,10 +79,10 @@ def test_a_file_without_citations_is_refused(clew: Clew, tmp_path: Path) -> None
     }
     for text, words in cases.items():
         (tmp_path / "bad.json").write_text(text)
-        done = clew("citations", "check", str(tmp_path / "bad.json"))
+        done = clew("check", str(tmp_path / "bad.json"))
         assert done.code == 4, text
         assert words in done.err
-    assert clew("citations", "check", str(tmp_path / "none.json")).code == 4
+    assert clew("check", str(tmp_path / "none.json")).code == 4
 
 
 def test_how_a_context_is_written(clew: Clew) -> None:

@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from clew import Engine, Job
-from clew.surface.cli.worker import make_environment
+from clew.surface.cli.commands.jobs import make_environment
 from clew.surface.settings.load import load_invocation
 from tests.engine.conftest import STORES
 from tests.surface.cli.conftest import Clew

@@ -15,7 +15,7 @@ import pytest
 
 from clew.core.answer import AnswerSentence
 from clew.core.events import AnswerEvent, SentenceEvent, StepStartEvent, TokenEvent, VerdictEvent
-from clew.surface.cli.answer_output import SentencePrinter
+from clew.surface.cli.commands.chat import SentencePrinter
 from tests.drivers.llm.test_stream import END, Reply, Server, make_event, server
 from tests.engine.answers.test_streaming import make_call, make_tool_turn
 

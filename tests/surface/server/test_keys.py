@@ -131,26 +131,6 @@ def test_a_server_asks_for_its_keys_wherever_it_is_started(
         assert found.json()["hits"]
 
 
-@pytest.mark.parametrize("kind", ["folder", "lance", "current folder", "server.folder"])
-def test_a_server_does_not_start_beside_keys_of_an_earlier_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    store = str(tmp_path / "lake") if kind == "folder" else f"lance://{tmp_path}/lake"
-    folder = tmp_path / {"current folder": ".clew-server", "server.folder": "own"}.get(kind, "lake/.server")
-    if kind == "server.folder":
-        monkeypatch.setenv("CLEW_SERVER__FOLDER", str(folder))
-    folder.mkdir(parents=True)
-    (folder / "keys.json").write_text('{"format": 1, "keys": []}')
-    for words in (["--path", store, "keys"], ["--path", store, "keys", "add", "ada"], ["--path", store, "serve"]):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 2
-        assert f"{folder}/keys.json has keys of an earlier version" in " ".join(done.stderr.split())
-    (folder / "keys.json").unlink()
-    run(store, "add", "admin")
-    assert "admin" in run(store).stdout
-
-
 @pytest.mark.slow
 def test_a_server_says_which_keys_it_uses(folder: Path) -> None:
     def read_start() -> str:

@@ -32,12 +32,6 @@ def test_a_conversation_may_be_rows_of_a_table_or_turns_of_a_chat(shared: Runnin
     assert others == [first, first]
 
 
-def test_a_strategy_that_was_removed_says_what_takes_its_place(shared: Running) -> None:
-    reply = shared.post("/v1/search", {"query": "build server", "strategy": "late"})
-    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
-    assert "late interaction was removed; use rerank" in reply.json()["error"]["message"]
-
-
 @pytest.mark.slow
 def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
     reply = shared.get("/v1/documents?limits=3")

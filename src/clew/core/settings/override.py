@@ -9,27 +9,6 @@ from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type
 from clew.core.suggest import HIDDEN, format_suggestion, mask_secrets
 
-# Settings that became constants.
-_CONSTANTS = (
-    "agent.guided context.neighbour_worth context.section_share flow.after flow.before flow.each_kind "
-    "jobs.max_attempts scoring.chain_share scoring.related_channels scoring.style_messages scoring.style_threads "
-    "search.max_query_chars search.rrf_k server.body_timeout server.max_connections server.max_json "
-    "server.max_waiting session.max_documents store.exact_limit threads.before_chars threads.gap_hours"
-)
-# What takes the place of a setting that was removed.
-REMOVED: Mapping[str, str] = {
-    **dict.fromkeys(_CONSTANTS.split(), "its former default always applies"),
-    "llm.input_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
-    "llm.output_price": 'give llm.prices a line such as "openai:gpt-4o-mini 0.15 0.60"',
-    "scoring.style_tokens": "give `tokens` to style_prompt",
-    "ingestion.late": "late interaction was removed; use the strategy rerank",
-    "ingestion.summary": 'who makes summaries is said by ingestion.summaries: "extractive" or "llm"',
-    "embedder.dim": 'shorter vectors were removed; store.vectors = "half" makes a collection smaller',
-    "embedder.int8": 'it is store.vectors = "half" now',
-    "embedder.fast": "every `add` stores words first, so that all is found at once; vectors follow",
-    "store.replica": "give the collection an address with several hosts, such as postgresql://a,b/docs",
-}
-
 
 def flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Flatten a tree of settings to its values, each with its dotted name."""
@@ -61,8 +40,7 @@ def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings
     for name, value in values.items():
         if name not in known:
             near = format_suggestion(name, known, max_names=1, cutoff=0.6)
-            hint = REMOVED.get(name) or near or "docs/settings.md lists them"
-            raise SettingsError(f"{name} is not a setting; {hint}")
+            raise SettingsError(f"{name} is not a setting; {near or 'docs/settings.md lists them'}")
         table, _, field = name.partition(".")
         settings = replace(settings, **{table: replace(getattr(settings, table), **{field: value})})
     return settings

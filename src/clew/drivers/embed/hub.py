@@ -20,7 +20,7 @@ from clew.core.errors import DriverFailed, DriverMissing, NotFound, SettingsErro
 from clew.core.protocols import Embedder, Role
 from clew.core.settings import Device, EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.card import read_model_card
+from clew.drivers.embed.onnx import read_model_card
 from clew.drivers.onnx import DEFAULT_MAX_TOKENS
 from clew.drivers.tokenizer import replace_surrogates
 from clew.drivers.windows import join_windows, split_windows

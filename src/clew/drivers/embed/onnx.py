@@ -6,19 +6,95 @@ nothing at 250 tokens, 3 % at 60 and 14 % at 20, because each core works on a te
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.errors import SettingsError
+from clew.core.errors import DriverMissing, SettingsError
 from clew.core.protocols import Role
 from clew.core.settings import Device, EmbedderConfig
 from clew.core.types import Matrix, Vector
-from clew.drivers.embed.card import ModelCard, pool_tokens, read_model_card
-from clew.drivers.onnx import OnnxModel, find_package_folder, run_in_batches, run_parallel_longest_first
+from clew.drivers.onnx import (
+    DEFAULT_MAX_TOKENS,
+    OnnxModel,
+    find_package_folder,
+    read_json_object,
+    read_max_tokens,
+    run_in_batches,
+    run_parallel_longest_first,
+)
 from clew.drivers.windows import join_windows
+
+Pooling = Literal["cls", "mean", "max", "lasttoken", "weightedmean"]
+# As sentence-transformers spells them. A sum over the root of the length is a mean once it is of unit length.
+_POOLINGS: dict[str, Pooling] = {
+    "cls": "cls",
+    "mean": "mean",
+    "max": "max",
+    "mean_sqrt_len_tokens": "mean",
+    "weightedmean": "weightedmean",
+    "lasttoken": "lasttoken",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """How to use an embedding model: the pooling of its token vectors, its limit, and the prefix for each role."""
+
+    name: str
+    pooling: Pooling = "mean"
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    min_similarity: float = 0.0
+
+
+def read_model_card(folder: Path, *, name: str) -> ModelCard:
+    """Return the card by the files of a folder, with the usual values where they say nothing."""
+    config = read_json_object(folder / "config_sentence_transformers.json")
+    prompts = config.get("prompts") or {}
+    usual = prompts.get(config.get("default_prompt_name"), "")
+    return ModelCard(
+        name=name,
+        pooling=_read_pooling(folder / "1_Pooling" / "config.json"),
+        max_tokens=read_max_tokens(folder),
+        query_prefix=prompts.get("query", usual),
+        passage_prefix=prompts.get("passage", prompts.get("document", usual)),
+    )
+
+
+def pool_tokens(rows: NDArray[np.float32], pooling: Pooling) -> Vector:
+    """Pool the vectors of the tokens into one, not normalised."""
+    pooled: Vector
+    match pooling:
+        case "cls":
+            pooled = rows[0]
+        case "lasttoken":
+            pooled = rows[-1]
+        case "max":
+            pooled = rows.max(axis=0)
+        case "weightedmean":  # a later token has seen more in a model that reads from left to right
+            pooled = np.average(rows, axis=0, weights=np.arange(1, len(rows) + 1)).astype(np.float32)
+        case "mean":
+            pooled = rows.mean(axis=0)
+    return pooled
+
+
+def _read_pooling(path: Path) -> Pooling:
+    config = read_json_object(path)
+    named = config.get("pooling_mode")  # newer files have a word, or several; older ones a switch for each
+    if named is None:
+        switches = (key.removeprefix("pooling_mode_") for key, is_on in config.items() if is_on is True)
+        named = [key if key in _POOLINGS else key.removesuffix("_tokens").removesuffix("_token") for key in switches]
+        named = [key for key in named if key in _POOLINGS] or "mean"
+    words = [named] if isinstance(named, str) else list(named)
+    if len(words) != 1 or words[0] not in _POOLINGS:
+        raise DriverMissing(f"{path} says {', '.join(map(str, words))}; Clew pools by one of {', '.join(_POOLINGS)}")
+    return _POOLINGS[words[0]]
+
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 

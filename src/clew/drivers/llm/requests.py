@@ -5,7 +5,6 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import AttemptFailed, SettingsError
@@ -62,9 +61,7 @@ class ConcurrencyLimit:
         while not self._semaphore.acquire(blocking=False):
             await asyncio.sleep(POLL_SECONDS)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._semaphore.release()
 
 

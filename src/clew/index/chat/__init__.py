@@ -96,7 +96,7 @@ def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExp
     if suffix in (".jsonl", ".ndjson") and is_jsonl_export(file):
         return ChatExport("messages", path, partial(read_jsonl_export, file))
     if suffix == ".txt" and is_whatsapp_export(file):
-        return ChatExport("whatsapp", path, partial(_read_whatsapp_file, file, derive_channel_name(file, place=path)))
+        return ChatExport("whatsapp", path, partial(read_whatsapp_export, file, derive_channel_name(file, place=path)))
     if suffix in _MAILBOX_SUFFIXES and is_mbox(file):
         return ChatExport("mbox", path, partial(read_mbox, file))
     return None
@@ -167,11 +167,7 @@ def _find_whatsapp_root(tree: ExportTree) -> ExportTree | None:
 
 def _read_whatsapp_tree(path: Path, root: ExportTree, notes: ExportNotes) -> Channels:
     file = _find_whatsapp_text(root)
-    return _read_whatsapp_file(file, derive_channel_name(file, place=path), notes) if file is not None else iter(())
-
-
-def _read_whatsapp_file(file: ExportFile, channel: str, notes: ExportNotes) -> Channels:
-    return read_whatsapp_export(file, channel=channel, notes=notes)
+    return read_whatsapp_export(file, derive_channel_name(file, place=path), notes) if file is not None else iter(())
 
 
 def _find_discord_root(tree: ExportTree) -> ExportTree | None:

@@ -223,7 +223,8 @@ def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
         if part.get_content_type() == "text/html":
             blocks = parse_html(text, uri=uri).blocks
             text = "\n\n".join(
-                _mark_lines_as_quoted(block.text) if block.kind == "quote" else block.text for block in blocks
+                re.sub("^", "> ", block.text, flags=re.MULTILINE) if block.kind == "quote" else block.text
+                for block in blocks
             )
         else:
             text = _ESCAPED_FROM.sub(r"\1", text.replace("\r\n", "\n"))
@@ -238,10 +239,6 @@ def _list_attachments(mail: EmailMessage) -> list[str]:
     except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
         return []
     return [n.format_attachment_placeholder("file", name) for name in names if name]
-
-
-def _mark_lines_as_quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.split("\n"))
 
 
 def strip_quoted_lines(text: str) -> str:

@@ -25,16 +25,10 @@ _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json", re.IGNORECASE)
 _TIMESTAMP = re.compile(r'"ts"\s*:\s*"\d+\.\d+"')  # every entry of a day has one, and it tells if the JSON is broken
 # Messages of people and bots; every other subtype is a notice of Slack itself.
 _MESSAGE_SUBTYPES = frozenset(
-    {
-        "",
-        "bot_message",
-        "me_message",
-        "thread_broadcast",
-        "reply_broadcast",
-        "file_share",
-        "file_comment",
-        "file_mention",
-    }
+    (
+        *("", "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment"),
+        *("file_mention",),
+    )
 )
 
 

@@ -151,9 +151,7 @@ def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
     return place.parent.name or "chat" if place.name == _IPHONE_FILE else place.stem
 
 
-def read_whatsapp_export(
-    file: ExportFile, *, channel: str, notes: n.ExportNotes
-) -> Iterator[tuple[str, list[Message]]]:
+def read_whatsapp_export(file: ExportFile, channel: str, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield the chat with its messages.
 
     The text has no ids: they are made of the time, the position among the messages of that time, and a digest of author

@@ -14,7 +14,7 @@ from clew.core.protocols import Chunker, Enricher
 from clew.core.thread import is_thread
 from clew.core.time import get_times, select_times
 from clew.core.types import Chunk, Document
-from clew.index.chunk.blocks import ChunkBlock, get_sections_or_whole
+from clew.index.chunk.atoms import ChunkBlock, get_sections_or_whole
 from clew.index.read.text.front_matter import to_json_meta
 
 FRONT_MATTER_LINES = "front_matter_lines"  # in Document.meta: lines of the file before its text

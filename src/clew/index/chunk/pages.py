@@ -19,12 +19,16 @@ from clew.core.protocols import Chunker
 from clew.core.text import estimate_tokens, tokenize_words
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import (
+    PARAGRAPH,
     SEPARATE,
     Atom,
+    ChunkBlock,
     Span,
     TokenCounter,
     check_size_and_overlap,
     count_tokens,
+    find_document_blocks,
+    get_sections_or_whole,
     make_exact_token_check,
     make_token_sum_check,
     pack_atoms,
@@ -32,7 +36,6 @@ from clew.index.chunk.atoms import (
     split_oversized_atoms,
     split_oversized_spans,
 )
-from clew.index.chunk.blocks import PARAGRAPH, ChunkBlock, find_document_blocks, get_sections_or_whole
 from clew.index.chunk.build import (
     ChunkSpan,
     assign_chunk_indexes_and_ids,

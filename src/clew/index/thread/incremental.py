@@ -12,23 +12,353 @@ again from the stored ones.
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from time import monotonic
 
 import numpy as np
 
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
+from clew.core.filter import Filter
+from clew.core.ids import make_document_id
 from clew.core.protocols import Embedder, WritableStore
 from clew.core.report import Report, SourceFailure
-from clew.core.settings import Settings
+from clew.core.settings import Settings, ThreadConfig
 from clew.core.stored import SLICE
-from clew.core.thread import fill_in_message, make_first_chunk_id
+from clew.core.thread import Waiting, fill_in_message, make_first_chunk_id
+from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Message, Vector
 from clew.index.add.embed import embed_texts
 from clew.index.chunk.messages import chunk_messages
-from clew.index.thread.draft import Draft, PlannedEdit, plan_edit
-from clew.index.thread.plan import ThreadPlanner
-from clew.index.thread.threads import check_messages, explain_id_clash
+from clew.index.thread.draft import Draft, Entry, PlannedEdit, plan_edit
+from clew.index.thread.threads import check_messages, explain_id_clash, find_reply_parents, sort_messages_as_sent
+
+RECENT_CHUNKS = 100  # the latest chunks of a channel, among which parents are looked for
+
+
+@dataclass(slots=True)
+class Plan:
+    """Threads that change together, and the messages that they change for."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    added: list[Message] = field(default_factory=list)
+    changed: list[Message] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A new message, the thread that it joins, and the messages there and elsewhere that wait for it."""
+
+    message: Message
+    doc_id: str
+    parent: str | None
+    guessed: bool
+    awaits: str | None
+    waiting: Sequence[Waiting]
+
+
+class DraftSet:
+    """The drafts of one plan, and which of them belong together."""
+
+    def __init__(self, store: WritableStore, reach: int) -> None:
+        self._store, self._reach = store, reach
+        self._drafts: dict[str, Draft] = {}
+        self._named: dict[str, set[str]] = {}
+        self._plans: dict[str, Plan] = {}
+
+    def open(self, doc_id: str, channel: str, ids: Iterable[str] | None) -> Draft:
+        """Return the draft of a thread, with the part around some messages; None: of a new thread."""
+        draft = self._drafts[doc_id] = Draft(doc_id, channel)
+        self._plans[doc_id] = Plan([draft])
+        self._named[doc_id] = set(ids or ())
+        if ids is not None:
+            draft.load(self._store, self._named[doc_id], reach=self._reach)
+        return draft
+
+    def list_plans(self) -> list[Plan]:
+        """List the plans that change anything."""
+        plans = {id(plan): plan for plan in self._plans.values()}
+        for plan in plans.values():
+            plan.drafts = [draft for draft in plan.drafts if draft.touched or draft.removed]
+        return [plan for plan in plans.values() if plan.drafts]
+
+    def add(self, arrival: Arrival) -> None:
+        """Put a new message into its thread; waiting messages become its answers, and join it."""
+        draft = self._drafts[arrival.doc_id]
+        if arrival.parent is not None:  # it may have moved with one that came before
+            draft = self._find_draft(arrival.parent, arrival.doc_id)
+        message = replace(arrival.message, reply_to=arrival.parent)
+        if arrival.parent is None and draft.part is not None:
+            if draft.touched or draft.removed:
+                draft.load_rest(self._store, reach=self._reach)
+            else:
+                first = next(iter(draft.entries))
+                self._named[draft.doc_id].add(first)  # those after it are embedded with the new one
+                draft.load(self._store, self._named[draft.doc_id], reach=self._reach)
+            draft.prepend(message, awaits=arrival.awaits)
+        else:
+            draft.append(message, guessed=arrival.guessed, awaits=arrival.awaits)
+        self._plans[draft.doc_id].added.append(arrival.message)
+        for waiting in arrival.waiting:
+            source = self._find_draft(waiting.message, waiting.doc_id)
+            entry = source.entries[waiting.message]
+            answer = Entry(entry.number, replace(entry.message, reply_to=message.id))
+            if source is draft and draft.entries[message.id].number < entry.number:
+                draft.put(answer)
+                continue
+            if source is draft and self._is_circle(draft, waiting.message, message.id):
+                answer = replace(answer, message=replace(entry.message, reply_to=None))
+            self._attach(answer, source, draft)
+
+    def change(self, message: Message, doc_id: str, replies: Mapping[str, str], store: WritableStore) -> None:
+        """Replace a stored message by one with the same id, if anything of it differs."""
+        draft = self._find_draft(message.id, doc_id)
+        entry = draft.entries[message.id]
+        new = _apply_edit(message, entry)
+        target = draft
+        stated = message.reply_to if message.reply_to != message.id else None
+        if stated is not None and stated not in (entry.awaits, None if entry.guessed else entry.message.reply_to):
+            if stated in replies:
+                home = self._find_draft(stated, replies[stated])
+                if home is not draft or not self._is_circle(draft, message.id, stated):
+                    text = replace(new.message, reply_to=stated)
+                    new, target = replace(new, message=text, guessed=False, awaits=None), home
+            else:
+                waiting = store.waiting_messages([stated], message.channel).get(stated, [])
+                new = replace(new, message=replace(new.message, reply_to=None), guessed=False, awaits=stated)
+                target = self._find_home(draft, message, stated, waiting)
+        if new == entry:
+            return
+        if (new.message.reply_to, new.awaits) == (entry.message.reply_to, entry.awaits):
+            draft.put(new)
+        else:
+            self._attach(new, draft, target)
+        self._plans[target.doc_id].changed.append(message)
+
+    def _find_draft(self, message_id: str, doc_id: str) -> Draft:
+        """Find the draft that has a message now, which may have moved out of the thread that it is stored in."""
+        drafts = (self._drafts[doc_id], *self._drafts.values())
+        if draft := next((each for each in drafts if message_id in each.entries), None):
+            return draft
+        # another process has moved or dropped it
+        raise ConcurrentChange(f"the message {message_id!r} is no longer in the thread {doc_id!r}; try again")
+
+    def _find_home(self, draft: Draft, message: Message, awaited: str, waiting: Sequence[Waiting]) -> Draft:
+        """Find the thread for a message that answers a missing one: of others that wait for it, or one of its own."""
+        for each in waiting:
+            if each.doc_id not in self._drafts:
+                self.open(each.doc_id, message.channel, [each.message])
+            self._drafts[each.doc_id].load_rest(self._store, reach=self._reach)
+        for home in self._drafts.values():
+            others = (entry.message for entry in home.entries.values() if entry.awaits == awaited)
+            if any(other.id != message.id and other.channel == message.channel for other in others):
+                return home
+        draft.load_rest(self._store, reach=self._reach)
+        if len(draft.find_subtree(message.id)) == len(draft.entries):
+            return draft
+        return self._open_new(message)
+
+    def _open_new(self, message: Message) -> Draft:
+        """Open a draft without messages, named after one; with a number if the thread of that name has others."""
+        names = (f"{message.id}~{number}" if number > 1 else message.id for number in count(1))
+        while True:
+            name = next(names)
+            doc_id = make_document_id(f"thread:{message.channel}/{name}")
+            if draft := self._drafts.get(doc_id):
+                draft.load_rest(self._store, reach=self._reach)
+                if not draft.entries:
+                    return draft
+            elif not any(True for _ in self._store.documents(Filter(documents=frozenset({doc_id})))):
+                draft = self.open(doc_id, message.channel, None)
+                draft.name = name
+                return draft
+
+    def _is_circle(self, draft: Draft, message_id: str, parent: str) -> bool:
+        """Return whether a message would answer one that answers it."""
+        draft.load_rest(self._store, reach=self._reach)
+        return parent in draft.find_subtree(message_id)
+
+    def _attach(self, entry: Entry, source: Draft, target: Draft) -> None:
+        """Give a message another parent, or one to wait for, in a thread that it moves to with the answers to it."""
+        message = entry.message
+        parent = target.entries.get(message.reply_to) if message.reply_to else None
+        source.load_rest(self._store, reach=self._reach)
+        for other in list(source.entries.values()):
+            if other.awaits is not None and other.message.reply_to == message.id:  # waited for the same message
+                source.put(replace(other, message=replace(other.message, reply_to=None), guessed=False))
+        if source is not target or (parent is not None and parent.number > entry.number):  # it follows what it answers
+            self._move(source, target, source.find_subtree(message.id))
+        moved = target.entries[message.id]
+        access = moved.message.access if message.access is None else message.access
+        target.put(replace(entry, number=moved.number, message=replace(message, access=access)))
+
+    def _move(self, source: Draft, target: Draft, ids: Sequence[str]) -> None:
+        """Move messages to the end of a thread; both change together."""
+        for message_id in ids:
+            entry = source.take(message_id)
+            target.append(entry.message, guessed=entry.guessed, awaits=entry.awaits)
+        one, other = self._plans[source.doc_id], self._plans[target.doc_id]
+        if one is not other:
+            other.drafts += one.drafts
+            other.added += one.added
+            other.changed += one.changed
+            self._plans.update((draft.doc_id, other) for draft in one.drafts)
+
+
+def _apply_edit(message: Message, entry: Entry) -> Entry:
+    """Return a stored message with its edit applied; author, time, parent and access stay where the edit has none."""
+    old = entry.message
+    new = replace(fill_in_message(message, old), reply_to=old.reply_to, role=old.role)
+    is_same_text = message.text.strip() == old.text.strip()
+    return replace(entry, message=replace(new, text=old.text) if is_same_text else new)
+
+
+class ThreadPlanner:
+    """Plans the changes that messages make to the stored threads."""
+
+    def __init__(self, store: WritableStore, config: ThreadConfig, *, reach: int) -> None:
+        self._store, self._config, self._reach = store, config, reach
+
+    def plan(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Plan]:
+        """Return the plans of all messages; unchanged ones have none.
+
+        stored: The first chunks of those messages, and of those that they answer, as far as they are stored.
+        """
+        homes = {message.id: stored.get(make_first_chunk_id(message.id)) for message in messages}
+        added = [message for message in messages if homes[message.id] is None]
+        differing = [m for m in messages if (chunk := homes[m.id]) and _may_differ(m, chunk)]
+        channels = _list_channels(added)
+        arrivals = [arrival for channel in channels for arrival in self._place_channel(channel, added, stored)]
+        work = DraftSet(self._store, self._reach)
+        replies = self._find_stated_parents(differing, arrivals, stored)
+        self._open_threads(work, arrivals, differing, homes, replies)
+        for arrival in arrivals:
+            work.add(arrival)
+        for message in differing:
+            chunk = homes[message.id]
+            assert chunk
+            work.change(message, chunk.doc_id, replies, self._store)
+        return work.list_plans()
+
+    def _place_channel(self, channel: str, added: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Arrival]:
+        """Return which thread each new message of a channel joins, as they were sent."""
+        new = sort_messages_as_sent(message for message in added if message.channel == channel)
+        own = {message.id for message in new}
+        before = self._load_recent_messages(channel, new, stored)
+        doc_ids = {message.id: doc_id for message, doc_id in before}
+        missing = {m.reply_to for m in new if m.reply_to and m.reply_to not in own and m.reply_to not in doc_ids}
+        waiting = self._store.waiting_messages([*own, *missing], channel)
+        recent = [message for message, _ in before]
+        parents = find_reply_parents(new, config=self._config, before=recent, awaited=waiting.keys())
+        fresh = {message.id: make_document_id(f"thread:{channel}/{message.id}") for message in new}
+        there = {record.id for record in self._store.documents(Filter(documents=frozenset(fresh.values())))}
+        arrivals = []
+        for message, parent in zip(new, parents, strict=True):
+            reply_to = parent.id if parent else None
+            awaits = message.reply_to if message.reply_to in missing else None
+            if parent is None and awaits and waiting.get(awaits):  # others wait for the same message
+                first = waiting[awaits][0]
+                reply_to, doc_ids[first.message] = first.message, first.doc_id
+            if reply_to is not None:
+                home = doc_ids[reply_to]
+            elif message.id in waiting and fresh[message.id] not in there:
+                home = waiting[message.id][0].doc_id
+            else:
+                home = fresh[message.id]
+            doc_ids[message.id] = home
+            is_guess = reply_to is not None and reply_to != message.reply_to
+            arrivals.append(Arrival(message, home, reply_to, is_guess, awaits, waiting.get(message.id, ())))
+        return arrivals
+
+    def _load_recent_messages(
+        self, channel: str, new: Sequence[Message], stored: Mapping[str, Chunk]
+    ) -> list[tuple[Message, str]]:
+        """Load the latest messages of a channel and the stated parents as they were sent, with their document ids.
+
+        The store returns them in the order of writing: an edited one last, those of an export thread by thread.
+        """
+        answered = [stored.get(make_first_chunk_id(message.reply_to)) for message in new if message.reply_to]
+        doc_ids: dict[str, str] = {}
+        found: list[Message] = []
+        for chunk in (*filter(None, answered), *self._store.latest_chunks(channel, RECENT_CHUNKS)):
+            message = _chunk_to_message(chunk)
+            if message.channel == channel and chunk.id == make_first_chunk_id(message.id) and message.id not in doc_ids:
+                doc_ids[message.id] = chunk.doc_id
+                found.append(message)
+        return [(message, doc_ids[message.id]) for message in sort_messages_as_sent(found)]
+
+    def _find_stated_parents(
+        self, changed: Sequence[Message], arrivals: Sequence[Arrival], stored: Mapping[str, Chunk]
+    ) -> dict[str, str]:
+        """Find the threads of the messages that changed ones say they answer, by the id of the answered one."""
+        threads = {arrival.message.id: arrival.doc_id for arrival in arrivals}
+        stated = [m.reply_to for m in changed if m.reply_to and m.reply_to not in threads]
+        channels = {message.reply_to: message.channel for message in changed}
+        for message_id in stated:
+            chunk = stored.get(make_first_chunk_id(message_id))
+            if chunk and chunk.meta.get("channel") == channels[message_id]:
+                threads[message_id] = chunk.doc_id
+        return threads
+
+    def _open_threads(
+        self,
+        work: DraftSet,
+        arrivals: Sequence[Arrival],
+        changed: Sequence[Message],
+        homes: Mapping[str, Chunk | None],
+        replies: Mapping[str, str],
+    ) -> None:
+        """Read the parts of all threads that may change."""
+        named: dict[str, set[str]] = {}
+        channels: dict[str, str] = {}
+        for arrival in arrivals:
+            channels[arrival.doc_id] = arrival.message.channel
+            named.setdefault(arrival.doc_id, set()).update([arrival.parent] if arrival.parent else [])
+            for waiting in arrival.waiting:
+                named.setdefault(waiting.doc_id, set()).add(waiting.message)
+                channels[waiting.doc_id] = arrival.message.channel
+        for message in changed:
+            chunk = homes[message.id]
+            if chunk:
+                named.setdefault(chunk.doc_id, set()).add(message.id)
+                channels[chunk.doc_id] = message.channel
+            if message.reply_to is not None and message.reply_to in replies:
+                named.setdefault(replies[message.reply_to], set()).add(message.reply_to)
+                channels[replies[message.reply_to]] = message.channel
+        there = {record.id for record in self._store.documents(Filter(documents=frozenset(named)))} if named else set()
+        for doc_id, ids in named.items():
+            work.open(doc_id, channels[doc_id], ids if doc_id in there else None)
+
+
+def _list_channels(messages: Iterable[Message]) -> list[str]:
+    return list(dict.fromkeys(message.channel for message in messages))
+
+
+def _may_differ(message: Message, chunk: Chunk) -> bool:
+    """Return whether a message may differ from the stored one, as far as its first chunk says."""
+    meta = chunk.meta
+    if meta.get("total_chunks", 1) > 1 or chunk.text.strip() != message.text.strip():
+        return True
+    if message.reply_to is not None and (meta.get("reply_to") != message.reply_to or meta.get("guessed")):
+        return True
+    if message.access is not None and sorted(message.access) != meta.get("access"):
+        return True
+    is_other_author = bool(message.author) and message.author != meta.get("author", "")
+    return is_other_author or (message.at is not None and to_iso(message.at) != to_iso(chunk.at))
+
+
+def _chunk_to_message(chunk: Chunk) -> Message:
+    """Return the message that a first chunk belongs to."""
+    meta = chunk.meta
+    return Message(
+        chunk.text,
+        author=str(meta.get("author", "")),
+        at=chunk.at,
+        id=str(meta.get("message", "")),
+        channel=str(meta.get("channel", "")),
+        reply_to=meta.get("reply_to"),
+    )
+
 
 MAX_ATTEMPTS = 200  # to write a thread that others write to at the same time; each fails because another succeeded
 MAX_FAILURES = 3  # texts in a row that the model may fail at

@@ -78,7 +78,8 @@ def extract_quotes(
     if llm is None:
         return DocumentQuotes(document, tuple(sorted(find_sentences(document, query))))
     parts = split_into_windows(document.text, window)
-    prompts = [_build_quote_prompt(_format_part(document, part), query) for part in parts]
+    texts = (escape_tag(_format_part(document, part), "document") for part in parts)
+    prompts = [f"<document>\n{text}\n</document>\n\nQuestion: {query}\nQuotes:" for text in texts]
     with step("read") as trace:
         replies = llm.complete_many(prompts, system=SYSTEM, max_tokens=max_tokens, max_concurrent=max_concurrent)
         found: set[Span] = set()
@@ -128,10 +129,6 @@ def _format_part(document: Document, part: Span) -> str:
     return "\n\n".join(
         said_by + MESSAGE_LINES.escape(text.strip()) for said_by, text in split_by_message(document, part)
     )
-
-
-def _build_quote_prompt(text: str, query: str) -> str:
-    return f"<document>\n{escape_tag(text, 'document')}\n</document>\n\nQuestion: {query}\nQuotes:"
 
 
 def _locate_quote(quote: str, text: str, low: int, high: int) -> Span | None:

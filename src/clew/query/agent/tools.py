@@ -25,8 +25,8 @@ from clew.query.agent.lookup import find_document_by_title, format_title_list, g
 from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_document_text
 from clew.query.answer.passages import NumberedPassage, Span, number_passages
 from clew.query.answer.write import NOT_FOUND_REPLY
-from clew.query.context.format import wrap_context
 from clew.query.context.format.escape import escape_tag, to_one_line
+from clew.query.context.format.formatter import wrap_context
 from clew.query.context.format.messages import format_document_text
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route
@@ -156,17 +156,7 @@ TOOL_NAMES = (
     "retrieve_full_document",
     "read_document",
 )
-TOOL_BY_STRATEGY = {
-    "hybrid": "search_knowledge_base",
-    "semantic": "search_knowledge_base",
-    "lexical": "search_knowledge_base",
-    "chunked": "search_knowledge_base",
-    "multi_query": "search_with_multi_query",
-    "rerank": "search_with_reranking",
-    "self_reflective": "search_with_self_reflection",
-    "document_boost": "search_knowledge_base, then retrieve_full_document with the title that it finds",
-}
-TOOLS_BY_STRATEGY = {
+TOOLS_BY_STRATEGY = {  # of every other it is search_knowledge_base
     "multi_query": ("search_with_multi_query",),
     "rerank": ("search_with_reranking",),
     "self_reflective": ("search_with_self_reflection",),
@@ -403,7 +393,8 @@ def build_instructions(route: Route, *, is_requested: bool, known_documents: Map
 
     `is_requested` says that the user named the strategy; `known_documents` are the titles numbered in this session.
     """
-    tool = TOOL_BY_STRATEGY.get(route.strategy, TOOL_BY_STRATEGY["hybrid"])
+    tool = ", then ".join(choose_first_tools(route))
+    tool += " with the title that it finds" if route.strategy == "document_boost" else ""
     begin = f"For this question begin with {tool}: {route.reason}."
     parts = [_RULES, f"The user asks for it: use {tool}." if is_requested else begin]
     if known_documents:

@@ -1,7 +1,7 @@
 """The numbered passages of a context that an answer may cite, each with its text as stored."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -141,13 +141,10 @@ def number_passages(context: Context, read: Read) -> list[NumberedPassage]:
     for number, passage in enumerate(context.passages, 1):
         doc_id = passage.chunks[0].chunk.doc_id
         text = texts[doc_id]
-        pieces = tuple((start, text[start:end]) for start, end in _get_passage_spans(passage))
+        spans = passage.spans or [(hit.chunk.start, hit.chunk.end) for hit in passage.chunks]
+        pieces = tuple((start, text[start:end]) for start, end in spans)
         found.append(NumberedPassage(number, passage, records[doc_id], pieces))
     return found
-
-
-def _get_passage_spans(passage: MergedChunk) -> Sequence[Span]:
-    return passage.spans or [(hit.chunk.start, hit.chunk.end) for hit in passage.chunks]
 
 
 @lru_cache(maxsize=256)  # a quote is searched in every passage

@@ -26,7 +26,8 @@ from clew.core.time import find_second, get_times
 from clew.core.trace import step
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
 from clew.query.context.budget import DUPLICATE, GONE, Candidate, Count, Expand, TokenBudget, expand_nothing
-from clew.query.context.format import Renderer, RenderInput, wrap_context
+from clew.query.context.format.formatter import wrap_context
+from clew.query.context.format.renderers import Renderer, RenderInput
 from clew.query.context.merge import as_merged_chunk, merge_hits
 from clew.query.rank.calibrate import estimate_answer_chances, get_part
 

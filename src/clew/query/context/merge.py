@@ -85,16 +85,7 @@ class _MergePart(NamedTuple):
         return self.hits[0].chunk
 
 
-def _read_no_text(_: str) -> str:
-    return ""
-
-
-def merge_hits(
-    hits: Sequence[Hit],
-    config: MergerConfig,
-    *,
-    text: ReadText = _read_no_text,
-) -> list[MergedChunk]:
+def merge_hits(hits: Sequence[Hit], config: MergerConfig, *, text: ReadText = lambda _: "") -> list[MergedChunk]:
     """Merge hits into passages, document by document; `text` reads the gap between two parts that nearly touch."""
     documents: dict[str, dict[str, Hit]] = {}
     for hit in hits:

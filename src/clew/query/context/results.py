@@ -99,7 +99,7 @@ def group_by_message(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
 def rebuild_message_text(chunks: Iterable[Chunk]) -> str:
     """Return the text of a message from its chunks in any order; overlaps appear once, missing chunks are skipped."""
     text, reach = "", -1
-    for chunk in sorted(chunks, key=_chunk_key):
+    for chunk in sorted(chunks, key=lambda each: (int(each.meta.get("chunk_index", each.index)), each.start, each.id)):
         known = has_position(chunk) and reach >= 0
         if known and chunk.end <= reach:
             continue
@@ -118,7 +118,3 @@ def rebuild_messages(chunks: Iterable[Chunk]) -> list[str]:
             parts.setdefault(str(name), []).append(chunk)
     in_order = sorted(parts, key=lambda name: (to_timestamp(parts[name][0].at) or 0.0, name))
     return [rebuild_message_text(parts[name]) for name in in_order]
-
-
-def _chunk_key(chunk: Chunk) -> tuple[int, int, str]:
-    return int(chunk.meta.get("chunk_index", chunk.index)), chunk.start, chunk.id

@@ -163,20 +163,12 @@ class Sessions:
             session, lambda stored: replace(stored, messages=(*stored.messages, *messages)[-MAX_MESSAGES:])
         ).messages
 
-    def keep(self, session: str, *, documents: Sequence[str] = (), messages: Sequence[Message] = ()) -> None:
-        """Keep a session with the collection until it is dropped; a new one starts with these documents and messages.
-
-        ReadOnlyStore where it cannot be kept.
-        """
-
-        def start(stored: StoredSession) -> StoredSession:
-            is_new = not stored.documents and not stored.messages
-            return replace(stored, documents=tuple(documents), messages=tuple(messages)) if is_new else stored
-
+    def keep(self, session: str) -> None:
+        """Keep a session with the collection until it is dropped; ReadOnlyStore where it cannot be kept."""
         stored = self._load(session)
         if stored is None or not stored.kept:
             (self._store or self._memory).update(
-                session, lambda current: replace(start(self._renew(current)), used=self._clock(), kept=True)
+                session, lambda current: replace(self._renew(current), used=self._clock(), kept=True)
             )
 
     def hold(self, session: str) -> None:

@@ -24,8 +24,8 @@ from clew.core.thread import ThreadView
 from clew.core.types import Message
 from clew.core.window import ContextMessage, StyleProfile
 from clew.query.context.format.renderers import NEXT_LINE
-from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message
 from clew.query.messages.similar import group_by_thread
+from clew.query.messages.window import THREAD_SEPARATOR, cut_middle, format_message
 
 log = logging.getLogger("clew")
 LEVELS = ("simple", "moderate", "advanced")

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import Literal
 
-from clew.core.attribution import GUESSED_REPLY
+from clew.core.attribution import GUESSED_REPLY, format_reply_mark
 from clew.core.filter import Filter
 from clew.core.settings import ScoringConfig, Settings
 from clew.core.suggest import format_count, format_names, format_suggestion
@@ -23,8 +23,7 @@ from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
 from clew.query.context.assemble import split_by_relevance
 from clew.query.context.budget import BUDGET, Count
-from clew.query.context.format.renderers import NEXT_LINE
-from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message, render_threads
+from clew.query.context.format.renderers import NEXT_LINE, THREAD_LINES, format_thread_message
 from clew.query.messages.similar import (
     ReadThread,
     ScoredMessages,
@@ -33,6 +32,59 @@ from clew.query.messages.similar import (
     group_by_thread,
     score_messages,
 )
+
+THREAD_SEPARATOR = "\n\n"
+CUT_MARK = " … "
+HEAD_SHARE = 0.6  # of the text that is left of a message that was cut; the rest is its end
+
+
+def render_threads(threads: Iterable[WindowThread], *, authors: bool = True) -> str:
+    """Render the threads as text, with a blank line between threads.
+
+    Authors and times stand before the messages if `authors`, an arrow before each reply, with a question mark if it was
+    guessed to be one.
+    """
+    texts = []
+    for thread in threads:
+        first, *others = thread.messages
+        lines = [format_message(first.message, authors=authors)]
+        for each in others:
+            mark = format_reply_mark(is_reply=each.message.reply_to is not None, guessed=each.guessed)
+            lines.append(f"{NEXT_LINE}{mark}{format_message(each.message, authors=authors)}")
+        texts.append("".join(lines))
+    return THREAD_SEPARATOR.join(texts)
+
+
+def format_message(message: Message, *, authors: bool) -> str:
+    """Format a message as it is shown, without an arrow."""
+    if authors:
+        return format_thread_message(message.author, message.at, message.text)
+    return THREAD_LINES.escape(message.text.strip())
+
+
+def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
+    """Return the longest beginning and end of a text that fit together, with a mark between them; empty if none do."""
+    text = text.strip()
+    if fits(text):
+        return text
+    low, high = 0, len(text) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(_join_ends(text, middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return _join_ends(text, low) if low else ""
+
+
+def _join_ends(text: str, chars: int) -> str:
+    """Join the beginning and the end of a text, with `chars` characters together, cut between words."""
+    head = text[: round(HEAD_SHARE * chars)]
+    tail = text[len(text) - (chars - len(head)) :]
+    whole_head = head.rsplit(maxsplit=1)[0] if len(head.split()) > 1 and not text[len(head)].isspace() else head
+    whole_tail = tail.split(maxsplit=1)[1] if len(tail.split()) > 1 and not text[-len(tail) - 1].isspace() else tail
+    return f"{whole_head.rstrip()}{CUT_MARK}{whole_tail.lstrip()}".strip()
+
 
 _SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
 _PARENT_SHARE = 0.25  # of the budget, for the beginning and end of a message that is too long to be shown whole

@@ -89,9 +89,7 @@ class Program(ClewGroup):
 
     homes = MappingProxyType(
         {name: _find_home(name, place) for group in GROUPS.values() for name, (place, _) in group.items()}
-        | {"citations": "clew.surface.cli.commands.questions:citations_app"}
     )
-    hidden_names = frozenset({"citations"})  # the former name of `check`
 
     def format_help(self, _: Any, formatter: Any) -> None:
         """Write the commands in groups and the program's own options, within forty lines of eighty columns."""

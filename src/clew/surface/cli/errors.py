@@ -41,7 +41,6 @@ class LazyGroup(TyperGroup):
     """A group that knows of each command where its function or Typer application is, as "module:name"."""
 
     homes: ClassVar[Mapping[str, str]] = {}
-    hidden_names: ClassVar[frozenset[str]] = frozenset()
 
     def list_commands(self, _: Any) -> list[str]:
         """List the names of all commands."""
@@ -50,7 +49,7 @@ class LazyGroup(TyperGroup):
     def get_command(self, _: Any, name: str) -> Any:
         """Return the command of a name, built when it is first asked for; None if there is none."""
         if name in self.homes and name not in self.commands:
-            self.commands[name] = _build_command(name, _load(self.homes[name]), hidden=name in self.hidden_names)
+            self.commands[name] = _build_command(name, _load(self.homes[name]))
         return self.commands.get(name)
 
 
@@ -59,13 +58,13 @@ def _load(home: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _build_command(name: str, found: Any, *, hidden: bool) -> Any:
+def _build_command(name: str, found: Any) -> Any:
     app = found
     if not isinstance(found, typer.Typer):
         app = typer.Typer(add_completion=False)
         app.command(name)(expand_option_groups(found))
     command = get_command(app)
-    command.name, command.hidden = name, hidden
+    command.name = name
     return command
 
 
@@ -101,17 +100,6 @@ SYNONYMS = {
     **dict.fromkeys(("purge", "forget"), "erase"),
     **dict.fromkeys(("backup", "save", "dump"), "export"),
     "whynot": "why-not",
-}
-# Options of an earlier Clew, by command: what takes their place.
-_NO_CLUSTER = "an evaluation asks in one process; only `clew add` and `clew reembed` use a Ray cluster"
-REMOVED_OPTIONS = {
-    ("plan", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
-    ("add", "--no-summaries"): "there are none unless --summaries or ingestion.summaries asks for them",
-    ("add", "--fast"): "every `add` stores words first, so that all is found at once; vectors follow",
-    ("evaluate", "--ray"): _NO_CLUSTER,
-    ("evaluate", "--workers"): _NO_CLUSTER,
-    ("evaluate", "--gpus"): _NO_CLUSTER,
-    ("evaluate", "--plots"): "the page draws the plots (`clew serve`, view Quality), and --json prints their numbers",
 }
 
 # Typer contains its own copy of click. It exports this exception, but not the base class of all usage errors.
@@ -165,8 +153,11 @@ class ClewGroup(LazyGroup):
         name, *rest = args
         name = name if self.get_command(ctx, name) is not None else name.replace("_", "-").lower()
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            known = [each for each in self.list_commands(ctx) if each not in self.hidden_names]
-            near = [SYNONYMS[name]] if name in SYNONYMS else find_close_names(name, known, max_names=2, cutoff=0.6)
+            near = (
+                [SYNONYMS[name]]
+                if name in SYNONYMS
+                else find_close_names(name, self.list_commands(ctx), max_names=2, cutoff=0.6)
+            )
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, [name, *rest])
@@ -224,9 +215,6 @@ def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     text = error.format_message().rstrip(".")
-    option = str(getattr(error, "option_name", ""))
-    if instead := REMOVED_OPTIONS.get(("".join(path.split()[1:2]), option)):
-        text = f"{option} was removed: {instead}"
     message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
     return error.exit_code if error.exit_code != 1 else USAGE_ERROR

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError, SourceError
+from clew.core.settings.types import InvalidValue, check_value_type, describe_type
 from clew.core.types import Message
 from clew.index.read.load import describe_os_error
 from clew.query.messages.table import read_messages_from_table
@@ -79,37 +80,21 @@ def _read_message(row: Any, file: Path, number: int) -> Message:
     return message
 
 
-_FIELDS = {field.name: field for field in fields(Citation)}
-_TEXTS = frozenset({"document", "version", "hash", "quote", "title", "uri", "message", "author"})
-_NUMBERS = frozenset({"start", "end", "page", "line", "second"})
-
-
 def parse_citation(raw: Any) -> Citation:
     """Parse a citation from a JSON object; SettingsError, which says what is wrong with it, if it is not one."""
-
-    def fail(problem: str) -> SettingsError:
-        return SettingsError(f"a citation {problem}")
-
     if not isinstance(raw, dict):
-        raise fail("is not an object")
-    missing = [name for name, field in _FIELDS.items() if field.default is MISSING and raw.get(name) is None]
+        raise SettingsError("a citation is not an object")
+    missing = [each.name for each in fields(Citation) if each.default is MISSING and raw.get(each.name) is None]
     if missing:
-        raise fail(f"has no {', '.join(missing)}")
-    values = {name: raw[name] for name in _FIELDS if raw.get(name) is not None}
+        raise SettingsError(f"a citation has no {', '.join(missing)}")
+    types = get_type_hints(Citation)
+    values = {name: raw[name] for name in types if raw.get(name) is not None}
     for name, value in values.items():
-        if name in _TEXTS and not isinstance(value, str):
-            raise fail(f"has a {name} that is not text")
-        if name in _NUMBERS and (not isinstance(value, int) or isinstance(value, bool)):
-            raise fail(f"has a {name} that is not a whole number")
-    if "section" in values:
-        if not isinstance(values["section"], list) or not all(isinstance(each, str) for each in values["section"]):
-            raise fail("has a section that is not a list of headings")
-        values["section"] = tuple(values["section"])
-    if "at" in values:
         try:
-            values["at"] = datetime.fromisoformat(values["at"])
-        except (TypeError, ValueError):
-            raise fail("has an `at` that is not a time") from None
+            values[name] = datetime.fromisoformat(value) if name == "at" else check_value_type(value, types[name])
+        except (InvalidValue, TypeError, ValueError):
+            wanted = "a time" if name == "at" else describe_type(types[name])
+            raise SettingsError(f"a citation has a field {name} that is not {wanted}") from None
     return Citation(**values)
 
 

@@ -183,10 +183,7 @@ class IngestOptions(Group):
         ),
         "sections": ("sections", True, bool, None, "Add each chapter of a file or page as a document of its own."),
         "include": (
-            "include",
-            None,
-            list[str] | None,
-            "PATTERN",
+            *("include", None, list[str] | None, "PATTERN"),
             "Only files that match, as in .gitignore (repeatable).",
         ),
         "exclude": ("exclude", None, list[str] | None, "PATTERN", "No files and folders that match (repeatable)."),

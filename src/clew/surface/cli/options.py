@@ -13,6 +13,7 @@ DocumentName = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Document 
 Sources = Annotated[
     list[str], typer.Argument(metavar="SOURCE...", help="Files, folders, chat exports or web addresses.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (stable schema).")]
 
 CollectionPath = Annotated[

@@ -14,7 +14,6 @@ from clew.core.analyse import DEFAULT, UNKNOWN, analyse_query, analyse_text
 from clew.core.attribution import (
     PassageMessage,
     format_attribution,
-    format_reply_mark,
     format_said,
     make_passage_message,
 )
@@ -60,6 +59,14 @@ def print_json(value: Any) -> None:
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     text = dump_json(value, indent=2 if sys.stdout.isatty() else None, ascii_only=encoding != "utf8")
     print(escape_json(text))
+
+
+def print_outcome(text: str, value: Any, *, as_json: bool) -> None:
+    """Print what came of a command: a line, or its value as JSON."""
+    if as_json:
+        print_json(value)
+    else:
+        print_line((text, ""))
 
 
 def print_text(text: str) -> None:
@@ -225,7 +232,7 @@ def format_message_origin(message: PassageMessage) -> str:
     """Format who wrote a message, when and in which channel, after an arrow if it is a reply."""
     channel = f"#{message.channel}" if message.channel else ""
     said_by = "  ".join(filter(None, (format_attribution(message.author, message.at), channel)))
-    return f"{format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)}{said_by}".strip()
+    return f"{message.reply_mark}{said_by}".strip()
 
 
 def print_message(message: Message) -> None:
@@ -347,7 +354,7 @@ def highlight_terms(line: str, query_terms: frozenset[str], *, language: str = D
 def _find_spans(line: str, query_terms: frozenset[str], language: str) -> Iterator[Span]:
     """Find the words of a line that have terms of the query; in a script without spaces, the terms themselves."""
     for word in _WORD.finditer(line):
-        if not _has_terms(word[0], query_terms, language):
+        if query_terms.isdisjoint(analyse_text(word[0], language)):
             continue
         if not UNSPACED_RUN.search(word[0]):
             yield word.span()
@@ -366,10 +373,6 @@ def _find_spans(line: str, query_terms: frozenset[str], language: str) -> Iterat
                     end += 1
                 start, last = widen_to_whole_letters(line, start, end)
                 yield start, last
-
-
-def _has_terms(word: str, query_terms: frozenset[str], language: str) -> bool:
-    return not query_terms.isdisjoint(analyse_text(word, language))
 
 
 MAX_LISTED = 20  # documents that are named before they are dropped

@@ -79,10 +79,6 @@ class Caller:
         engines, threads = self.server.engines, pool or self.server.searches
         return await threads.run(lambda: self.access.call(engines, self.collection, verb, write=write, create=create))
 
-    async def add(self, verb: Callable[[Engine], Any]) -> Any:
-        """Run a verb that adds, in the threads of what takes long."""
-        return await self.call(verb, write=True, create=True, pool=self.server.answers)
-
     async def plan(self, verb: Callable[[Engine], T]) -> T:
         """Run a verb that changes nothing, on an empty collection where there is none."""
         self.access.check_write()

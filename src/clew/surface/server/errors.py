@@ -48,6 +48,9 @@ class RequestRejected(ClewError):
     status: int = 400
     headers: dict[str, str]
 
+    def __init_subclass__(cls, *, status: int = 400) -> None:
+        cls.status = status
+
     def __init__(self, message: str, *, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.headers = headers or {}
@@ -57,61 +60,43 @@ class BadRequest(RequestRejected):
     """A request that is not HTTP as the server speaks it."""
 
 
-class KeyInvalid(RequestRejected):
+class KeyInvalid(RequestRejected, status=401):
     """A key that is missing, wrong, expired or revoked."""
-
-    status = 401
 
     def __init__(self, message: str) -> None:
         super().__init__(message, headers={"www-authenticate": "Bearer"})
 
 
-class NotAllowed(RequestRejected):
+class NotAllowed(RequestRejected, status=403):
     """A key that does not open this, or a page of another origin."""
 
-    status = 403
 
-
-class BodyTooSlow(RequestRejected):
+class BodyTooSlow(RequestRejected, status=408):
     """A body that did not arrive in time."""
 
-    status = 408
 
-
-class NotPossible(RequestRejected):
+class NotPossible(RequestRejected, status=409):
     """A valid request that what is stored does not allow."""
 
-    status = 409
 
-
-class BodyTooLarge(RequestRejected):
+class BodyTooLarge(RequestRejected, status=413):
     """A body beyond the limit."""
 
-    status = 413
 
-
-class HostUnknown(RequestRejected):
+class HostUnknown(RequestRejected, status=421):
     """A request for another host."""
 
-    status = 421
 
-
-class RateExceeded(RequestRejected):
+class RateExceeded(RequestRejected, status=429):
     """More requests than one key or address may send."""
 
-    status = 429
 
-
-class ServerBusy(RequestRejected):
+class ServerBusy(RequestRejected, status=503):
     """More requests than may wait, or a server that is shutting down."""
 
-    status = 503
 
-
-class TimeExceeded(RequestRejected):
+class TimeExceeded(RequestRejected, status=504):
     """Work that was not done in the time of a request."""
-
-    status = 504
 
 
 def get_status(error: BaseException) -> int:

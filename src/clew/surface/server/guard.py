@@ -364,7 +364,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        headers = _read_headers(scope)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = headers.get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         token = REQUEST_ID.set(request_id)
@@ -458,10 +458,6 @@ _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "O
 
 def _read_client(scope: "Scope") -> str:
     return str((scope.get("client") or ("unknown",))[0])
-
-
-def _read_headers(scope: "Scope") -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _read_token(headers: dict[str, str]) -> str | None:

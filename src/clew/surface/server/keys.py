@@ -265,9 +265,6 @@ def _parse_key(row: Mapping[str, Any]) -> Key:
     )
 
 
-FORMER: Final = ".clew-server"  # in the current folder: where a server over a database kept its files once
-
-
 def find_server_folder(start: Invocation) -> Path:
     """Find the folder of uploads: that of the settings, else `.server` beside the collections.
 
@@ -282,16 +279,7 @@ def find_server_folder(start: Invocation) -> Path:
 
 
 def open_keys(start: Invocation) -> Keys:
-    """Open the keys of the server; SettingsError while a file of an earlier version has keys."""
-    places = [find_server_folder(start)]
-    if is_address(start.path) and not start.settings.server.folder:
-        places.append(Path(FORMER).absolute())
-    for file in (place / "keys.json" for place in places):
-        if os.path.lexists(file):
-            raise SettingsError(
-                f"{file} has keys of an earlier version, and keys are kept in the store now: remove the file, make the "
-                "keys anew with `clew keys add`, and start the server then"
-            )
+    """Open the keys of the server."""
     return Keys(start.path, start.settings.store)
 
 

@@ -16,8 +16,7 @@ from starlette.responses import Response
 from clew.core.errors import SettingsError
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
-from clew.surface.mcp.server import make_mcp_server
-from clew.surface.mcp.tools import WRITING
+from clew.surface.mcp.server import WRITING, make_mcp_server
 from clew.surface.server.keys import Access
 from clew.surface.server.state import Server
 

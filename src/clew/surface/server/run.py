@@ -217,10 +217,10 @@ def make_app(server: Server) -> ASGIApp:
         app.include_router(router, dependencies=[Depends(refuse_unknown_parameters)])
     app.include_router(web.router)  # outside the schema, so its parameters are checked by its functions alone
     app.router.routes.extend(mcp_routes)
-    app.add_exception_handler(ClewError, _reply_clew_error)
+    app.add_exception_handler(ClewError, _reply_error)
     app.add_exception_handler(RequestValidationError, _reply_invalid)
     app.add_exception_handler(HTTPException, _reply_http_error)
-    app.add_exception_handler(Exception, _reply_unexpected)
+    app.add_exception_handler(Exception, _reply_error)
     return Guard(app, server)
 
 
@@ -281,15 +281,10 @@ def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
     return {**described, "paths": paths, "components": {**described["components"], "securitySchemes": schemes}}
 
 
-async def _reply_clew_error(_: Request, error: Exception) -> Response:
+async def _reply_error(_: Request, error: Exception) -> Response:
     status, body = format_error_body(error, REQUEST_ID.get())
     headers = error.headers if isinstance(error, RequestRejected) else None
     return Response(body, status, headers, media_type="application/json")
-
-
-async def _reply_unexpected(_: Request, error: Exception) -> Response:
-    status, body = format_error_body(error, REQUEST_ID.get())
-    return Response(body, status, media_type="application/json")
 
 
 async def _reply_invalid(request: Request, error: Exception) -> Response:

@@ -1,8 +1,9 @@
-"""Loads the settings. Precedence: command line, environment, file, default; an unknown name is an error.
+"""Loads the settings, and writes a settings file. Precedence: command line, environment, file, default.
 
-Turns `clew.toml`, `CLEW_…` variables and flags into the frozen tree of `core.settings`.
+Turns `clew.toml`, `CLEW_…` variables and flags into the frozen tree of `core.settings`; an unknown name is an error.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
 from clew.core.settings import Settings
-from clew.core.settings.override import REMOVED, flatten_settings, mask_setting
+from clew.core.settings.override import flatten_settings, mask_setting
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.core.suggest import HIDDEN, find_close_names
 
@@ -208,9 +209,7 @@ def _check_setting_value(key: SettingKey, value: Any, place: str) -> Any:
 
 
 def suggest_setting(name: str, known: list[str]) -> str:
-    """Hint at what an unknown name may mean: its successor, or the nearest setting, by its whole name or last part."""
-    if removed := REMOVED.get(name.removeprefix("CLEW_").lower().replace("__", ".")):
-        return removed
+    """Hint at what an unknown name may mean: the nearest setting, by its whole name or last part."""
     last = {other.rsplit(".", 1)[-1]: other for other in reversed(known)}
     tables = {other.rpartition(".")[0] for other in known}
     near = find_close_names(name, [*known, *tables], max_names=1, cutoff=0.75) or [
@@ -226,3 +225,40 @@ def _to_relative_path(file: Path) -> str:
     here = Path.cwd()
     full = file.absolute()
     return str(full.relative_to(here)) if full.is_relative_to(here) else str(full)
+
+
+_HEAD = """\
+# Settings of Clew. A line without the # sets a value; the others show the defaults.
+# Precedence: command line, environment (CLEW_SEARCH__K=5), this file, default. `clew config show` lists what holds.
+"""
+
+
+def make_settings_file(chosen: Mapping[str, Any]) -> str:
+    """Make the text of a `clew.toml`: all settings by table as comments, those chosen by dotted name as values."""
+    lines: list[str] = [_HEAD]
+    table = ""
+    for key in sorted(list_setting_keys().values(), key=lambda key: key.name.rpartition(".")[0]):
+        prefix, _, name = key.name.rpartition(".")
+        if prefix != table:
+            lines.append(f"\n[{prefix}]")
+            table = prefix
+        lines.append(_format_setting(key, name, chosen))
+    return "\n".join(lines) + "\n"
+
+
+def _format_setting(key: SettingKey, name: str, chosen: Mapping[str, Any]) -> str:
+    if chosen.get(key.name) is not None:
+        return f"{name} = {_to_toml(chosen[key.name])}"
+    if key.secret:
+        return f"# {name} is better kept in the environment: {key.environment_variable}"
+    if key.default is None:
+        return f"# {name} is not set; {describe_type(key.value_type)}"
+    return f"# {name} = {_to_toml(key.default)}"
+
+
+def _to_toml(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_to_toml, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)

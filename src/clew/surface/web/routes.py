@@ -24,7 +24,7 @@ from clew.core.ids import digest
 from clew.core.settings import Settings
 from clew.core.types import Chunk
 from clew.engine import Engine
-from clew.query.why.fix import KNOBS, replace_setting
+from clew.query.why import KNOBS, replace_setting
 from clew.surface.bodies import ShortText
 from clew.surface.server.call import Build, Caller, Calling, reply_json, serve
 from clew.surface.server.errors import NotAllowed

@@ -21,7 +21,6 @@ from clew.drivers.store.sqlite.schema import LOG, open_read_only_connection
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
 _SHARD = compile_pattern("shard-[0-9a-f]{12}")
-SESSIONS = "sessions"
 _LOGS = (LOG, f"{schema.FILE}-shm")
 LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
 _OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
@@ -205,11 +204,8 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
             (folder / name).unlink(missing_ok=True)
         for shard in list_own_shards(folder / HOME):
             shutil.rmtree(shard)
-        for session in (folder / SESSIONS).glob("*.json"):
-            session.unlink(missing_ok=True)
-        for inner in (HOME, SESSIONS):
-            with suppress(OSError):  # it is not there, or holds something else
-                (folder / inner).rmdir()
+        with suppress(OSError):  # it is not there, or holds something else
+            (folder / HOME).rmdir()
     except OSError as error:
         raise DriverFailed(f"{folder}: the collection cannot be removed ({error}); check its permissions") from error
     finally:

@@ -158,17 +158,14 @@ def place_ruled_tables(blocks: Sequence[SourceBlock], tables: Sequence[Rows], *,
     found = list(blocks)
     for rows in tables:
         units = [unit for block in found for unit in _split_lines(block)]
-        span = _find_span([_WORD.findall(unit.text) for unit in units], _find_words(rows))
+        words = [word for row in rows for cell in row for word in _WORD.findall(cell)]
+        span = _find_span([_WORD.findall(unit.text) for unit in units], words)
         if span is None or _has_more_columns(units[slice(*span)], rows):
             continue
         start, end = span
         table = split_large_table(rows, page=page)
         found = [*_join_lines(units[:start]), *table, *_join_lines(units[end:])]
     return found
-
-
-def _find_words(rows: Rows) -> list[str]:
-    return [word for row in rows for cell in row for word in _WORD.findall(cell)]
 
 
 def _split_lines(block: SourceBlock) -> Iterator[SourceBlock]:

@@ -51,45 +51,11 @@ _WITH_TEXT = frozenset(
 # Options that say how a directive looks, not what is true of its subject, as `:default: 5` does.
 _LAYOUT = frozenset(
     (
-        *(
-            "align",
-            "alt",
-            "caption",
-            "class",
-            "class-card",
-            "collapsible",
-            "color",
-            "columns",
-            "delim",
-            "depth",
-            "dedent",
-        ),
-        *(
-            "emphasize-lines",
-            "encoding",
-            "escape",
-            "figclass",
-            "figwidth",
-            "file",
-            "force",
-            "gutter",
-            "header",
-            "hidden",
-        ),
-        *(
-            "header-rows",
-            "height",
-            "icon",
-            "language",
-            "linenos",
-            "lineno-start",
-            "link",
-            "link-type",
-            "loading",
-            "margin",
-        ),
-        *("module", "name", "open", "padding", "quote", "scale", "stub-columns", "subtitle", "sync", "target", "title"),
-        *("url", "width", "widths"),
+        *("align", "alt", "caption", "class", "class-card", "collapsible", "color", "columns", "delim", "depth"),
+        *("dedent", "emphasize-lines", "encoding", "escape", "figclass", "figwidth", "file", "force", "gutter"),
+        *("header", "hidden", "header-rows", "height", "icon", "language", "linenos", "lineno-start", "link"),
+        *("link-type", "loading", "margin", "module", "name", "open", "padding", "quote", "scale", "stub-columns"),
+        *("subtitle", "sync", "target", "title", "url", "width", "widths"),
     )
 )
 _OF_VERSIONS = {

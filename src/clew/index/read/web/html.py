@@ -406,7 +406,11 @@ def _parse_int(value: str | None, default: int) -> int:
 
 def is_permalink(node: "LexborNode") -> bool:
     """Return whether an element is a link to its own place in the page, shown as a sign such as ¶."""
-    return node.tag == "a" and node.text(deep=True).strip() in _PERMALINK_SIGNS and _has_fragment(node)
+    return (
+        node.tag == "a"
+        and node.text(deep=True).strip() in _PERMALINK_SIGNS
+        and "#" in (node.attributes.get("href") or "")
+    )
 
 
 def is_navigation_panel(node: "LexborNode") -> bool:
@@ -414,7 +418,3 @@ def is_navigation_panel(node: "LexborNode") -> bool:
     if node.tag not in _PANEL_TAGS or _PANEL_CLASSES.isdisjoint((node.attributes.get("class") or "").split()):
         return False
     return node.css_first(_TO_PAGES_AROUND) is not None and node.css_first("h1, h2, h3") is None
-
-
-def _has_fragment(node: "LexborNode") -> bool:
-    return "#" in (node.attributes.get("href") or "")

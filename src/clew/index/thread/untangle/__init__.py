@@ -17,7 +17,6 @@ import numpy as np
 
 from clew.core.errors import SettingsError
 from clew.core.types import Message
-from clew.index.thread.untangle.cues import MessageCues, extract_message_cues
 from clew.index.thread.untangle.features import (
     MESSAGE_FEATURES,
     PAIR_FEATURES,
@@ -25,7 +24,9 @@ from clew.index.thread.untangle.features import (
     ChannelWindow,
     Floats,
     Ints,
+    MessageCues,
     ReplyFeatures,
+    extract_message_cues,
     extract_reply_features,
 )
 

@@ -22,8 +22,7 @@ _ATTRIBUTION_LINE = compile_pattern(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULT
 
 def format_message_line(message: PassageMessage) -> str:
     """Format a message after who wrote it and when, and after an arrow if it is a reply."""
-    mark = format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)
-    return f"{mark}{format_said(message.author, message.at, MESSAGE_LINES.escape(message.text.strip()))}"
+    return f"{message.reply_mark}{format_said(message.author, message.at, MESSAGE_LINES.escape(message.text.strip()))}"
 
 
 def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = None) -> str:

@@ -8,7 +8,7 @@ from itertools import chain
 from math import isnan
 from typing import Any, NamedTuple
 
-from clew.core.attribution import REPLY, PassageMessage, format_name, format_reply_mark, format_said
+from clew.core.attribution import REPLY, PassageMessage, format_name, format_said
 from clew.core.cite import MergedChunk
 from clew.core.settings import FormatterConfig
 from clew.core.time import EPOCH, assume_utc, to_iso
@@ -179,9 +179,7 @@ def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
     """
     if not passage.messages:
         return [(f"{REPLY} ", THREAD_LINES.escape(drop_blank_lines(format_passage_text(passage)).strip()))]
-    return [
-        (_get_reply_mark(each), format_thread_message(each.author, each.at, each.text)) for each in passage.messages
-    ]
+    return [(each.reply_mark, format_thread_message(each.author, each.at, each.text)) for each in passage.messages]
 
 
 def format_thread_message(author: str, at: datetime | None, text: str) -> str:
@@ -190,10 +188,6 @@ def format_thread_message(author: str, at: datetime | None, text: str) -> str:
     No line of its text passes for another message or thread.
     """
     return format_said(author, at, THREAD_LINES.escape(text.strip()))
-
-
-def _get_reply_mark(message: PassageMessage) -> str:
-    return format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)
 
 
 def _message_to_entry(message: PassageMessage) -> dict[str, Any]:

@@ -73,11 +73,9 @@ def drop(ctx: typer.Context, *, name: Name, yes: Yes = False, as_json: o.Json = 
             f"Delete {name!r} with {format_count(known[name].documents, 'document')} for good?", abort=True, err=True
         )
     dropped = Engine.drop_collection(path, name)
-    if as_json:
-        render.print_json({"dropped": dropped.collection, "left": dropped.left})
-        return
-    render.print_line((f"{name} dropped, with {format_count(dropped.collection.documents, 'document')}", ""))
-    if dropped.left:
+    told = f"{name} dropped, with {format_count(dropped.collection.documents, 'document')}"
+    render.print_outcome(told, {"dropped": dropped.collection, "left": dropped.left}, as_json=as_json)
+    if dropped.left and not as_json:
         render.print_line((f"its folder stays: {', '.join(dropped.left)} is not Clew's", "yellow"), err=True)
 
 
@@ -179,11 +177,9 @@ def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
 
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         manifest = engine.export(file, on_progress=on_progress)
-    if as_json:
-        render.print_json(manifest_to_json(manifest, file=file, size=file.stat().st_size))
-    else:
-        counts = f"{format_count(manifest.documents, 'document')} with {format_count(manifest.chunks, 'chunk')}"
-        render.print_line((f"{counts} exported to {file}", ""))
+    counts = f"{format_count(manifest.documents, 'document')} with {format_count(manifest.chunks, 'chunk')}"
+    made = manifest_to_json(manifest, file=file, size=file.stat().st_size)
+    render.print_outcome(f"{counts} exported to {file}", made, as_json=as_json)
 
 
 def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:

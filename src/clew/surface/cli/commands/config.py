@@ -1,7 +1,6 @@
 """The commands on settings and models: config show, init, models."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -10,8 +9,7 @@ from clew.surface.cli import options as o
 from clew.surface.cli import render
 from clew.surface.cli.program import ProgramOptions, resolve_invocation
 from clew.surface.cli.table import print_table
-from clew.surface.settings.load import FILE
-from clew.surface.settings.template import make_settings_file
+from clew.surface.settings.load import FILE, make_settings_file
 
 
 def write_settings_file(options: ProgramOptions, *, force: bool) -> Path:
@@ -34,7 +32,6 @@ def write_settings_file(options: ProgramOptions, *, force: bool) -> Path:
 
 
 config_app = typer.Typer(add_completion=False)
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
 
 @config_app.callback()
@@ -55,13 +52,11 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 
 
 @config_app.command("init")
-def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
+def config_init(ctx: typer.Context, *, force: o.Force = False, as_json: o.Json = False) -> None:
     """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
     file = write_settings_file(ctx.obj, force=force)
-    if as_json:
-        render.print_json({"file": str(file)})
-    else:
-        render.print_line((f"{file} written; remove the # before a line to set it", ""))
+    told = f"{file} written; remove the # before a line to set it"
+    render.print_outcome(told, {"file": str(file)}, as_json=as_json)
 
 
 def models(ctx: typer.Context, *, as_json: o.Json = False) -> None:

@@ -14,10 +14,10 @@ from clew.core.suggest import format_count, mask_secrets
 from clew.core.types import Document, Message
 from clew.surface.cli import options as o
 from clew.surface.cli import progress, render
+from clew.surface.cli.commands.jobs import print_queued, start_worker
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
-from clew.surface.cli.worker import start_worker
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
@@ -125,12 +125,7 @@ def _add_in_background(
     with open_engine(ctx, overrides, create=True) as engine:
         job = engine.enqueue_add(*sources, sync=options.sync, allow_mass_drop=yes, max_cost=max_cost)
     start_worker(resolve_invocation(ctx, overrides))
-    if as_json:
-        render.print_json(job)
-    else:
-        render.print_line((job.id, ""))
-        hint = repeat_options(f"queued; `clew jobs watch {job.id}` follows it", ctx.obj)
-        render.print_line((hint, "dim"), err=True)
+    print_queued(ctx, job, as_json=as_json)
 
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:
@@ -205,10 +200,7 @@ def drop(
         if not yes and not as_json and len(names) > len(set(documents)):
             render.confirm_named_drop(names)
         dropped = engine.drop_messages(*documents) if messages else engine.drop(*documents)
-    if as_json:
-        render.print_json({"dropped": dropped})
-    else:
-        render.print_line((f"{dropped} dropped", ""))
+    render.print_outcome(f"{dropped} dropped", {"dropped": dropped}, as_json=as_json)
 
 
 def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:

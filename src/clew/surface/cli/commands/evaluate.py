@@ -1,5 +1,9 @@
 """The commands that measure a collection on judged questions, and choose its settings by them: evaluate, tune."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -7,14 +11,24 @@ import typer
 from typer.core import TyperGroup
 
 from clew.core.errors import NotFound, SettingsError
+from clew.core.settings import Settings
+from clew.core.settings.override import mask_setting, override_settings
+from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.core.suggest import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli import progress, render
 from clew.surface.cli.option_groups import Seen, expand_option_groups
 from clew.surface.cli.program import open_engine
+from clew.surface.cli.table import print_table
+from clew.surface.settings.load import list_setting_keys, suggest_setting
+from clew.surface.to_json import evaluation_to_json, run_to_json
 
 if TYPE_CHECKING:
+    from clew.drivers.tuned import TunedSettings
     from clew.engine import Engine
+    from clew.evaluation.questions.judged import JudgedQuestion
+    from clew.evaluation.tuning import Tuning
+    from clew.evaluation.types import Evaluation, EvaluationRun
 
 
 RUN = "run"  # the part that is meant where none is named
@@ -68,7 +82,6 @@ QuestionFile = Annotated[
     Path | None,
     typer.Option("--questions", metavar="FILE", help="The questions of the run, for their texts; it keeps none."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or last.")]
 RunIds = Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Ids of runs.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Where the questions are written.")]
@@ -106,7 +119,6 @@ def run(
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
     from clew.evaluation.evaluating import evaluate
     from clew.evaluation.questions.judged import read_questions
-    from clew.surface.cli.evaluation_output import build_setting_grid, print_evaluation, warn_if_not_kept
 
     asked = read_questions(questions)  # a mistake in the file shows before anything is opened
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
@@ -140,7 +152,7 @@ def make(
     source: Sources = None,
     count: Count = 200,
     seed: Seed = 0,
-    force: Force = False,
+    force: o.Force = False,
     seen: Seen,
     as_json: o.Json = False,
 ) -> None:
@@ -163,10 +175,9 @@ def make(
     if not made:
         raise NotFound(NO_QUESTIONS)
     write_questions(file, made)
-    if as_json:
-        render.print_json({"file": str(file), "questions": [format_question(each) for each in made]})
-    else:
-        render.print_line((f"{format_count(len(made), 'question')} written to {file}; `clew evaluate {file}`", ""))
+    told = f"{format_count(len(made), 'question')} written to {file}; `clew evaluate {file}`"
+    questions = [format_question(each) for each in made]
+    render.print_outcome(told, {"file": str(file), "questions": questions}, as_json=as_json)
 
 
 evaluate_app.command("make")(expand_option_groups(make))
@@ -176,7 +187,6 @@ evaluate_app.command("make")(expand_option_groups(make))
 def list_(ctx: typer.Context, *, runs: Runs = None, as_json: o.Json = False) -> None:
     """List the runs that are kept, the oldest first."""
     from clew.evaluation.runs import list_runs
-    from clew.surface.cli.evaluation_output import print_runs
 
     with open_engine(ctx) as engine:
         print_runs(list_runs(engine, folder=runs), as_json=as_json)
@@ -197,7 +207,6 @@ def show(
     from clew.evaluation.questions.judged import read_questions
     from clew.evaluation.report import score_run
     from clew.evaluation.runs import read_run
-    from clew.surface.cli.evaluation_output import print_evaluation
 
     asked = read_questions(questions) if questions else []
     with open_engine(ctx) as engine:
@@ -217,7 +226,6 @@ def compare(
     """Compare the systems of several runs on the questions that all of them have; the first is the baseline."""
     from clew.evaluation.report import merge_runs, score_run
     from clew.evaluation.runs import read_run
-    from clew.surface.cli.evaluation_output import print_evaluation
 
     if len(runs) < 2:
         ctx.fail("Name two runs or more; `clew evaluate list` shows them.")
@@ -235,11 +243,10 @@ def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None,
     with open_engine(ctx) as engine:
         found = read_run(engine, run, folder=runs)
     files, factor = export_trec(found, folder), find_grade_factor(found)
-    if as_json:
-        render.print_json({"files": [str(file) for file in files], "grade_factor": factor})
-    else:
-        scaled = f"; grades are whole numbers there, so each is {factor} times what it was" if factor > 1 else ""
-        render.print_line((f"{', '.join(file.name for file in files)} written to {folder}{scaled}", ""))
+    scaled = f"; grades are whole numbers there, so each is {factor} times what it was" if factor > 1 else ""
+    told = f"{', '.join(file.name for file in files)} written to {folder}{scaled}"
+    shown = {"files": [str(file) for file in files], "grade_factor": factor}
+    render.print_outcome(told, shown, as_json=as_json)
 
 
 Judged = Annotated[
@@ -274,7 +281,6 @@ def tune(
     """Choose settings of the search by judged questions; they are kept only if held-out questions agree."""
     from clew.evaluation.questions.judged import read_questions
     from clew.evaluation.tuning import tune
-    from clew.surface.cli.evaluation_output import parse_setting_values, print_tuning
 
     if rollback or show:
         with open_engine(ctx) as engine:
@@ -300,7 +306,164 @@ def tune(
 
 def _show_kept(engine: "Engine", *, rollback: bool, as_json: bool) -> None:
     from clew.evaluation.tuning import list_tunings, rollback_tuning
-    from clew.surface.cli.evaluation_output import print_kept_settings
 
     taken_back = rollback_tuning(engine) if rollback else None
     print_kept_settings(list_tunings(engine), taken_back=taken_back, rollback=rollback, as_json=as_json)
+
+
+def parse_setting_values(text: str, *, option: str = "--set") -> tuple[str, list[Any]]:
+    """Parse `search.depth=25,100` to name and values; SettingsError for what is not a setting or not its type."""
+    name, equals, given = text.partition("=")
+    keys = list_setting_keys()
+    if not equals:
+        raise SettingsError(f"{option} is {text!r}; it must be NAME=VALUE,VALUE, as in search.depth=25,100")
+    if name not in keys or "." not in name:
+        raise SettingsError(f"{option} {name} is not a setting; {suggest_setting(name, list(keys))}")
+    values = []
+    for part in given.split(","):
+        kind = keys[name].value_type
+        try:
+            values.append(check_value_type(parse_text_as_type(part.strip(), kind), kind))
+        except InvalidValue:
+            raise SettingsError(f"{option} {name} is {part.strip()!r}; it must be {describe_type(kind)}") from None
+    return name, values
+
+
+def build_setting_grid(base: Settings, texts: Sequence[str]) -> dict[str, Settings] | None:
+    """Build the settings in use, and every combination of the values in the texts; None without texts."""
+    if not texts:
+        return None
+    parsed = [parse_setting_values(text) for text in texts]
+    found = {"": base}
+    for values in product(*(values for _, values in parsed)):
+        changes = {name: value for (name, _), value in zip(parsed, values, strict=True)}
+        label = " ".join(f"{name}={mask_setting(name, value)}" for name, value in changes.items())
+        tree = override_settings(base, changes)
+        if found.get(label, tree) != tree:  # they differ in what is masked
+            label = f"{label} ({len(found)})"
+        found[label] = tree
+    return found
+
+
+def print_evaluation(
+    evaluation: "Evaluation",
+    *,
+    worst: int = 0,
+    measures: Sequence[str] = (),
+    asked: "Sequence[JudgedQuestion]" = (),
+    as_json: bool,
+) -> None:
+    """Print the table of the scores, the differences, the `worst` questions and the notes; or all of it as JSON.
+
+    The questions that were `asked` are shown by their texts, others by their ids.
+    """
+    from clew.evaluation.report import list_worst
+    from clew.evaluation.types import describe_counts, format_comparison, format_mean, format_number
+
+    texts = {each.id: each.question for each in asked}
+    lowest = list_worst(evaluation, worst, measure=next(iter(measures), "")) if worst else []
+    if as_json:
+        shown = [{"question": id_, "text": texts.get(id_, ""), "values": values} for id_, values in lowest]
+        render.print_json({**evaluation_to_json(evaluation), **({"worst": shown} if worst else {})})
+        return
+    names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
+    columns = ("system", *names, "p50 ms", "p95 ms", "tokens")
+    rows = [
+        (
+            score.system.name,
+            *(format_mean(score.means.get(name)) for name in names),
+            *(format_number(score.latency.get(name), 1) for name in ("p50", "p95")),
+            format_number(score.tokens),
+        )
+        for score in evaluation.scores
+    ]
+    optional = [name for name in ("MAP", "MRR", "tokens", "p95 ms") if name in columns]
+    precision = [name for name in names if name.startswith("precision@")]
+    print_table(columns, rows, optional=[*precision, *optional], texts={"system": 12})
+    render.print_line((describe_counts(evaluation), "dim"))
+    for comparison in evaluation.comparisons:
+        render.print_line((format_comparison(comparison), "bold" if comparison.is_significant else ""))
+    if lowest:
+        systems = [system.name for system in evaluation.run.systems]
+        lines = [(*(format_mean(each.get(name)) for name in systems), texts.get(id_, id_)) for id_, each in lowest]
+        print_table((*systems, "lowest first"), lines, texts={"lowest first": 30})
+    for note in evaluation.notes:
+        said = re.sub(r"[^\s,;]+", lambda word: f"“{texts[word[0]]}”" if word[0] in texts else word[0], note)
+        render.print_line((f"note: {said}", "yellow"), err=True)
+
+
+def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
+    """Say on stderr that a run is lost that was to be kept."""
+    if wanted and not evaluation.run.is_kept:
+        render.print_line(
+            ("note: the run is not kept, since a part of the collection is seen; --runs names a folder", ""), err=True
+        )
+
+
+def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
+    """Print a line for each run."""
+    rows = [run_to_json(run) for run in runs]
+    if as_json:
+        render.print_json({"runs": rows})
+        return
+    print_table(
+        ("id", "when", "source", "questions", "done", "total", "systems"),
+        [
+            (
+                row["id"],
+                f"{row['created']:%Y-%m-%d %H:%M}",
+                row["source"],
+                *(str(row[name]) for name in ("questions", "done", "total")),
+                ", ".join(row["systems"]),
+            )
+            for row in rows
+        ],
+        optional=["done", "total"],
+        texts={"systems": 20, "source": 12},
+    )
+
+
+def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
+    """Print what was tried, what was best, and what became of it."""
+    if as_json:
+        render.print_json({**asdict(tuning), "is_promoted": tuning.is_promoted})
+        return
+    rows = [
+        (each.setting, str(each.value), f"{100 * each.mean:.1f}", "best" if each.is_best else "")
+        for each in tuning.tried
+    ]
+    print_table(("setting", "value", tuning.measure, "of these"), rows)
+    if tuning.settings:
+        promotion = tuning.promotion
+        render.print_line(
+            (f"on {promotion.questions} held-out questions: {promotion.difference}, p = {promotion.p:.3g}", "")
+        )
+    for name, value in tuning.settings.items():
+        render.print_line((f"  {name} = {value}", "bold"))
+    if tuning.is_kept:
+        render.print_line(("kept with the collection; `clew tune --rollback` takes it back", "green"))
+    else:
+        render.print_line((f"not kept: {tuning.reason}", "yellow"))
+    for note in tuning.notes:
+        render.print_line((f"note: {note}", "yellow"), err=True)
+
+
+def print_kept_settings(
+    kept: "Sequence[TunedSettings]", *, taken_back: "TunedSettings | None", rollback: bool, as_json: bool
+) -> None:
+    """Print the tuned settings in use, and those that were taken back."""
+    if as_json:
+        shown = {"tuned": [asdict(each) for each in kept]}
+        render.print_json({**shown, "taken_back": asdict(taken_back) if taken_back else None} if rollback else shown)
+        return
+    if rollback:
+        render.print_line(
+            (f"taken back: {_format_settings(taken_back)}" if taken_back else "there was nothing to take back", "")
+        )
+    in_use = f"in use: {_format_settings(kept[-1])}" if kept else "no tuned settings are in use"
+    render.print_line((in_use, ""))
+
+
+def _format_settings(tuned: "TunedSettings") -> str:
+    values = ", ".join(f"{name} = {value}" for name, value in tuned.settings.items())
+    return f"{values} ({tuned.measure} {100 * tuned.difference:+.1f} on {tuned.questions} questions, {tuned.at})"

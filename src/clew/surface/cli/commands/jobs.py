@@ -1,6 +1,10 @@
 """The commands on jobs: list, show, watch and cancel them, and work them off."""
 
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +15,15 @@ from clew.core.report import OnProgress, Progress
 from clew.surface.cli import options as o
 from clew.surface.cli import progress, render
 from clew.surface.cli.errors import INCOMPLETE
-from clew.surface.cli.program import open_engine, repeat_options, resolve_invocation
+from clew.surface.cli.program import ProgramOptions, open_engine, repeat_options, resolve_invocation
 from clew.surface.cli.table import print_table
-from clew.surface.cli.worker import hint_at_waiting_jobs, start_worker
 
 if TYPE_CHECKING:
+    from clew.core.jobs import Job
     from clew.engine import Engine
     from clew.engine.jobs import OnJob
+    from clew.surface.settings.load import Invocation
+
 
 WATCH_INTERVAL = 0.5  # seconds between two looks at a job
 
@@ -92,11 +98,8 @@ def cancel(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
     with open_engine(ctx) as engine:
         was_finished = engine.job(job).is_finished
         cancelled = engine.cancel_job(job)
-    if as_json:
-        render.print_json(cancelled)
-    else:
-        finished = "has finished already: " if was_finished else ""
-        render.print_line((f"{cancelled.id} {finished}{cancelled.state}", ""))
+    finished = "has finished already: " if was_finished else ""
+    render.print_outcome(f"{cancelled.id} {finished}{cancelled.state}", cancelled, as_json=as_json)
 
 
 @jobs_app.command()
@@ -105,10 +108,13 @@ def maintain(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     with open_engine(ctx) as engine:
         job = engine.enqueue_maintenance()
     start_worker(resolve_invocation(ctx))
-    if as_json:
-        render.print_json(job)
-    else:
-        render.print_line((job.id, ""))
+    print_queued(ctx, job, as_json=as_json)
+
+
+def print_queued(ctx: typer.Context, job: Job, *, as_json: bool) -> None:
+    """Print the id of a job that was queued, and how to follow it."""
+    render.print_outcome(job.id, job, as_json=as_json)
+    if not as_json:
         render.print_line((repeat_options(f"queued; `clew jobs watch {job.id}` follows it", ctx.obj), "dim"), err=True)
 
 
@@ -181,3 +187,49 @@ def _describe_outcome(job: "Job") -> str:
 
 def _is_incomplete(job: "Job") -> bool:
     return job.state == "failed" or any(job.result.get(part) for part in ("failed", "stopped", "held_back"))
+
+
+def start_worker(start: "Invocation") -> int:
+    """Start a worker that runs the jobs of a collection and ends when there are no more; return its process id."""
+    command = [sys.executable, "-m", "clew", "jobs", "work", "--alone"]
+    if start.file:
+        command += ["--config", str(start.file.absolute())]
+    own_session = {"creationflags": _WINDOWS_FLAGS} if sys.platform == "win32" else {"start_new_session": True}
+    worker = subprocess.Popen(
+        command,
+        env=make_environment(start, os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **own_session,
+    )
+    worker.returncode = 0  # nobody waits for it, and Python is not to warn about that
+    return worker.pid
+
+
+def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) -> bool:
+    """Say on stderr what to do if jobs wait and no worker is at work; return whether it did."""
+    from clew.engine.jobs import has_worker
+    from clew.surface.cli import render
+
+    waiting = sum(not job.is_finished for job in jobs)
+    if not waiting or any(map(has_worker, jobs)):
+        return False
+    hint = f"{waiting} waiting, and no worker is at work: `clew jobs work` runs them"
+    render.print_line((repeat_options(hint, options), "yellow"), err=True)
+    return True
+
+
+def make_environment(start: "Invocation", environ: Mapping[str, str]) -> dict[str, str]:
+    """Make the environment of the worker: the collection and models of this command, whose options it does not get.
+
+    Not as arguments: an address may hold a password, and arguments can be read by everybody on the machine.
+    """
+    path = start.path if "://" in start.path else str(Path(start.path).absolute())
+    models = {"CLEW_EMBEDDER__NAME": start.settings.embedder.name, "CLEW_LLM__NAME": start.settings.llm.name}
+    own = {"CLEW_PATH": path, "CLEW_COLLECTION": start.collection, **models}
+    kept = {name: value for name, value in environ.items() if name != "CLEW_STORE"}
+    return {**kept, **own}
+
+
+_WINDOWS_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(subprocess, "DETACHED_PROCESS", 0)

@@ -10,7 +10,7 @@ from clew.surface.cli import options as o
 from clew.surface.cli import render
 from clew.surface.cli.errors import CITATIONS_INVALID
 from clew.surface.cli.files import load_citations
-from clew.surface.cli.option_groups import Seen, expand_option_groups, report_notes, warn_of_unknown_names
+from clew.surface.cli.option_groups import Seen, report_notes, warn_of_unknown_names
 from clew.surface.cli.program import open_engine
 
 if TYPE_CHECKING:
@@ -114,12 +114,3 @@ def check(ctx: typer.Context, *, file: AnswerFile, seen: Seen, as_json: o.Json =
         render.print_citation_checks(checks)
     if any(check.standing != "stands" for _, checked in checks for check in checked):
         raise typer.Exit(CITATIONS_INVALID)
-
-
-citations_app = typer.Typer(add_completion=False)
-citations_app.command("check")(expand_option_groups(check))
-
-
-@citations_app.callback()
-def citations() -> None:
-    """Check the citations of saved answers."""

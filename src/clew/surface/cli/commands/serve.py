@@ -169,14 +169,16 @@ keys_app.command("add")(expand_option_groups(add))
 def revoke(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Revoke a key by its id or name, at once; it stays in the list."""
     with _open_keys(ctx) as keys:
-        _report(keys.revoke(key), "revoked", as_json=as_json)
+        revoked = keys.revoke(key)
+    render.print_outcome(f"key {revoked.id} revoked", revoked.to_json(), as_json=as_json)
 
 
 @keys_app.command()
 def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Remove a key from the list; it opens nothing any more."""
     with _open_keys(ctx) as keys:
-        _report(keys.drop(key), "dropped", as_json=as_json)
+        dropped = keys.drop(key)
+        render.print_outcome(f"key {dropped.id} dropped", dropped.to_json(), as_json=as_json)
         if not keys.read():
             note = "no key is left, so the server answers nobody; `clew keys reset` lets this machine in without keys"
             render.print_line((note, "yellow"), err=True)
@@ -190,11 +192,8 @@ def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False)
         if not yes and sys.stdin.isatty():
             typer.confirm(f"Remove {format_count(count, 'key')}, and let everybody on this machine in?", abort=True)
         keys.reset()
-    if as_json:
-        render.print_json({"removed": count})
-    else:
-        told = f"{format_count(count, 'key')} removed; a server on this machine alone now answers everybody on it"
-        render.print_line((told, ""))
+    told = f"{format_count(count, 'key')} removed; a server on this machine alone now answers everybody on it"
+    render.print_outcome(told, {"removed": count}, as_json=as_json)
 
 
 def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
@@ -278,13 +277,6 @@ def _to_row(key: "Key") -> tuple[str, ...]:
     return (key.id, key.name, key.rights, collections, where, shown["expires"] or "never", state)
 
 
-def _report(key: "Key", done: str, *, as_json: bool) -> None:
-    if as_json:
-        render.print_json(key.to_json())
-    else:
-        render.print_line((f"key {key.id} {done}", ""))
-
-
 NoChanges = Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes the collection.")]
 
 
@@ -313,7 +305,7 @@ Format = Annotated[
 
 def tools(*, form: Format = None, as_json: o.Json = False) -> None:
     """List the agent's tools, or print their JSON schemas for another agent; `Engine.tools` calls them."""
-    from clew.query.agent import Toolbox
+    from clew.query.agent.tools import Toolbox
 
     if form:
         render.print_json(Toolbox.schemas(form))

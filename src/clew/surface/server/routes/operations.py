@@ -49,24 +49,15 @@ async def metrics(request: Request) -> Response:
     return Response(server.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
-@router.get("/docs", include_in_schema=False)
-async def docs() -> Response:
-    """Return the page of the interface; it loads nothing from elsewhere."""
-    return _read_static("docs.html", "text/html")
+_PAGE = {"/docs": "html", "/docs/page.js": "javascript", "/docs/page.css": "css"}
 
 
-@router.get("/docs/page.js", include_in_schema=False)
-async def docs_script() -> Response:
-    """Return the script of the page."""
-    return _read_static("docs.js", "text/javascript")
+async def read_page(request: Request) -> Response:
+    """Return a file of the page of the interface, which loads nothing from elsewhere."""
+    suffix = request.url.path.rpartition(".")[2] if "." in request.url.path else "html"
+    content = files("clew.surface.server").joinpath("static", f"docs.{suffix}").read_bytes()
+    return Response(content, media_type=f"text/{_PAGE[request.url.path]}", headers=_POLICY)
 
 
-@router.get("/docs/page.css", include_in_schema=False)
-async def docs_style() -> Response:
-    """Return the style of the page."""
-    return _read_static("docs.css", "text/css")
-
-
-def _read_static(name: str, media_type: str) -> Response:
-    content = files("clew.surface.server").joinpath("static", name).read_bytes()
-    return Response(content, media_type=media_type, headers=_POLICY)
+for _path in _PAGE:
+    router.add_api_route(_path, read_page, methods=["GET"], include_in_schema=False)

@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.types import StoreStats
-from clew.query.why.diagnose import explain_no_hits
+from clew.query.why import explain_no_hits
 
 EMPTY = StoreStats(0, 0, "hashed", 256, 0)
 FILLED = StoreStats(2, 5, "hashed", 256, 1)

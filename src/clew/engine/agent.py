@@ -11,6 +11,7 @@ from clew.core.events import EventStream, OnEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.metered import MeteredLLM
 from clew.core.settings import Settings
+from clew.core.suggest import unknown_name_error
 from clew.core.trace import Trace
 from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
@@ -35,7 +36,6 @@ from clew.query.context.merge import as_merged_chunk
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route, route_question
 from clew.query.search.find import build_query
-from clew.query.search.strategies import no_strategy_error
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -185,7 +185,7 @@ def _override_strategy(opened: Opened, settings: Settings, strategy: str | None)
     if strategy is None:
         return settings
     if strategy not in opened.finder.strategies:
-        raise no_strategy_error(strategy, opened.finder.strategies)
+        raise unknown_name_error("strategy", strategy, opened.finder.strategies)
     return replace(settings, search=replace(settings.search, strategy=strategy))
 
 

@@ -21,6 +21,7 @@ from clew.core.jobs import Job
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import Settings
 from clew.core.settings.override import diff_settings
+from clew.core.suggest import unknown_name_error
 from clew.core.text import extract_terms
 from clew.engine import Engine
 from clew.engine.jobs import make_job_id, register_runner
@@ -47,7 +48,6 @@ from clew.evaluation.questions.judged import (
 from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
-from clew.query.search.strategies import no_strategy_error
 
 KIND: Final = "evaluate"  # of a job
 FETCH = 2  # chunks fetched for each document that is ranked
@@ -186,7 +186,7 @@ def build_systems(
             )
         for strategy in strategies or (tree.search.strategy,):
             if strategy not in engine.strategies:
-                raise no_strategy_error(strategy, engine.strategies)
+                raise unknown_name_error("strategy", strategy, engine.strategies)
             name = " ".join(filter(None, (strategy, label)))
             found[name] = EvaluatedSystem(name, strategy, changes), tree
     return found

@@ -8,11 +8,11 @@ strategies built on that one too.
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clew.core.calibration import Calibration, assume_calibration
-from clew.core.errors import DriverFailed, NotFound, SettingsError
+from clew.core.errors import DriverFailed, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.patterns import compile_pattern
@@ -85,7 +85,7 @@ class Drivers:
         While a factory runs, its own name means the built-in, so an override may be built on what it replaces.
         """
         if name not in self.strategies:
-            raise no_strategy_error(name, self.strategies)
+            raise unknown_name_error("strategy", name, self.strategies)
         factory = self.strategies[name]
         if factory is STRATEGIES.get(name):
             return factory(self)
@@ -100,13 +100,6 @@ class Drivers:
 
 
 StrategyFactory = Callable[[Drivers], Strategy]
-
-
-def no_strategy_error(name: str, known: Iterable[str]) -> NotFound:
-    """Make the error for a strategy that does not exist."""
-    if name == "late":
-        return NotFound("there is no strategy 'late': late interaction was removed; use rerank")
-    return unknown_name_error("strategy", name, known)
 
 
 def semantic(drivers: Drivers) -> Strategy:

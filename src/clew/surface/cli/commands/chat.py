@@ -16,6 +16,7 @@ from clew.core.attribution import format_attribution
 from clew.core.errors import ClewError, DriverFailed, NotFound, SettingsError
 from clew.core.events import SentenceEvent, StepEvent, StepStartEvent, TokenEvent, VerdictEvent
 from clew.core.filter import Filter
+from clew.core.suggest import unknown_name_error
 from clew.core.time import format_seconds
 from clew.core.trace import record
 from clew.surface.cli import options as o
@@ -391,9 +392,7 @@ class ChatConsole:
             render.print_line((f"current: {self.strategy or 'from the settings'}; available: {known}", ""))
             return
         if name not in self.engine.strategies:
-            from clew.query.search.strategies import no_strategy_error
-
-            raise no_strategy_error(name, self.engine.strategies)
+            raise unknown_name_error("strategy", name, self.engine.strategies)
         self.strategy = name
         render.print_line((f"strategy: {name}", "dim"), err=True)
 

@@ -16,11 +16,11 @@ from clew.core import requests as q
 from clew.core.answer import Answer
 from clew.core.errors import NotFound
 from clew.core.events import EventStream, FinalEvent
+from clew.core.suggest import unknown_name_error
 from clew.core.trace import record
 from clew.core.types import Message
 from clew.engine import Engine
 from clew.engine.opened import resolve_document
-from clew.query.search.strategies import no_strategy_error
 from clew.surface.server.call import Build, Caller, document_replies, reply_json, serve
 from clew.surface.server.errors import NotAllowed
 from clew.surface.server.events import format_answer_event, reply_events
@@ -50,7 +50,7 @@ class Conversation:
         if (agent or asked.person) and engine.opened.llm is None:
             raise NotFound("this server has no language model (llm.name); leave out person and agent")
         if asked.strategy not in (None, *engine.strategies):
-            raise no_strategy_error(asked.strategy or "", engine.strategies)
+            raise unknown_name_error("strategy", asked.strategy or "", engine.strategies)
         plain, settings = take_settings(asked, engine.settings)
         self._verb = "agent" if agent else "ask"
         self._arguments = {"settings": settings, **list_arguments(plain, q.Agent if agent else q.Ask)}

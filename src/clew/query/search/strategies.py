@@ -34,18 +34,6 @@ from clew.query.search.topics import split_messages_by_topic
 log = logging.getLogger("clew")
 
 
-def _no_reranker() -> None:
-    return None
-
-
-def _assume_messages() -> bool:
-    return True
-
-
-def _keep_text_whole(text: str) -> list[str]:
-    return [text]
-
-
 @dataclass(frozen=True, slots=True)
 class Drivers:
     """What a strategy factory may use. The reranker is loaded on first use; there may be no reranker and no model."""
@@ -53,12 +41,12 @@ class Drivers:
     store: SearchableStore
     embedder: Embedder
     settings: Settings = DEFAULTS
-    reranker: Callable[[], Reranker | None] = _no_reranker
+    reranker: Callable[[], Reranker | None] = lambda: None
     llm: LLM | None = None
-    split_text: SplitText = _keep_text_whole  # the storage chunker, for texts as long as documents
+    split_text: SplitText = lambda text: [text]  # the storage chunker, for texts as long as documents
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
-    has_messages: Callable[[], bool] = _assume_messages  # whether any may be found
+    has_messages: Callable[[], bool] = lambda: True  # whether any may be found
     seen: SearchableStore | None = None  # all that the engine may see, whatever the filter of the call; None: the store
     shown: Filter = EVERYTHING  # the filter of the store, of what is seen
 

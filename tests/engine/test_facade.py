@@ -43,7 +43,9 @@ def engine() -> Iterator[Engine]:
 
 
 def test_every_public_name_is_listed_and_there() -> None:
-    assert {"Engine", "Filter", "Answer", "Embedder", "LLM", "SearchableStore", "WhyNot", "ContextWindow"} <= set(dir(clew))
+    assert {"Engine", "Filter", "Answer", "Embedder", "LLM", "SearchableStore", "WhyNot", "ContextWindow"} <= set(
+        dir(clew)
+    )
     for name in dir(clew):
         assert getattr(clew, name) is not None
     with pytest.raises(AttributeError, match="Enigne"):

@@ -262,7 +262,7 @@ def find_newer(
         return None
     context = assemble_context(opened, later, hits, settings=settings)
     asked = QuestionReader(question, opened.get_reranker_or_overlap(settings, question), reader)
-    return choose_newer(asked, quoted, number_passages(context, opened.store.document))
+    return choose_newer(asked, number_passages(context, opened.store.document))
 
 
 def _number_documents(opened: Opened, parts: Sequence[AnswerPart], found: FoundContext) -> Mapping[str, int]:

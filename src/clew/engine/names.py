@@ -188,14 +188,18 @@ def _find_only_file(opened: Opened, name: str) -> str:
 
 
 def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:
-    """Resolve a name to the id of its document, or to those of its sections in order; NotFound if there is neither."""
+    """Resolve a name to the id of its document, or to those of its sections in order; NotFound if there is neither.
+
+    The name of a file without its folders will do where it is the only one.
+    """
     try:
         return [resolve_document(opened, name)]
     except NotFound:
-        sections = find_sections(opened, name)
-        if not sections:
-            raise
-        return [record.id for record in sections]
+        if sections := find_sections(opened, name):
+            return [record.id for record in sections]
+        if uri := _find_only_file(opened, name):
+            return resolve_document_or_sections(opened, uri)
+        raise
 
 
 def find_sections(opened: Opened, name: str) -> list[DocumentRecord]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Engine, Filter, Settings
+from clew import Document, Engine, Filter, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
@@ -257,6 +257,31 @@ def test_files_that_are_gone_are_named_and_their_documents_stay(engine: Engine, 
     assert [each.reason for each in report.noted[20:]] == ["is gone, as are 4 more; their documents stay"]
     assert (report.dropped, report.held_back, engine.status().documents) == (0, (), 30)
     assert engine.add(folder / "29.md").noted == ()
+
+
+@pytest.mark.parametrize("how", ["folder", "link", "loop"])
+def test_a_file_with_a_folder_or_a_link_in_its_place_is_gone(engine: Engine, tmp_path: Path, how: str) -> None:
+    folder = write(tmp_path / "pages", one_md="# One\n\nOil the winch.", two_md="# Two\n\nGrease the pin.")
+    engine.add(folder)
+    (folder / "one.md").unlink()
+    if how == "folder":
+        (folder / "one.md").mkdir()
+        (folder / "one.md" / "in.md").write_text("# In\n\nPaint the hull.")
+    else:
+        (folder / "one.md").symlink_to("one.md" if how == "loop" else "two.md")
+    report = engine.add(folder, sync=True)
+    assert (report.dropped, len(report.added)) == (1, 1 if how == "folder" else 0)
+    assert not any(record.uri.endswith("pages/one.md") for record in engine.list())
+    if how == "loop":
+        assert [failure.source for failure in engine.add(folder, folder / "one.md").failed]
+
+
+@pytest.mark.parametrize("store", ["", "lance://"])
+def test_half_of_a_character_fails_its_own_document_alone(store: str, tmp_path: Path) -> None:
+    with Engine.open(f"{store}{tmp_path / 'c'}", embedder="hashed") as engine:
+        report = engine.add_documents([Document("a", "Oil."), Document("b", "Half \ud800."), Document("c", "Pin.")])
+        assert (report.added, [each.source for each in report.failed]) == (("a", "c"), ["b"])
+        assert "unpaired surrogate" in report.failed[0].reason
 
 
 # -- sync

@@ -82,6 +82,25 @@ def test_a_long_message_that_is_found_anyway_is_quoted_once() -> None:
 
 
 @pytest.mark.slow
+def test_a_correction_beside_the_decision_in_one_passage_is_told_of() -> None:
+    said = ["why does the gateway block?", "we set total_tokens = 100 in the gateway, works"]
+    moved = (
+        "update: 100 broke the file uploads in the gateway. We are back to total_tokens = 60. Please do not use 100."
+    )
+    with Engine.open(":memory:", embedder="wordllama") as engine:
+        engine.add_messages(
+            [
+                Message(said[0], "sam", START, "1", "web"),
+                Message(said[1], "yuki", START + timedelta(hours=1), "2", "web", reply_to="1"),
+                Message(moved, "yuki", START + timedelta(days=21), "3", "web", reply_to="1"),
+            ]
+        )
+        answer = engine.ask("which value of total_tokens do we use in the gateway?")
+    assert moved in answer.text
+    assert answer.reason == "a newer message may speak of it: yuki, 2026-09-25 09:00"
+
+
+@pytest.mark.slow
 def test_in_a_session_the_newer_message_has_the_number_of_its_conversation() -> None:
     with Engine.open(":memory:", embedder="wordllama") as engine:
         engine.add_messages(

@@ -50,6 +50,14 @@ def test_only_words_that_are_written_somewhere_are_offered(engine: Engine, asked
     assert trace.find_note("did_you_mean") is None
 
 
+@pytest.mark.parametrize("asked", ["is there paid leave", "draw a chart", "a laved deck"])
+def test_a_short_word_is_not_cut_to_another(engine: Engine, asked: str) -> None:
+    engine.add_documents([Document("first", "First aid is in the chat room, where the lava lamp stands.")])
+    with record() as trace:
+        engine.search(asked, k=1)
+    assert trace.find_note("did_you_mean") is None
+
+
 def test_a_corrected_word_counts_less_than_one_that_is_there(engine: Engine) -> None:
     engine.add_documents([Document("fees", "The fees of the harbour are paid on Monday.")])
     right = engine.search("harbour fees", k=1, strategy="lexical")[0]

@@ -78,7 +78,7 @@ def test_options_reach_the_search(clew: Clew) -> None:
     shape = clew("ask", QUESTION, "--strategy", "lexical", "--json").json
     assert "lexical" in str(shape["trace"])
     assert clew("ask", QUESTION, "--document", "pages/lunch.md", "--json").json["found"] is False
-    only = clew("ask", QUESTION, "--document", "pages/vault.md", "--json").json["citations"]
+    only = clew("ask", QUESTION, "--document", "vault.md", "--json").json["citations"]  # the only file of that name
     assert {each["uri"] for each in only} == {"pages/vault.md"}
     assert clew("ask", QUESTION, "--tokens", "0").code == 2
     assert clew("ask", QUESTION, "-k", "0").code == 2

@@ -10,17 +10,21 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from clew.core.errors import CollectionDamaged
+from clew.core.errors import CollectionDamaged, DriverFailed
 
 UNCHECKED = -1  # of a row that an earlier version wrote, in a folder that cannot be upgraded
 ADVICE = "run `clew doctor`, which names all that is damaged, and `clew doctor --repair`"
+HALF_CHARACTER = "a text holds half of a character pair (an unpaired surrogate), which cannot be stored"
 COMPARED = b""  # of a row that is not shown as it is stored: the server has compared it, or blanked it
 _OFFSET = 1 << 63
 
 
 def hash_values(*values: Any) -> int:
     """Hash the columns of a row to a checksum."""
-    return _hash_bytes(_join(values))
+    try:
+        return _hash_bytes(_join(values))
+    except UnicodeEncodeError as error:
+        raise DriverFailed(HALF_CHARACTER) from error
 
 
 def hash_signal(columns: Sequence[Any]) -> int:

@@ -20,7 +20,7 @@ from clew.core.report import PassedOver, SourceFailure
 from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Document, DocumentRecord, Vector
-from clew.index.read.load import is_folder, is_there
+from clew.index.read.load import is_file_there, is_folder
 from clew.index.read.sections import get_source_uri, make_section_name
 from clew.index.walk.ignore import BY_CLEW, BY_DEFAULT, BY_GIT
 from clew.index.walk.uri import make_file_uri
@@ -111,7 +111,7 @@ class MovedFiles:
         gone: dict[int, list[str]] = {}
         for record in self._store.documents():
             is_file = record.stamp and record.kind != THREAD_KIND
-            if is_file and not is_there(Path(self._root, get_source_uri(record))):
+            if is_file and not _is_there(Path(self._root, get_source_uri(record))):
                 gone.setdefault(record.chars, []).append(record.id)
         return gone
 
@@ -165,7 +165,7 @@ class WalkedFolders:
                 continue
             file = get_source_uri(record)
             is_gone = record.id not in self.met and (
-                file in empty or bool(ignored.find_reason(file)) or not is_there(Path(self.root, file))
+                file in empty or bool(ignored.find_reason(file)) or not _is_there(Path(self.root, file))
             )
             for prefix in inside:
                 gone[prefix] += [record] if is_gone else []
@@ -273,6 +273,11 @@ def _explain_mass_drop(lost: int, total: int) -> str:
         f"{lost} of its {total} files are gone, empty or ignored; their documents were not dropped, since the folder "
         "may only be out of reach; if the files are gone for good, repeat it with --yes (allow_mass_drop=True)"
     )
+
+
+def _is_there(file: Path) -> bool:
+    """Return whether there is a file at a path still, and no folder or link in its place."""
+    return is_file_there(file) and not file.is_symlink()
 
 
 def is_empty_file(path: Path) -> bool:

@@ -9,7 +9,7 @@ from clew.core.ids import make_document_id
 
 def make_file_uri(path: Path, root: Path) -> str:
     """Make the uri of a file: relative to the root if it is below it, else the absolute path."""
-    absolute = path.absolute().resolve()
+    absolute = Path(os.path.realpath(path))  # a loop of links is left as it is
     return (absolute.relative_to(root) if absolute.is_relative_to(root) else absolute).as_posix()
 
 

@@ -10,7 +10,7 @@ from clew.core.thread import is_thread
 from clew.core.trace import step
 from clew.core.types import Document
 from clew.query.answer.passages import Span, compile_quote_pattern
-from clew.query.context.format.escape import escape_tag, to_one_line
+from clew.query.context.format.escape import escape_tag, to_one_line, unescape_tag
 from clew.query.context.format.messages import MESSAGE_LINES, split_at_attributions, split_by_message
 
 QUOTE_TAG = "CONTENT"
@@ -50,6 +50,11 @@ class DocumentQuotes:
             for span in self.quotes
             for said_by, text in split_by_message(self.document, span)
         )
+
+
+def remove_quote_tags(text: str) -> str:
+    """Return the quotes of a tool's reply as a person reads them, without tags."""
+    return unescape_tag(_QUOTE.sub(r"\1", text), QUOTE_TAG)
 
 
 def require_document_text(document: Document) -> str:

@@ -41,7 +41,9 @@ class NewerMessage:
         )
 
     def put_beside(self, parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ...]:
-        """Return the quoted passages with it after the first, without another one that shows it."""
+        """Return the quoted passages with it after the first unless that shows it, and without another that does."""
+        if self.is_in(parts[0]):
+            return tuple(parts)
         return parts[0], self.part, *(part for part in parts[1:] if not self.is_in(part))
 
     def is_in(self, part: AnswerPart) -> bool:
@@ -70,10 +72,8 @@ def ask_what_is_now(query: Query) -> str:
     return f"{query.text} {NOW}"
 
 
-def choose_newer(
-    reader: QuestionReader, quoted: AnswerPart, passages: Sequence[NumberedPassage]
-) -> NewerMessage | None:
-    """Choose the message that most likely says what it is now; None where none does, or it is quoted with the other."""
+def choose_newer(reader: QuestionReader, passages: Sequence[NumberedPassage]) -> NewerMessage | None:
+    """Choose the message that most likely says what it is now; None where none does."""
     pairs = [
         (passage, part)
         for passage in passages
@@ -87,8 +87,7 @@ def choose_newer(
         return None
     passage, part = pairs[place]
     line = format_message_line(passage.passage.messages[part.message])
-    newer = NewerMessage(quote_part(passage, part, (part.start, part.end)), line)
-    return None if newer.is_in(quoted) else newer
+    return NewerMessage(quote_part(passage, part, (part.start, part.end)), line)
 
 
 def _is_found(hit: Hit, part: Part) -> bool:

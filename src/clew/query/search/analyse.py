@@ -24,7 +24,7 @@ MIN_MINOR_PROBABILITY = 0.1  # at least with this: in two languages a stop word 
 MAX_LANGUAGES = 8
 MAX_CORRECTED = 3  # words of a query
 MIN_LETTERS = 4  # of a word that is corrected: shorter ones are like too many others, …
-MIN_REPLACED = 6  # … and so are those of which any letter may be another
+MIN_REPLACED = 6  # … and so are those of which any letter may be another, or too much ("paid" is no slip of "aid")
 MIN_TWICE = 7  # of one that may have two errors
 MAX_COUNTED = 1_000  # chunks that have a word
 MAX_TRIED, MAX_READ = 3, 10  # terms that a word may be meant for, and chunks in which each is looked for
@@ -253,9 +253,10 @@ def _list_two_edits(word: str) -> list[str]:
 
 
 def _slip(word: str) -> Iterator[str]:
-    """Return the words with one letter less, one doubled, or two exchanged."""
+    """Return the words with one letter less (of a short one, only if it is doubled), one doubled, or two exchanged."""
     for at in range(len(word)):
-        yield word[:at] + word[at + 1 :]
+        if len(word) >= MIN_REPLACED or word[at] == word[at - 1 : at]:
+            yield word[:at] + word[at + 1 :]
         yield word[: at + 1] + word[at:]
         yield word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :]
 

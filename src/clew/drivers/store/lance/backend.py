@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -127,7 +127,8 @@ class LanceBackend(BaseBackend):
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
         """Run a transaction; it is decided again if others were faster, and waits for an erasure."""
         result = self._write(decide, is_change=is_change)
-        indexes.join_small_fragments(self._table.copy())
+        with suppress(OSError, RuntimeError):  # the write is done, and the next one joins them
+            indexes.join_small_fragments(self._table.copy())
         return result
 
     def _write(self, decide: Callable[[Transaction], T], *, is_change: bool, is_eraser: bool = False) -> T:

@@ -10,6 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from clew.core.errors import DriverFailed, ReadOnlyStore, SettingsError
+from clew.drivers.store.checksums import HALF_CHARACTER
 
 _ADVICE: dict[type[psycopg.Error], str] = {
     errors.DiskFull: "the server's disk is full; make room and try again; nothing was half written",
@@ -129,7 +130,7 @@ def _advise_on_error(error: Exception) -> str:
             return advice
     message = str(error).lower()
     if isinstance(error, UnicodeEncodeError):
-        return 'a text holds half of a character pair, which cannot be stored; decode it with errors="replace"'
+        return HALF_CHARACTER
     if isinstance(error, psycopg.DataError) and "nul" in message:
         return "a text holds a NUL character, which PostgreSQL cannot store; remove it from the source"
     if isinstance(error, CommitUnknown):

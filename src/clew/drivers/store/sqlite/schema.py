@@ -216,7 +216,7 @@ def _other_version_error(place: str, version: int) -> StoreMismatch:
 def _advise_on_error(error: Exception) -> str:
     text = str(error).lower()
     if isinstance(error, UnicodeEncodeError):
-        return 'a text holds half of a character pair, which cannot be stored; decode it with errors="replace"'
+        return checksums.HALF_CHARACTER
     if "closed" in text:
         return "the store is closed; open it again"
     if "locked" in text or "busy" in text:

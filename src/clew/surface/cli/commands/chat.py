@@ -411,6 +411,7 @@ class ChatConsole:
 
     def print_document(self, words: str) -> None:
         """Print a document by its number, or the parts of it that answer a question."""
+        from clew.query.agent.reader import remove_quote_tags
         from clew.query.context.format.messages import format_document_text
 
         number, *question = words.split(maxsplit=1) or [""]
@@ -418,7 +419,7 @@ class ChatConsole:
             raise NotFound("/read needs the number of a document; /sources lists them")
         tools = self.engine.tools(session=self.session.name)
         if question:
-            render.print_text(tools.read_document(int(number), question[0]).text)
+            render.print_text(remove_quote_tags(tools.read_document(int(number), question[0]).text))
         else:
             render.print_text(format_document_text(tools.find_document_by_number(int(number))[1])[0])
 

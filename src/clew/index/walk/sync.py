@@ -6,6 +6,7 @@ dependencies, build output) were added with `--no-ignore` or by name, and stay. 
 keeps its vectors and its summary.
 """
 
+import os
 import stat
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -277,7 +278,7 @@ def _explain_mass_drop(lost: int, total: int) -> str:
 
 def _is_there(file: Path) -> bool:
     """Return whether there is a file at a path still, and no folder or link in its place."""
-    return is_file_there(file) and not file.is_symlink()
+    return is_file_there(file) and not os.path.islink(file)  # noqa: PTH114 (False for one that may not be looked at)
 
 
 def is_empty_file(path: Path) -> bool:

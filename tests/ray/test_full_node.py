@@ -16,6 +16,7 @@ from clew.surface.cli.app import app
 from tests.ray.conftest import list_rows, list_words
 
 pytestmark = [
+    pytest.mark.timeout(900),  # a machine that is busy starts two nodes slowly
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
     pytest.mark.skipif(sys.platform == "win32", reason="limits of files are POSIX"),
 ]

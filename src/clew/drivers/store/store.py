@@ -53,7 +53,7 @@ MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of do
 MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
 LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
-MAX_ATTEMPTS = 10  # of a search whose chunks are removed before they are read
+MAX_ATTEMPTS = 100  # of a search whose chunks are removed before they are read
 
 
 class HitCache:
